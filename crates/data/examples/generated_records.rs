@@ -1,5 +1,5 @@
-//! Writes the generated data set as `train.bin` and `test.bin` in the layout of CIFAR-10's files (a label byte, then
-//! the planes of red, green and blue), for programs in other languages.
+//! Writes the generated data set as `train.bin` and `test.bin` for programs in other languages. The layout is that of
+//! CIFAR-10's files: a label byte, then the red, green and blue planes.
 //!
 //!     cargo run --release -p unmask-data --features datasets --example generated_records -- FOLDER [SEED]
 

@@ -1,4 +1,4 @@
-//! Image files in memory: PNG, JPEG and WebP in, PNG out.
+//! Image files in memory: reads PNG, JPEG and WebP, writes PNG.
 
 use std::io::Cursor;
 
@@ -6,13 +6,13 @@ use image::{DynamicImage, ImageDecoder, ImageEncoder, ImageFormat, ImageReader, 
 
 use crate::Picture;
 
-/// The largest picture that is decoded, in pixels.
+/// The largest number of pixels that [`decode`] accepts.
 pub const MAX_PIXELS: u64 = 64_000_000;
 
-/// Bytes a decoder may allocate: enough for [`MAX_PIXELS`] at 16 bits and four channels.
+/// The most memory a decoder may allocate: enough for [`MAX_PIXELS`] at 16 bits and four channels.
 const MAX_BYTES: u64 = MAX_PIXELS * 8 + (64 << 20);
 
-/// Bytes that are no picture we take.
+/// Why bytes are not an accepted picture.
 #[derive(Debug, thiserror::Error)]
 pub enum NotAPicture {
     #[error("this is not a PNG, JPEG or WebP picture")]
@@ -25,11 +25,11 @@ pub enum NotAPicture {
     Empty(#[from] crate::PictureError),
 }
 
-/// Decodes a PNG, JPEG or WebP file. The orientation in its EXIF data is applied, transparency shows white, grey and
-/// 16-bit pictures become 8-bit RGB; of an animation the first frame is taken.
+/// Decodes a PNG, JPEG or WebP file to 8-bit RGB. Applies the EXIF orientation, puts transparent pictures on white, and
+/// takes the first frame of an animation.
 ///
 /// # Errors
-/// [`NotAPicture`]: another format, more than [`MAX_PIXELS`] pixels (known from the header alone), or broken data.
+/// [`NotAPicture`]: another format, more than [`MAX_PIXELS`] pixels (the header is enough to tell), or broken data.
 pub fn decode(bytes: &[u8]) -> Result<Picture, NotAPicture> {
     let mut reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format().map_err(image::ImageError::IoError)?;
     match reader.format() {
@@ -44,7 +44,7 @@ pub fn decode(bytes: &[u8]) -> Result<Picture, NotAPicture> {
     if u64::from(width) * u64::from(height) > MAX_PIXELS {
         return Err(NotAPicture::TooLarge { width, height });
     }
-    // A picture whose EXIF data is broken is shown as it is stored.
+    // Broken EXIF data does not make the picture unreadable.
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
     let mut image = DynamicImage::from_decoder(decoder)?;
     image.apply_orientation(orientation);
@@ -60,7 +60,7 @@ pub fn decode(bytes: &[u8]) -> Result<Picture, NotAPicture> {
 /// Encodes a picture as PNG.
 ///
 /// # Errors
-/// The encoder refused, which a picture within [`MAX_PIXELS`] gives no reason for.
+/// The encoder failed. It has no reason to for a picture of at most [`MAX_PIXELS`].
 pub fn encode_png(picture: &Picture) -> Result<Vec<u8>, image::ImageError> {
     let mut bytes = Vec::new();
     image::codecs::png::PngEncoder::new(&mut bytes).write_image(
@@ -119,8 +119,8 @@ mod tests {
         assert_eq!(decode(&encode(&clear, ImageFormat::Png)).unwrap().rgb(), [255, 255, 255]);
     }
 
-    /// As printers want it: left red (0, 255, 255, 0), right blue under some black (255, 128, 0, 100), stored inverted, as
-    /// Adobe began. The same bytes declared as YCCK are other colours. Expected values are Pillow's.
+    /// CMYK ink: red on the left (0, 255, 255, 0), darkened blue on the right (255, 128, 0, 100), stored inverted as
+    /// Adobe does. The same bytes declared as YCCK are other colours. Pillow gave the expected values.
     #[test]
     fn inks_become_light() {
         let inks = include_bytes!("../testdata/cmyk.jpg").to_vec();
@@ -138,7 +138,7 @@ mod tests {
         }
     }
 
-    /// A JPEG taken with the camera on its side: an APP1 segment with orientation 6 (turn right) after the first marker.
+    /// A JPEG from a camera held sideways: an APP1 segment with orientation 6 (rotate right) follows the first marker.
     #[test]
     fn orientation_is_applied() {
         let upright = picture();
@@ -164,7 +164,8 @@ mod tests {
         }
     }
 
-    /// 10000 x 10000 in the header and no data: were it decoded first, it would be broken instead of too large.
+    /// The header says 10000 x 10000 and there is no data. If the data were decoded first, the error would be "broken"
+    /// and not "too large".
     #[test]
     fn refuses_size_from_the_header() {
         let mut bytes = encode_png(&picture()).unwrap();

@@ -9,9 +9,9 @@ use crate::{NotAPicture, Picture, decode};
 
 #[derive(Debug)]
 pub struct Folder {
-    /// File name without extension, and picture; sorted by file name.
+    /// File name without extension, and the picture; sorted by file name.
     pub pictures: Vec<(String, Picture)>,
-    /// Files that look like pictures by their extension and could not be read, each with the reason.
+    /// Files with a picture's extension that could not be read, with the reason.
     pub failures: Vec<(PathBuf, FileFailure)>,
 }
 
@@ -39,7 +39,7 @@ fn unreadable(failures: &[(PathBuf, FileFailure)]) -> String {
     }
 }
 
-/// Reads all PNG, JPEG and WebP files in `path`, known by their extension; does not descend.
+/// Reads all PNG, JPEG and WebP files in `path`, by extension. Does not read subfolders.
 ///
 /// # Errors
 /// [`FolderError`]: the folder cannot be listed, or no file in it is a picture.

@@ -1,14 +1,14 @@
-//! Pictures whose arrangement is hidden.
+//! Pictures with shuffled patches.
 //!
-//! When the position embedding is held fixed, matching recovers patches but not where each belongs: the picture is a
-//! jigsaw. How much of the content came out is measured by giving every patch its best place, which takes the truth, so
-//! that no attacker can do it.
+//! When the position embedding is held fixed, gradient matching recovers patches but not their positions. To measure
+//! how much content was recovered, each patch is put where it fits best. This needs the true picture, so an attacker
+//! cannot do it.
 
 mod assignment;
 
 use self::assignment::cheapest;
 
-/// Why a jigsaw cannot be laid.
+/// Why patches cannot be arranged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CannotArrange {
     #[error(
@@ -17,11 +17,11 @@ pub enum CannotArrange {
     Sizes { found: usize, truth: usize, side: usize, patch: usize },
 }
 
-/// `found` with its patches where they fit `truth` best: the assignment of patches to places with the least sum of
-/// squared differences. Pictures are `[side, side, 3]` in [0, 1], patches `patch` pixels wide.
+/// Returns `found` with its patches where they fit `truth` best: the assignment of patches to places with the smallest
+/// sum of squared differences. Pictures are `[side, side, 3]` in [0, 1], patches are `patch` pixels wide.
 ///
 /// # Errors
-/// The sizes do not belong together.
+/// The sizes do not match.
 pub fn best_arrangement(found: &[f32], truth: &[f32], side: usize, patch: usize) -> Result<Vec<f32>, CannotArrange> {
     let expected = side.saturating_mul(side).saturating_mul(3);
     if patch == 0 || side == 0 || !side.is_multiple_of(patch) || found.len() != expected || truth.len() != expected {
@@ -33,7 +33,7 @@ pub fn best_arrangement(found: &[f32], truth: &[f32], side: usize, patch: usize)
         let squares = rows
             .flat_map(|(&place, &piece)| truth[place..place + 3 * patch].iter().zip(&found[piece..piece + 3 * patch]));
         let sum: f64 = squares.map(|(&truth, &found)| (f64::from(truth) - f64::from(found)).powi(2)).sum();
-        // A piece with NaN or infinity fits nowhere.
+        // A patch with NaN or infinity fits nowhere.
         if sum.is_finite() { sum } else { f64::from(f32::MAX) }
     };
     let costs: Vec<Vec<f64>> =
@@ -48,7 +48,7 @@ pub fn best_arrangement(found: &[f32], truth: &[f32], side: usize, patch: usize)
     Ok(arranged)
 }
 
-/// For every patch where each of its rows begins in `[side, side, 3]`.
+/// For each patch, the offsets of its rows in `[side, side, 3]`.
 fn rows_of_patches(side: usize, patch: usize) -> Vec<Vec<usize>> {
     let corners = (0..side).step_by(patch).flat_map(|top| (0..side).step_by(patch).map(move |left| (top, left)));
     corners.map(|(top, left)| (top..top + patch).map(|y| (y * side + left) * 3).collect()).collect()
@@ -58,7 +58,7 @@ fn rows_of_patches(side: usize, patch: usize) -> Vec<Vec<usize>> {
 mod tests {
     use super::*;
 
-    /// Any order of the patches is undone, and what is no order of them is not made worse.
+    /// Undoes any order of the patches, and does not make an unrelated picture worse.
     #[test]
     fn patches_find_their_places() {
         let (side, patch) = (12, 4);

@@ -1,6 +1,6 @@
 //! Pictures: reading, cropping, resizing, labels and similarity.
 //!
-//! A photograph of any size and kind becomes the square a model sees:
+//! A photograph of any size and kind becomes the square that a model sees:
 //!
 //! ```
 //! use unmask_data::Picture;
@@ -12,8 +12,9 @@
 //! # Ok::<(), unmask_data::PictureError>(())
 //! ```
 //!
-//! Without the feature `codecs` nothing here reads or writes image files, which keeps the browser's bundle small; the
-//! feature `datasets` adds [`datasets`], labelled pictures to learn from, and `samples` the photographs of the page's gallery.
+//! Only the feature `codecs` reads and writes image files; without it the browser's bundle stays small. The feature
+//! `datasets` adds labelled pictures to learn from ([`datasets`]), and `samples` adds the photographs of the page's
+//! gallery.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
@@ -38,11 +39,11 @@ pub use picture::{Picture, PictureError, chw_to_hwc, hwc_to_chw};
 #[cfg(feature = "samples")]
 pub use samples::sample_photographs;
 
-/// The ten classes of CIFAR-10, in the order of their labels.
+/// The ten classes of CIFAR-10, by label.
 pub const CLASSES: [&str; 10] =
     ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"];
 
-/// The label of the class that a picture's name contains, such as `cat` in `my-Cat-3`.
+/// The label of the class whose name is part of a picture's name, such as `cat` in `my-Cat-3`.
 pub fn class_in_name(name: &str) -> Option<usize> {
     let lower = name.to_lowercase();
     CLASSES.iter().position(|class| lower.contains(class))

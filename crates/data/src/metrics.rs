@@ -1,18 +1,18 @@
-//! How much of a picture came back.
+//! Similarity of two pictures: PSNR and SSIM.
 //!
-//! Both agree with scikit-image (`scripts/metrics_reference.py` prints the numbers of the tests).
+//! Both agree with scikit-image. `scripts/metrics_reference.py` prints the tests' expected values.
 
-/// PSNR of identical pictures, in dB, and the most that is ever reported.
+/// The largest PSNR reported, in dB; identical pictures have it.
 pub const PSNR_CAP: f64 = 99.0;
 
-/// SSIM from which people recognise a picture. The papers call what lies below safe; it says no more than that this
+/// SSIM at which people start to recognise a picture. The papers call lower values safe, but they only say that this
 /// reconstruction is not recognisable.
 pub const RECOGNISABLE_FROM: f64 = 0.5;
 
-/// SSIM from which a reconstruction shows outlines and colours of a picture that cannot be recognised yet.
+/// SSIM at which a reconstruction starts to show outlines and colours.
 pub const OUTLINES_FROM: f64 = 0.3;
 
-/// How well a picture can be made out that an attack reconstructs.
+/// How well a person can make out an attack's reconstruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     Hidden,
@@ -21,7 +21,8 @@ pub enum Level {
 }
 
 impl Level {
-    /// By the median of the last rounds' SSIM, since single rounds wander; `None` before the first.
+    /// The level for the median of the last rounds' SSIM, because single rounds fluctuate; `None` before the first
+    /// round.
     pub fn of(recent: &[f32]) -> Option<Self> {
         let mut recent: Vec<f32> = recent.iter().copied().filter(|ssim| ssim.is_finite()).collect();
         recent.sort_by(f32::total_cmp);
@@ -33,7 +34,7 @@ impl Level {
         })
     }
 
-    /// The word for it in data attributes.
+    /// The value in data attributes.
     pub fn name(self) -> &'static str {
         match self {
             Self::Hidden => "hidden",
@@ -80,10 +81,10 @@ pub fn psnr(a: &[f32], b: &[f32], width: usize, height: usize) -> Result<f64, Ca
     Ok((-10.0 * mean_square.log10()).min(PSNR_CAP))
 }
 
-/// Structural similarity of two pictures `[height, width, 3]` in [0, 1]; 1 for identical ones.
+/// Structural similarity of two pictures `[height, width, 3]` in [0, 1]; 1 for identical pictures.
 ///
-/// scikit-image's `structural_similarity(data_range=1, channel_axis=2)`: uniform window of 7 x 7, sample covariance, mean
-/// over all windows that lie within the picture and over the channels.
+/// Equals scikit-image's `structural_similarity(data_range=1, channel_axis=2)`: uniform window of 7 x 7, sample
+/// covariance, mean over the channels and over all windows inside the picture.
 ///
 /// # Errors
 /// [`CannotCompare`]: smaller than 7 x 7, wrong lengths, or values that are not finite.
@@ -100,7 +101,7 @@ fn channel_ssim(a: &[f32], b: &[f32], width: usize, height: usize, channel: usiz
     const C2: f64 = 0.03 * 0.03;
     let n = (WINDOW * WINDOW) as f64;
     let sample = n / (n - 1.0);
-    // Sums over columns of seven pixels first, so that a window costs seven of them instead of forty-nine pixels.
+    // Sum columns of seven pixels first: a window then adds 7 column sums and not 49 pixels.
     let products = |index: usize| {
         let (a, b) = (f64::from(a[index]), f64::from(b[index]));
         [a, b, a * a, b * b, a * b]
@@ -135,7 +136,7 @@ mod tests {
     use super::*;
     use crate::test_pattern::{pattern, rippled};
 
-    /// scikit-image's numbers: width, height, ripple, PSNR, SSIM.
+    /// scikit-image's results: width, height, ripple, PSNR, SSIM.
     const REFERENCE: [(usize, usize, f64, f64, f64); 6] = include!("metrics_reference.in");
 
     #[test]

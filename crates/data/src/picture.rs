@@ -10,7 +10,7 @@ pub struct Picture {
     rgb: Vec<u8>,
 }
 
-/// Pixels that do not fill a picture.
+/// Why pixels do not make a picture.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PictureError {
     #[error("a picture of {width} x {height} pixels has nothing in it")]
@@ -20,7 +20,7 @@ pub enum PictureError {
 }
 
 impl Picture {
-    /// A picture from row-major RGB bytes, `[height, width, 3]`.
+    /// Takes row-major RGB bytes, `[height, width, 3]`.
     ///
     /// # Errors
     /// There are no pixels, or `rgb` has another length.
@@ -29,7 +29,7 @@ impl Picture {
         Ok(Self { width, height, rgb })
     }
 
-    /// A picture from row-major RGBA bytes, `[height, width, 4]`, as a browser's canvas gives them, laid over white.
+    /// Takes row-major RGBA bytes, `[height, width, 4]`, as a browser's canvas returns them, and puts them on white.
     ///
     /// # Errors
     /// There are no pixels, or `rgba` has another length.
@@ -48,7 +48,7 @@ impl Picture {
         Ok(Self { width, height, rgb })
     }
 
-    /// A picture from `[height, width, 3]` values in [0, 1]; others are clamped, NaN becomes black.
+    /// Takes `[height, width, 3]` values in [0, 1]. Clamps values out of range; NaN becomes black.
     ///
     /// # Errors
     /// There are no pixels, or `hwc` has another length.
@@ -71,7 +71,7 @@ impl Picture {
         &self.rgb
     }
 
-    /// The largest square around the centre.
+    /// The largest centred square.
     #[must_use]
     pub fn crop_square(&self) -> Self {
         let side = self.width.min(self.height);
@@ -91,10 +91,10 @@ impl Picture {
         self.rgb.iter().map(|&value| f32::from(value) / 255.0).collect()
     }
 
-    /// What a model of image side `side` sees: the centre square, resized, `[3, side, side]` in [0, 1].
+    /// The input of a model with image side `side`: the centre square, resized, `[3, side, side]` in [0, 1].
     ///
-    /// Shrinking averages over all pixels that fall into one (triangle filter), so that fine texture does not alias;
-    /// growing interpolates.
+    /// Shrinking averages all pixels that fall into one (triangle filter), so that fine texture does not alias. Growing
+    /// interpolates.
     ///
     /// # Panics
     /// If `side` is zero.
@@ -105,7 +105,7 @@ impl Picture {
         hwc_to_chw(&hwc, side, side)
     }
 
-    /// The centre square at `side` x `side` pixels, for showing: [`Picture::for_model`] rounded to 8 bits.
+    /// The centre square at `side` x `side` pixels for display: [`Picture::for_model`] rounded to 8 bits.
     ///
     /// # Panics
     /// If `side` is zero.
@@ -128,7 +128,7 @@ fn check(width: usize, height: usize, channels: usize, found: usize) -> Result<(
     Ok(())
 }
 
-/// `[3, height, width]` to `[height, width, 3]`.
+/// Converts `[3, height, width]` to `[height, width, 3]`.
 ///
 /// # Panics
 /// If `chw` has fewer than 3 x height x width values.
@@ -137,7 +137,7 @@ pub fn chw_to_hwc(chw: &[f32], width: usize, height: usize) -> Vec<f32> {
     (0..plane).flat_map(|pixel| [chw[pixel], chw[plane + pixel], chw[2 * plane + pixel]]).collect()
 }
 
-/// `[height, width, 3]` to `[3, height, width]`.
+/// Converts `[height, width, 3]` to `[3, height, width]`.
 ///
 /// # Panics
 /// If `hwc` has fewer than 3 x height x width values.

@@ -1,12 +1,13 @@
 //! Anti-aliased resizing.
 
-/// Weights of the input pixels that make one output pixel.
+/// Weights of the input pixels for one output pixel.
 struct Tap {
     start: usize,
     weights: Vec<f32>,
 }
 
-/// The triangle filter along one axis: support of one input pixel when growing, of one output pixel when shrinking.
+/// The triangle filter along one axis. It extends over one input pixel to each side when growing, one output pixel when
+/// shrinking.
 fn taps(from: usize, to: usize) -> Vec<Tap> {
     let scale = from as f64 / to as f64;
     let support = scale.max(1.0);
@@ -23,7 +24,7 @@ fn taps(from: usize, to: usize) -> Vec<Tap> {
         .collect()
 }
 
-/// Resizes `[height, width, 3]` values; sizes are `[width, height]`, all at least one.
+/// Resizes `[height, width, 3]` values. Sizes are `[width, height]`, all at least one.
 pub(crate) fn resize(hwc: &[f32], from: [usize; 2], to: [usize; 2]) -> Vec<f32> {
     if from == to {
         return hwc.to_vec();
@@ -74,7 +75,7 @@ mod tests {
         }
     }
 
-    /// An independent implementation of the same filter.
+    /// Compares with an independent implementation of the same filter.
     #[cfg(feature = "codecs")]
     #[test]
     fn agrees_with_the_image_crate() {

@@ -1,20 +1,20 @@
-//! The photographs that come with the program.
+//! The photographs included in the program.
 
 use rust_embed::RustEmbed;
 
 use crate::{NotAPicture, Picture, decode};
 
-/// The photographs of the page's gallery; their sources and licences stand beside them.
+/// The photographs of the page's gallery. Files beside them give their sources and licences.
 #[derive(RustEmbed)]
 #[folder = "../../www/samples"]
 #[include = "*.png"]
 #[include = "*.jpg"]
 struct Photographs;
 
-/// The sample photographs by their names, which are those of their files without the extension.
+/// Decodes the sample photographs. Each is named after its file, without the extension.
 ///
 /// # Errors
-/// If one of them cannot be decoded, which a test rules out.
+/// If a photograph cannot be decoded; a test rules this out.
 pub fn sample_photographs() -> Result<Vec<(String, Picture)>, NotAPicture> {
     let mut samples = Vec::new();
     for (file, bytes) in Photographs::iter().filter_map(|file| Photographs::get(&file).map(|bytes| (file, bytes))) {

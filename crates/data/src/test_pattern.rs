@@ -1,6 +1,6 @@
-//! A picture by formula, the same here and in `scripts/metrics_reference.py`.
+//! A picture from a formula that `scripts/metrics_reference.py` uses too.
 
-/// `[height, width, 3]`: smooth, with an edge, different in each channel, in [0, 1].
+/// `[height, width, 3]` in [0, 1]: smooth, with one edge, different in each channel.
 pub(crate) fn pattern(width: usize, height: usize) -> Vec<f32> {
     let mut values = Vec::with_capacity(width * height * 3);
     for y in 0..height {
@@ -16,7 +16,7 @@ pub(crate) fn pattern(width: usize, height: usize) -> Vec<f32> {
     values
 }
 
-/// The pattern with a ripple of amplitude `amount`, clamped to [0, 1].
+/// The pattern plus a ripple of amplitude `amount`, clamped to [0, 1].
 pub(crate) fn rippled(width: usize, height: usize, amount: f64) -> Vec<f32> {
     let ripple = |i: usize| amount * (1.7 * i as f64).sin();
     pattern(width, height)

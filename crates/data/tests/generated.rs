@@ -1,4 +1,4 @@
-//! What the generated pictures are like: the same everywhere, and neither too easy nor told by their colour.
+//! Properties of the generated pictures: reproducible, not too easy, and colour does not reveal the class.
 
 use sha1::{Digest, Sha1};
 use unmask_data::datasets::{
@@ -35,7 +35,7 @@ fn it_loads_by_name() {
     }
 }
 
-/// Softmax regression, `[features] -> [classes]`, by stochastic gradient descent.
+/// Softmax regression, `[features] -> [classes]`, trained with stochastic gradient descent.
 struct Linear {
     features: usize,
     weights: Vec<f32>,
@@ -77,7 +77,7 @@ impl Linear {
     }
 }
 
-/// What a linear model sees of each picture: values in [-1, 1].
+/// Input of a linear model: pixel values in [-1, 1].
 fn pixels(set: &Labelled) -> Vec<Vec<f32>> {
     (0..set.len()).map(|index| set.chw(index).unwrap().iter().map(|value| value * 2.0 - 1.0).collect()).collect()
 }
@@ -92,13 +92,13 @@ fn colours(set: &Labelled) -> Vec<Vec<f32>> {
     (0..set.len()).map(|index| of_picture(set.chw(index).unwrap())).collect()
 }
 
-/// `scripts/generated_reference.py` finds what PyTorch's linear model and the nano ViT reach.
+/// `scripts/generated_reference.py` measures the accuracy of PyTorch's linear model and of the nano ViT.
 #[test]
 fn a_linear_model_stays_below_sixty_per_cent() {
     let (train, test) = (generate(Half::Train, TRAIN, 1).unwrap(), generate(Half::Test, TEST, 1).unwrap());
     let by_pixels = Linear::train(&pixels(&train), train.labels(), 6, 3e-4).accuracy(&pixels(&test), test.labels());
     assert!((0.35..0.6).contains(&by_pixels), "{by_pixels}");
-    // One in ten is chance.
+    // Chance is 0.1.
     let by_colour = Linear::train(&colours(&train), train.labels(), 5, 1e-2).accuracy(&colours(&test), test.labels());
     assert!(by_colour < 0.14, "{by_colour}");
 }

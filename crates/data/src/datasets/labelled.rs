@@ -1,8 +1,8 @@
-//! Square pictures of one size, each with a class.
+//! Square pictures of one size with class labels.
 
 use crate::Picture;
 
-/// Pictures `[n, side, side, 3]` in bytes, and a label for each.
+/// Pictures `[n, side, side, 3]` as bytes, and a label for each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Labelled {
     side: usize,
@@ -11,10 +11,10 @@ pub struct Labelled {
     labels: Vec<u8>,
 }
 
-/// The largest side of a picture that is kept, in pixels.
+/// The largest accepted side, in pixels.
 const MAX_SIDE: usize = 4096;
 
-/// Pictures and labels that do not belong together.
+/// Why pictures and labels do not match.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LabelledError {
     #[error("pictures of {0} x {0} pixels cannot be kept; their side must be from 1 to {MAX_SIDE}")]
@@ -26,10 +26,10 @@ pub enum LabelledError {
 }
 
 impl Labelled {
-    /// Pictures `[n, side, side, 3]`, row-major, and as many labels, each below the number of classes.
+    /// Takes pictures `[n, side, side, 3]`, row-major, and `n` labels, each below the number of classes.
     ///
     /// # Errors
-    /// [`LabelledError`]: the numbers do not fit.
+    /// [`LabelledError`]: the numbers do not match.
     pub fn new(side: usize, classes: Vec<String>, pixels: Vec<u8>, labels: Vec<u8>) -> Result<Self, LabelledError> {
         if side == 0 || side > MAX_SIDE {
             return Err(LabelledError::Side(side));
@@ -59,7 +59,7 @@ impl Labelled {
         self.side
     }
 
-    /// Names of the classes, by label.
+    /// Class names, by label.
     pub fn classes(&self) -> &[String] {
         &self.classes
     }
@@ -68,23 +68,23 @@ impl Labelled {
         &self.labels
     }
 
-    /// Picture `index` as RGB bytes `[side, side, 3]`; `None` beyond the last.
+    /// Picture `index` as RGB bytes `[side, side, 3]`; `None` if there is no such picture.
     pub fn rgb(&self, index: usize) -> Option<&[u8]> {
         let bytes = self.side * self.side * 3;
         let start = index.checked_mul(bytes)?;
         self.pixels.get(start..start.checked_add(bytes)?)
     }
 
-    /// Picture `index` as a model takes it, `[3, side, side]` in [0, 1]; `None` beyond the last.
+    /// Picture `index` as model input, `[3, side, side]` in [0, 1]; `None` if there is no such picture.
     pub fn chw(&self, index: usize) -> Option<Vec<f32>> {
         let rgb = self.rgb(index)?;
         let channel = |c: usize| rgb.iter().skip(c).step_by(3).map(|&byte| f32::from(byte) / 255.0);
         Some((0..3).flat_map(channel).collect())
     }
 
-    /// Picture `index` for a model of image side `side`, `[3, side, side]` in [0, 1]; `None` beyond the last or where
-    /// `side` is zero. Where the sides differ it is resized by the triangle filter: growing is bilinear, shrinking
-    /// averages.
+    /// Picture `index` as input of a model with image side `side`, `[3, side, side]` in [0, 1]; `None` if there is no
+    /// such picture or `side` is zero. If the sides differ, a triangle filter resizes it: bilinear when it grows, an
+    /// average when it shrinks.
     pub fn chw_resized(&self, index: usize, side: usize) -> Option<Vec<f32>> {
         if side == self.side {
             return self.chw(index);
@@ -93,12 +93,12 @@ impl Labelled {
         (side > 0).then(|| picture.for_model(side))
     }
 
-    /// Picture `index`, to be shown or saved; `None` beyond the last.
+    /// Picture `index`, for display or saving; `None` if there is no such picture.
     pub fn picture(&self, index: usize) -> Option<Picture> {
         Picture::new(self.side, self.side, self.rgb(index)?.to_vec()).ok()
     }
 
-    /// The pictures of these indices, in this order; indices beyond the last are left out.
+    /// The pictures at these indices, in this order. Skips indices out of range.
     #[must_use]
     pub fn subset(&self, indices: &[usize]) -> Self {
         let there = || indices.iter().filter(|index| **index < self.len());

@@ -1,10 +1,10 @@
 //! Labelled pictures to learn from, and their division among clients.
 //!
-//! - [`DataSet::load`]: a data set by name, with a half to learn from and a half to test with.
+//! - [`DataSet::load`]: a data set by name, with a training half and a test half.
 //! - [`cifar10`]: the official binary files, checked.
-//! - [`generated`]: ten shapes made from a seed, for where nothing was downloaded.
-//! - [`folder`]: anybody's pictures, a subfolder for each class.
-//! - [`divide`]: which client holds which pictures, alike for all (IID) or skewed by class (Dirichlet).
+//! - [`generated`]: ten shapes made from a seed, for use without a download.
+//! - [`folder`]: your own pictures, with a subfolder for each class.
+//! - [`divide`]: which client holds which pictures, evenly (IID) or skewed by class (Dirichlet).
 //!
 //! ```
 //! use unmask_core::Partition;

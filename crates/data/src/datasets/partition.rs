@@ -1,4 +1,4 @@
-//! Which client holds which pictures.
+//! Division of the pictures among clients.
 
 use rand::{RngExt, SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
@@ -21,8 +21,8 @@ pub enum PartitionError {
     TooFew { pictures: usize, clients: usize },
 }
 
-/// Indices of the pictures of each client, ascending; every picture has one holder and every client at least one
-/// picture. The same seed gives the same shards.
+/// Returns the picture indices of each client, ascending. Each picture goes to exactly one client, and each client gets
+/// at least one picture. The same seed gives the same shards.
 ///
 /// # Errors
 /// [`PartitionError`]: no clients, fewer pictures than clients, or an alpha out of range.
@@ -75,7 +75,7 @@ fn by_class(
             shard.extend_from_slice(&members[start..end]);
             start = end;
         }
-        // Rounding may leave the sum of the shares below 1.
+        // Rounding may leave the shares' sum below 1.
         if let Some(last) = shards.last_mut() {
             last.extend_from_slice(&members[start..]);
         }
@@ -83,10 +83,10 @@ fn by_class(
     Ok(shards)
 }
 
-/// Shares of a whole, Dirichlet(alpha, ..., alpha): Gamma(alpha, 1) draws over their sum.
+/// Shares drawn from Dirichlet(alpha, ..., alpha): Gamma(alpha, 1) draws divided by their sum.
 ///
-/// With a small alpha the draws themselves would all round to zero. Their logarithms do not: a Gamma(alpha) draw is a
-/// Gamma(alpha + 1) draw times U^(1/alpha), and the largest of them is what the others are compared with.
+/// With a small alpha all draws would round to zero, so this works with their logarithms: a Gamma(alpha) draw is a
+/// Gamma(alpha + 1) draw times U^(1/alpha), and all are scaled by the largest before exponentiation.
 fn dirichlet(clients: usize, alpha: f64, rng: &mut ChaCha8Rng) -> Result<Vec<f64>, PartitionError> {
     if !(Partition::MIN_ALPHA..=Partition::MAX_ALPHA).contains(&alpha) {
         return Err(PartitionError::Alpha(alpha));
@@ -104,7 +104,7 @@ fn dirichlet(clients: usize, alpha: f64, rng: &mut ChaCha8Rng) -> Result<Vec<f64
     Ok(draws.iter().map(|draw| draw / sum).collect())
 }
 
-/// A client without a picture could not take part: the richest gives it one.
+/// Gives each client without pictures one from the largest shard, because an empty client could not take part.
 fn feed_the_poor(shards: &mut [Vec<usize>]) {
     while let Some(poor) = shards.iter().position(Vec::is_empty) {
         let richest = (0..shards.len()).max_by_key(|&client| shards[client].len()).unwrap_or(poor);
@@ -147,7 +147,7 @@ mod tests {
         }
     }
 
-    /// Mean over clients of the share of a client's commonest class.
+    /// The share of a client's most frequent class, averaged over clients.
     fn skew(partition: Partition) -> f64 {
         let labels = labels(5000);
         let shards = divide(partition, &labels, 10, 3).unwrap();
@@ -179,7 +179,7 @@ mod tests {
         }
     }
 
-    /// The mean share of any client is 1 / clients, and its variance (n - 1) / (n^2 (n alpha + 1)).
+    /// A client's share has mean 1 / n and variance (n - 1) / (n^2 (n alpha + 1)) for n clients.
     #[test]
     fn shares_have_dirichlets_moments() {
         let mut rng = ChaCha8Rng::seed_from_u64(5);

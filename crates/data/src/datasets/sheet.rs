@@ -1,4 +1,4 @@
-//! A contact sheet: a data set at a glance.
+//! A contact sheet of a data set.
 
 use crate::{Picture, PictureError};
 
@@ -6,11 +6,11 @@ use crate::datasets::Labelled;
 
 const GAP: usize = 2;
 
-/// One row for each class, in the order of labels, with its first `columns` pictures on white, each enlarged `zoom`
-/// times; the sheet is no wider than the largest class. Pixels stay squares, since that is what a model sees.
+/// Draws one row per class, in label order, with its first `columns` pictures on white, each enlarged `zoom` times. The
+/// sheet is at most as wide as the largest class. Pixels stay square blocks, because that is what a model sees.
 ///
 /// # Errors
-/// [`PictureError`]: no classes, no columns or a zoom of 0.
+/// [`PictureError`]: no classes, no columns, or a zoom of 0.
 pub fn contact_sheet(set: &Labelled, columns: usize, zoom: usize) -> Result<Picture, PictureError> {
     let (rows, cell) = (set.classes().len(), set.side() * zoom);
     let columns = columns.min(largest_class(set).max(1));
@@ -40,7 +40,7 @@ pub fn contact_sheet(set: &Labelled, columns: usize, zoom: usize) -> Result<Pict
     Picture::new(width, height, rgb)
 }
 
-/// Pictures of the class that has most of them.
+/// Number of pictures in the largest class.
 fn largest_class(set: &Labelled) -> usize {
     let mut counts = [0; u8::MAX as usize + 1];
     set.labels().iter().for_each(|&label| counts[usize::from(label)] += 1);

@@ -13,12 +13,12 @@ use crate::datasets::{
     generated::{self, Half},
 };
 
-/// Where pictures come from. Written `cifar10`, `generated` or `folder:PATH`, in files as well.
+/// The source of the pictures. Written `cifar10`, `generated` or `folder:PATH`, also in files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// [CIFAR-10](crate::datasets::cifar10).
     Cifar10,
-    /// Made from a seed, with [ten shapes](crate::datasets::generated).
+    /// [Ten shapes](crate::datasets::generated) made from a seed.
     Generated,
     /// A folder with a [subfolder for each class](crate::datasets::folder).
     Folder(PathBuf),
@@ -27,13 +27,13 @@ pub enum Source {
 /// Both halves of a data set, with its name.
 #[derive(Debug)]
 pub struct DataSet {
-    /// What it is called: `cifar10`, `generated`, or the folder's name.
+    /// `cifar10`, `generated`, or the folder's name.
     pub name: String,
-    /// Pictures to learn from.
+    /// Training pictures.
     pub train: Labelled,
-    /// Pictures to test with; none of them is in `train`.
+    /// Test pictures; none of them is in `train`.
     pub test: Labelled,
-    /// For each file that was left out, a sentence that names it and says why. People want to be told.
+    /// For each skipped file, a sentence with its name and the reason, to show to the user.
     pub left_out: Vec<String>,
 }
 
@@ -48,9 +48,8 @@ pub enum DataSetError {
 }
 
 impl DataSet {
-    /// Reads or makes the data set. CIFAR-10 is looked for in `cifar10_folder` ([`default_cifar10_folder`] unless
-    /// somebody chose another); `seed` draws the generated pictures, or which pictures of a folder are held out, and
-    /// CIFAR-10 does not use it.
+    /// Reads or generates the data set. Looks for CIFAR-10 in `cifar10_folder`, normally [`default_cifar10_folder`].
+    /// `seed` draws the generated pictures, or the held-out pictures of a folder; CIFAR-10 ignores it.
     ///
     /// # Errors
     /// [`DataSetError`]: files are missing or damaged.
@@ -79,8 +78,8 @@ impl DataSet {
     }
 }
 
-/// Where CIFAR-10 is kept: the folder that the variable `UNMASK_CIFAR10` names, or else `cifar10` in the user's cache
-/// folder (`~/.cache/unmask/cifar10` on Linux), or in the current folder for a user without a home.
+/// The folder for CIFAR-10: the one in the variable `UNMASK_CIFAR10`, otherwise `cifar10` in the user's cache folder
+/// (`~/.cache/unmask/cifar10` on Linux), or in the current folder for a user without a home.
 pub fn default_cifar10_folder() -> PathBuf {
     if let Some(folder) = env::var_os("UNMASK_CIFAR10").filter(|folder| !folder.is_empty()) {
         return folder.into();

@@ -1,13 +1,13 @@
 //! The assignment problem.
 //!
-//! The page's worker needs it, and a library for it changes features of crates that Burn stands on.
+//! The page's worker needs this solver. A library for it would change the features of crates that Burn depends on.
 
-/// For each row the column it is given, each column once, so that the sum of the `costs` `[n][n]` is least.
+/// Assigns each row its own column so that the sum of the `costs` `[n][n]` is smallest. Returns the column of each row.
 ///
 /// Shortest augmenting paths (Jonker, Volgenant, 1987), O(n^3). Costs must be finite.
 pub(super) fn cheapest(costs: &[Vec<f64>]) -> Vec<usize> {
     let n = costs.len();
-    // Column n stands for the row that has none yet.
+    // Column n holds the row that has no column yet.
     let mut row_of: Vec<Option<usize>> = vec![None; n + 1];
     let (mut row_price, mut column_price) = (vec![0.0; n], vec![0.0; n + 1]);
     for row in 0..n {
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// As cheap as what a library of its own finds.
+        /// The sum equals that of an independent library.
         #[test]
         fn nothing_is_cheaper(rows in (1usize..24).prop_flat_map(|n| prop::collection::vec(prop::collection::vec(-1000i64..1000, n), n))) {
             let costs: Vec<Vec<f64>> = rows.iter().map(|row| row.iter().map(|&cost| cost as f64).collect()).collect();

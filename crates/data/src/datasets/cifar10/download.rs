@@ -1,4 +1,4 @@
-//! One file over HTTP(S), going on where it was cut off.
+//! Download of one file over HTTP(S), with resume.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -11,20 +11,20 @@ use ureq::{Agent, Body, http::Response};
 
 use super::error::{FetchError, Progress};
 
-/// How long a server may take to accept a connection, or to begin its answer.
+/// The longest wait for a connection, and for the start of the response.
 const PATIENCE: Duration = Duration::from_secs(30);
 const CHUNK: usize = 1 << 16;
 
-/// Fetches `url` to the file `part`. What is there already is taken for the beginning of it, and only the rest is asked
-/// for; a server that cannot do that sends everything again. After a cut the bytes so far are kept.
+/// Downloads `url` to the file `part`. If `part` exists, requests only the rest; a server that does not support ranges
+/// sends the whole file again. An interrupted download keeps the bytes received.
 pub(super) fn download(url: &str, part: &Path, on_progress: &mut dyn FnMut(Progress)) -> Result<(), FetchError> {
     let have = fs::metadata(part).map_or(0, |file| file.len());
     let response = get(url, have)?;
     match response.status().as_u16() {
         206 if starts_at(&response) == Some(have) => receive(response, part, have, on_progress),
-        // Nothing is left to send: what is here is the whole file.
+        // `part` is already the whole file.
         416 if have > 0 && length_in_all(&response) == Some(have) => Ok(()),
-        // The server has another file than the one we have the beginning of.
+        // `part` is the beginning of another file than the server has now.
         206 | 416 if have > 0 => match get(url, 0)? {
             response if response.status() == 200 => receive(response, part, 0, on_progress),
             response => Err(status(url, &response)),
@@ -52,7 +52,7 @@ fn status(url: &str, response: &Response<Body>) -> FetchError {
     FetchError::Status { url: url.to_owned(), status: response.status().as_u16() }
 }
 
-/// The first byte of a partial answer: `Content-Range: bytes FIRST-LAST/ALL`.
+/// The first byte of a partial response: `Content-Range: bytes FIRST-LAST/ALL`.
 fn starts_at(response: &Response<Body>) -> Option<u64> {
     content_range(response)?.0.split_once('-')?.0.parse().ok()
 }
@@ -67,7 +67,7 @@ fn content_range(response: &Response<Body>) -> Option<(&str, &str)> {
     range.strip_prefix("bytes ")?.split_once('/')
 }
 
-/// Writes the answer's body to `part` behind its first `have` bytes.
+/// Writes the response body to `part` after its first `have` bytes.
 fn receive(
     response: Response<Body>,
     part: &Path,

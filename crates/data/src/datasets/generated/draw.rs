@@ -1,4 +1,4 @@
-//! One picture: place, colours, rubbish and noise.
+//! Draws one picture: shape, clutter, light and noise.
 
 use std::ops::Range;
 
@@ -6,11 +6,11 @@ use rand::Rng;
 
 use super::{SIDE, shape};
 
-/// Points along each axis of a pixel at which a shape is asked whether it covers them.
+/// Sample points along each axis of a pixel, for anti-aliasing.
 const SAMPLES: usize = 3;
-/// No shape reaches farther from its origin: the corner of a square of half the side 1.
+/// The farthest that any shape reaches from its origin: the corner of a square with half-side 1.
 const REACH: f32 = 1.42;
-/// How much lighter than the background a shape may be, in each channel.
+/// Range of a shape's extra brightness over the background, per channel.
 const CONTRAST: [f32; 2] = [0.2, 0.55];
 /// Standard deviation of the noise.
 const NOISE: f32 = 0.04;
@@ -20,8 +20,8 @@ fn uniform(rng: &mut impl Rng, [from, to]: [f32; 2]) -> f32 {
     from + (to - from) * ((rng.next_u32() >> 8) as f32 / (1 << 24) as f32)
 }
 
-/// A random direction, `(cosine, sine)`: a point of the unit disc, put on its rim. No sine is computed, since its last
-/// bits differ between platforms.
+/// A random direction as `(cosine, sine)`: a point of the unit disc, normalised. Does not compute a sine, because its
+/// last bits differ between platforms.
 fn direction(rng: &mut impl Rng) -> (f32, f32) {
     loop {
         let (x, y) = (uniform(rng, [-1.0, 1.0]), uniform(rng, [-1.0, 1.0]));
@@ -32,15 +32,15 @@ fn direction(rng: &mut impl Rng) -> (f32, f32) {
     }
 }
 
-/// Nearly normal, of this standard deviation: the sum of four uniform numbers.
+/// An approximately normal number with this standard deviation: the sum of four uniform ones.
 fn noise(rng: &mut impl Rng, deviation: f32) -> f32 {
     let bytes = rng.next_u32().to_le_bytes();
     let sum: u32 = bytes.iter().map(|&byte| u32::from(byte)).sum();
-    // Four bytes have a mean of 510 and a standard deviation of 147.8.
+    // The sum of four uniform bytes has mean 510 and standard deviation 147.8.
     (sum as f32 - 510.0) / 147.8 * deviation
 }
 
-/// Where a shape lies, and how it is turned.
+/// Position, size and rotation of a shape.
 struct Placement {
     centre: (f32, f32),
     radius: f32,
@@ -49,7 +49,7 @@ struct Placement {
 }
 
 impl Placement {
-    /// Of the shape that tells the class: large, near the middle, and tilted by up to 35 degrees.
+    /// For the shape that defines the class: large, near the middle, tilted by up to 35 degrees.
     fn of_shape(rng: &mut impl Rng) -> Self {
         let radius = uniform(rng, [8.0, 13.0]);
         let reach = [SIDE as f32 / 2.0 - 4.5, SIDE as f32 / 2.0 + 4.5];
@@ -59,7 +59,7 @@ impl Placement {
         Self { centre, radius, cosine: 1.0 / length, sine: tilt / length }
     }
 
-    /// Of rubbish: small, anywhere, and at any angle.
+    /// For clutter: small, anywhere, at any angle.
     fn of_rubbish(rng: &mut impl Rng) -> Self {
         let radius = uniform(rng, [1.5, 4.0]);
         let reach = [0.0, SIDE as f32];
@@ -67,7 +67,7 @@ impl Placement {
         Self { centre: (uniform(rng, reach), uniform(rng, reach)), radius, cosine, sine }
     }
 
-    /// How much of each pixel `covers` takes, `[side, side]` in [0, 1].
+    /// The share of each pixel that `covers` includes, `[side, side]` in [0, 1].
     fn coverage(&self, covers: impl Fn(f32, f32) -> bool) -> Vec<f32> {
         let step = 1.0 / SAMPLES as f32;
         let at = |pixel: usize, sample: usize| pixel as f32 + (sample as f32 + 0.5) * step;
@@ -88,7 +88,7 @@ impl Placement {
         coverage
     }
 
-    /// The pixels along one axis that the shape can reach from its centre.
+    /// The pixels along one axis that the shape can reach.
     fn pixels_around(&self, centre: f32) -> Range<usize> {
         let reach = REACH * self.radius;
         let edge = |position: f32| (position.max(0.0) as usize).min(SIDE);
@@ -96,7 +96,7 @@ impl Placement {
     }
 }
 
-/// Draws a picture of the class and appends its bytes, `[side, side, 3]`.
+/// Draws a picture of class `label` and appends its bytes, `[side, side, 3]`.
 pub(super) fn picture(label: usize, rng: &mut impl Rng, pixels: &mut Vec<u8>) {
     let mask = Placement::of_shape(rng).coverage(|x, y| shape::covers(label, x, -y));
     let mut layers = [mask.clone(), mask.clone(), mask];
@@ -111,7 +111,7 @@ pub(super) fn picture(label: usize, rng: &mut impl Rng, pixels: &mut Vec<u8>) {
     }
 }
 
-/// Strews small bars and blobs about, and lays a slope of light over everything.
+/// Adds small bars and blobs, and a brightness gradient over the whole picture.
 fn rubbish(rng: &mut impl Rng, layers: &mut [Vec<f32>; 3]) {
     for _ in 0..2 {
         let thin = uniform(rng, [0.2, 0.9]);
@@ -130,7 +130,7 @@ fn rubbish(rng: &mut impl Rng, layers: &mut [Vec<f32>; 3]) {
     }
 }
 
-/// Gives a channel a mean that is drawn without regard to what it shows, and noise, and rounds to bytes.
+/// Shifts a channel to a mean that is drawn independently of its content, adds noise, and rounds to bytes.
 fn settle(rng: &mut impl Rng, layer: Vec<f32>) -> Vec<u8> {
     let mean = layer.iter().sum::<f32>() / layer.len() as f32;
     let target = uniform(rng, [0.35, 0.65]);

@@ -1,11 +1,10 @@
-//! The ten shapes, each as the set of points it covers.
+//! The ten shapes, each defined by the points it covers.
 
-/// By label.
+/// Names, by label.
 pub(super) const NAMES: [&str; 10] =
     ["disc", "ring", "target", "frame", "grid", "triangle", "cross", "stripes", "checker", "dots"];
 
-/// Whether the shape of this label covers the point `(x, y)`, y upwards; shapes reach to a distance of about 1 from the
-/// origin.
+/// Whether the shape of this label covers the point `(x, y)`, with y upwards. Shapes reach about 1 from the origin.
 pub(super) fn covers(label: usize, x: f32, y: f32) -> bool {
     let squared = x * x + y * y;
     let (nearer, farther) = (x.abs().min(y.abs()), x.abs().max(y.abs()));
@@ -23,13 +22,13 @@ pub(super) fn covers(label: usize, x: f32, y: f32) -> bool {
     }
 }
 
-/// The two slanted edges of an equilateral triangle whose corner is at (0, 1.1).
+/// Whether a point is between the slanted edges of an equilateral triangle with a corner at (0, 1.1).
 fn inside_edges(x: f32, y: f32) -> bool {
-    // The slope of the edges is the tangent of 60 degrees.
+    // The slope is the tangent of 60 degrees.
     y < 1.1 - 1.732_050_8 * x.abs()
 }
 
-/// Whether stripes of this width, one of them centred at 0, cover `x`.
+/// Whether `x` is on one of the stripes of this width; one stripe is centred at 0.
 fn even(x: f32, width: f32) -> bool {
     ((x / width + 0.5).floor() as i32).rem_euclid(2) == 0
 }

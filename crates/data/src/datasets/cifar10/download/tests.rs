@@ -1,4 +1,4 @@
-//! Against a real server on this machine.
+//! Downloads from a real server on localhost.
 
 use std::{
     io::{BufRead, BufReader},
@@ -8,15 +8,15 @@ use std::{
 
 use super::*;
 
-/// A server of one file.
+/// A server with one file.
 #[derive(Clone)]
 struct Server {
     body: Vec<u8>,
-    /// Whether it knows of ranges.
+    /// Whether it supports range requests.
     ranges: bool,
-    /// After how many bytes of a body it hangs up.
+    /// Number of body bytes after which it closes the connection.
     cut: usize,
-    /// What it answers with instead of the file.
+    /// The status to send instead of the file.
     status: Option<&'static str>,
 }
 
@@ -26,7 +26,7 @@ impl Server {
         Self { body, ranges: true, cut: usize::MAX, status: None }
     }
 
-    /// Answers so many requests; the first lines and ranges asked for come back.
+    /// Answers `requests` requests. The thread returns the range of each.
     fn start(self, requests: usize) -> (String, JoinHandle<Vec<String>>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}/cifar.tar.gz", listener.local_addr().unwrap());
@@ -52,7 +52,7 @@ impl Server {
         };
         let mut stream = stream;
         stream.write_all(format!("HTTP/1.1 {head}\r\nConnection: close\r\n\r\n").as_bytes()).unwrap();
-        // The client may have hung up.
+        // The client may have closed the connection.
         let _ = stream.write_all(&body[..body.len().min(self.cut)]);
         range.unwrap_or_default()
     }
@@ -60,7 +60,7 @@ impl Server {
 
 const LENGTH: usize = 300_000;
 
-/// Downloads to `part`, and returns the last progress reported.
+/// Downloads to `part` and returns the last progress report.
 fn fetch(address: &str, part: &Path) -> (Result<(), FetchError>, Option<Progress>) {
     let mut last = None;
     (download(address, part, &mut |progress| last = Some(progress)), last)
@@ -96,7 +96,7 @@ fn after_a_cut_only_the_rest_is_asked_for() {
     fetch(&address, &part).0.unwrap();
     assert_eq!(asked.join().unwrap(), ["bytes=100000-"]);
     assert!(fs::read(&part).unwrap() == body);
-    // A whole file that was not unpacked is not fetched again.
+    // A complete file that was not unpacked is not downloaded again.
     let (address, asked) = server.start(1);
     fetch(&address, &part).0.unwrap();
     assert_eq!(asked.join().unwrap(), ["bytes=300000-"]);
@@ -149,7 +149,7 @@ fn what_the_server_says_is_passed_on_and_nothing_is_lost() {
     assert_eq!(fs::read(&part).unwrap(), [9; 500]);
 }
 
-/// `/dev/full` refuses every byte, as a full disk does.
+/// `/dev/full` refuses every byte, like a full disk.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_named() {
