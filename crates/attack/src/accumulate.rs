@@ -1,4 +1,4 @@
-//! What several rounds of one client give away together.
+//! Several rounds of one client, combined.
 
 use std::sync::Arc;
 
@@ -11,42 +11,40 @@ use crate::{
     observed::Observed,
 };
 
-/// Most rounds that are kept apart: as many as hold what one model of many patches holds in memory.
+/// Largest number of rounds kept apart. It bounds their memory to about that of one round of a model with many patches.
 const MOST_APART: usize = 8;
-/// Patches up to which they are: equations of rounds side by side have matrices of S x S for each of their rows.
+/// Largest number of patches at which rounds are kept apart: solving them together needs an S x S matrix for each row.
 const MOST_PATCHES_APART: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Added {
     Taken,
-    /// It was not, nor will any later one be: the model has moved so far that one more round spoils the mean entries by
-    /// more than the newly seen ones are worth.
+    /// The model has moved so far that another round would add more error to the mean than its new entries remove. All
+    /// later rounds are rejected too.
     Drifted,
 }
 
-/// The gradients of patch and position embedding of one client over K rounds, each entry averaged over those rounds
-/// that kept it.
+/// The embedding gradients of one client, each entry averaged over the rounds that kept it.
 ///
-/// A fresh mask each round hides an entry for K rounds with probability R^K only. The model moves meanwhile, so that the
-/// rounds' gradients differ: see [`AccumulatedRounds::error`] for when adding stops.
+/// With a fresh mask each round, an entry stays hidden for K rounds with probability R^K. The model moves between
+/// rounds, so their gradients differ: [`AccumulatedRounds::error`] says when adding stops.
 #[derive(Debug, Clone)]
 pub struct AccumulatedRounds {
     config: VitConfig,
     rounds: usize,
-    /// Rounds offered, those after a drift among them.
+    /// Rounds offered, including those after the drift.
     seen: usize,
-    /// Product of the shares that each round hid.
+    /// Product of the shares that the rounds hid.
     expected_hidden: f64,
     has_drifted: bool,
     position: Pooled,
     patch: Pooled,
     bias: Pooled,
-    /// Each by itself, the first of them and those after a drift too: however far the model moved, all have the picture in
-    /// common.
+    /// Individual rounds, including those after the drift: all show the same picture, however far the model moved.
     apart: Vec<Arc<Round>>,
 }
 
-/// What one round shows: G_pos without the class row `[S, D]`, G_E `[D, L]` and b_E `[D, 1]`.
+/// One round: G_pos without the class row `[S, D]`, G_E `[D, L]` and b_E `[D, 1]`.
 #[derive(Debug)]
 pub(crate) struct Round {
     pub(crate) position: Observed,
@@ -78,7 +76,8 @@ impl Pooled {
         }
     }
 
-    /// Sum of squared deviations over degrees of freedom, relative to the mean square; 0 where no entry was seen twice.
+    /// Sum of squared deviations over degrees of freedom, relative to the mean square. It is 0 if no entry was seen
+    /// twice.
     fn drift(&self) -> f64 {
         let seen_again = |weight: &f64| (weight - 1.0).max(0.0);
         let freedom: f64 = self.mean.weights.col_iter().map(|column| column.iter().map(seen_again).sum::<f64>()).sum();
@@ -86,7 +85,7 @@ impl Pooled {
         if freedom == 0.0 || power == 0.0 { 0.0 } else { self.deviation.sum() / freedom / power }
     }
 
-    /// Expected squared error of the entries of each column, relative to the mean square of all.
+    /// Expected squared error of each column's entries, relative to the mean square of the whole matrix.
     fn column_errors(&self) -> Vec<f64> {
         let drift = self.drift();
         let rows = self.mean.nrows() as f64;
@@ -115,10 +114,10 @@ impl AccumulatedRounds {
         }
     }
 
-    /// All of `rounds`, of which there is at least one, as far as the model stays where it is.
+    /// Accumulates `rounds` in order.
     ///
     /// # Errors
-    /// As [`AccumulatedRounds::add`], and if there is none.
+    /// As [`AccumulatedRounds::add`], or `rounds` is empty.
     pub fn gather<'a>(rounds: impl IntoIterator<Item = &'a Evidence>) -> Result<Self, AttackError> {
         let mut rounds = rounds.into_iter();
         let mut gathered = Self::of(rounds.next().ok_or(AttackError::NoRounds)?)?;
@@ -128,6 +127,7 @@ impl AccumulatedRounds {
         Ok(gathered)
     }
 
+    /// Starts from a single round.
     ///
     /// # Errors
     /// As [`AccumulatedRounds::add`].
@@ -137,12 +137,12 @@ impl AccumulatedRounds {
         Ok(alone)
     }
 
-    /// Adds a round of the same pictures, unless the model has drifted too far; which entries it kept is read off the
-    /// evidence. The gradient of the patch embedding's bias is used where it is there.
+    /// Adds a round of the same pictures unless the model has drifted too far. The gradient of the patch embedding's
+    /// bias is optional.
     ///
     /// # Errors
-    /// The evidence is of another model, or lacks the gradient of the patch or of the position embedding, or that is all
-    /// zero where it was kept.
+    /// The evidence is from another model, lacks the gradient of the patch embedding or of the position embedding, or
+    /// all their kept entries are zero.
     pub fn add(&mut self, evidence: &Evidence) -> Result<Added, AttackError> {
         let gradients = &evidence.gradients;
         if gradients.vit()? != self.config {
@@ -200,7 +200,7 @@ impl AccumulatedRounds {
         self.rounds
     }
 
-    /// Number of rounds that were offered, those among them that came after the model had drifted.
+    /// Number of rounds offered, including those after the drift.
     pub fn seen(&self) -> usize {
         self.seen
     }
@@ -211,19 +211,21 @@ impl AccumulatedRounds {
         1.0 - known as f64 / self.len() as f64
     }
 
-    /// The share that independent masks leave hidden: the product of what each round hid, R^K at one rate.
+    /// Share that independent masks would leave hidden: the product of what each round hid, R^K at a constant rate.
     pub fn expected_hidden_share(&self) -> f64 {
         self.expected_hidden
     }
 
-    /// How many of the D equations `G_E[d] = sum_s G_pos[s, d] x_s` have all their S coefficients known.
+    /// Number of the D equations `G_E[d] = sum_s G_pos[s, d] x_s` with all S coefficients known.
     pub fn whole_equations(&self) -> usize {
         let s = self.config.patches();
         (0..self.config.dim).filter(|&column| self.position.mean.known_in_column(column) == s).count()
     }
 
-    /// After how many rounds least squares is expected to become possible, D (1 - R^K)^S >= S with R the mean share
-    /// hidden so far; `None` before the first round, and where it never does.
+    /// Number of rounds after which least squares should become possible: D (1 - R^K)^S >= S, with R the mean share
+    /// hidden so far.
+    ///
+    /// `None` before the first round, and if 10,000 rounds are not enough.
     pub fn rounds_until_solvable(&self) -> Option<usize> {
         const LONGEST: usize = 10_000;
         let (s, d) = (self.config.patches() as f64, self.config.dim as f64);
@@ -234,7 +236,7 @@ impl AccumulatedRounds {
         (1..=LONGEST).find(|&k| d * (1.0 - rate.powi(k as i32)).powf(s) >= s)
     }
 
-    /// Variance of an entry over the rounds that kept it, relative to the mean square of the position gradient.
+    /// Variance of an entry over the rounds that kept it, relative to the position gradient's mean square.
     pub fn drift(&self) -> f64 {
         self.position.drift()
     }
@@ -243,26 +245,26 @@ impl AccumulatedRounds {
         self.has_drifted
     }
 
-    /// Expected squared error of an entry of the position gradient, relative to its mean square: 1 for each entry still
-    /// hidden, drift / n for each mean over n rounds.
+    /// Expected squared error of an entry of the position gradient, relative to its mean square.
     ///
-    /// The first part falls as R^K; the second grows once the model moves, because the variance over K rounds of a
-    /// steady movement grows as K^2 and the mean takes only one K from it. Adding stops where the sum stops falling.
+    /// An entry that is still hidden counts 1, and a mean over n rounds counts drift / n. The first part falls as R^K.
+    /// The second grows as the model moves: under steady movement the variance over K rounds grows as K^2, and
+    /// averaging divides it only by K. Adding stops when the sum stops falling.
     pub fn error(&self) -> f64 {
         self.position.error()
     }
 
-    /// The same for each of the D equations, the mean over its S coefficients.
+    /// The mean of [`error`](Self::error) over the S coefficients of each of the D equations.
     pub(crate) fn equation_errors(&self) -> Vec<f64> {
         self.position.column_errors()
     }
 
-    /// Each round by itself, as far as they are kept.
+    /// Rounds that are kept apart, at most [`MOST_APART`].
     pub(crate) fn apart(&self) -> &[Arc<Round>] {
         &self.apart
     }
 
-    /// How many rounds are kept apart, to be solved side by side.
+    /// Number of rounds kept apart, which are solved together.
     pub fn kept_apart(&self) -> usize {
         self.apart.len()
     }

@@ -20,45 +20,45 @@ use crate::{
 
 /// Smoothing of the total variation, in the model's input space [-1, 1].
 const EPS: f64 = 0.03;
-/// Reweightings of the total variation in one step of the picture.
+/// Reweightings of the total variation in each picture step.
 const REWEIGHTINGS: usize = 3;
 /// Weight of the total variation in the first iteration, per expected error of an equation.
 const FIRST_SMOOTHNESS: f64 = 0.1;
 const LAST_SMOOTHNESS: f64 = 0.003;
-/// Both where all equations are exact and there are fewer of them than patches.
+/// First and last smoothness where every equation is exact but there are fewer of them than patches.
 const UNDETERMINED_SMOOTHNESS: (f64, f64) = (1e-4, 1e-8);
-/// Expected error of an equation all of whose coefficients are known, relative to its size: it makes them count a
-/// million times more than those that lean on guesses.
+/// Expected relative error of an equation with all coefficients known. Such equations weigh a million times more than
+/// those that rest on guesses.
 const LEAST_ERROR: f64 = 1e-6;
-/// Ridge of the step of the gradient, per S times the mean square of the picture.
+/// Ridge of the gradient step, per S times the picture's mean square.
 const RIDGE: f64 = 0.1;
-/// Conjugate gradients stop here, relative to the right-hand side in the preconditioner's norm.
+/// Relative residual at which conjugate gradients stop, in the preconditioner's norm.
 const TOLERANCE: f64 = 1e-5;
-/// The same where the picture's prior alone decides in directions that the data hardly weigh.
+/// Tolerance where some directions have almost no data and only the prior decides.
 const TIGHT_TOLERANCE: f64 = 1e-8;
 const MOST_STEPS: usize = 1000;
 
-/// Outer iterations of [`als`]: more gain little.
+/// Outer iterations of [`als`]. More of them gain little.
 pub const ALS_ITERATIONS: usize = 10;
 
-/// Recovers the picture X `[S, L]` and the dropped entries of G_pos `[S, D]` in turns.
+/// Recovers the picture X `[S, L]` and the dropped entries of G_pos `[S, D]` by turns.
 ///
-/// G_E = G_pos^T X and b_E = G_pos^T 1 hold for the entries that were kept, see [`crate::embedding_inversion`]. Starting
-/// from G = kept / (1 - R):
-/// - *picture*: least squares over the kept entries of G_E plus an isotropic total variation, by iteratively reweighted
-///   least squares, a colour channel at a time, and X is clamped to [-1, 1]. An equation weighs the less the more of its
-///   coefficients are unknown, or uncertain because the model drifted over the accumulated rounds.
-/// - *gradient*: for each column of G, ridge regression for the missing entries from the kept entries of its row of
-///   [G_E | b_E] with regressors [X, 1]; kept entries stay.
+/// G_E = G_pos^T X and b_E = G_pos^T 1 hold for the kept entries, see [`crate::embedding_inversion`]. Starting from G =
+/// kept / (1 - R), each iteration takes two steps:
+/// - *picture*: least squares over the kept entries of G_E plus isotropic total variation, one colour channel at a
+///   time, by iteratively reweighted least squares. X is clamped to [-1, 1]. An equation weighs less the more of its
+///   coefficients are unknown, or uncertain because the model drifted between rounds.
+/// - *gradient*: for each column of G, ridge regression of the missing entries on the kept entries of its row of [G_E |
+///   b_E], with regressors [X, 1]. Kept entries do not change.
 ///
-/// The weight of the total variation falls geometrically from 0.1 times the mean of the equations' expected errors to
-/// 0.003 times their harmonic mean, which is next to nothing once enough equations are exact.
+/// The weight of the total variation falls geometrically from 0.1 times the arithmetic mean of the equations' expected
+/// errors to 0.003 times their harmonic mean, which is almost zero once enough equations are exact.
 ///
-/// At least one of `iterations` is done. `progress` is called after each, with ||G_pos^T X - G_E||^2 / ||G_E||^2 over the kept entries of G_E as the
-/// objective: 1 explains nothing, 0 everything. It may end the work; the picture reached is returned then.
+/// At least one iteration runs. `progress` is called after each, with ||G_pos^T X - G_E||^2 / ||G_E||^2 over the kept
+/// entries of G_E as the objective: 1 explains nothing, 0 everything. If it breaks, the current picture is returned.
 ///
 /// # Errors
-/// [`AttackError::NothingKept`] without a round; [`AttackError::Unsolvable`] where values are too large or small.
+/// [`AttackError::NothingKept`] without a round; [`AttackError::Unsolvable`] if values are too large or too small.
 pub fn als(
     rounds: &AccumulatedRounds,
     iterations: usize,
@@ -73,7 +73,7 @@ pub fn als(
     let equations = errors.len() as f64;
     let mean = errors.iter().sum::<f64>() / equations;
     let harmonic = equations / errors.iter().map(|error| error.recip()).sum::<f64>();
-    // Exact equations that are too few leave the choice to the prior alone, which must then be felt.
+    // With too few exact equations only the prior chooses among the solutions, so it needs a noticeable weight.
     let fewest = (0..rounds.patch().ncols()).map(|pixel| rounds.patch().known_in_column(pixel)).min().unwrap_or(0);
     let ((first, last), tolerance) = if rounds.position().is_whole() && fewest < config.patches() {
         (UNDETERMINED_SMOOTHNESS, TIGHT_TOLERANCE)
@@ -83,7 +83,7 @@ pub fn als(
 
     let position = rounds.position();
     let share = position.known() as f64 / position.len() as f64;
-    // Both sides of the equations are divided by one number, so that squares neither overflow nor vanish.
+    // A common scale keeps squares from overflowing or vanishing.
     let size = position.mean_square().sqrt();
     let mut g = &position.values * faer::Scale(1.0 / (share * size));
     let mut x = Mat::zeros(config.patches(), config.patch_len());
@@ -110,7 +110,7 @@ pub fn als(
     Err(unsolvable())
 }
 
-/// How much the total variation weighs in one step of the picture, and how exactly the step is solved.
+/// Weight of the total variation in one picture step, and the accuracy of its solution.
 #[derive(Clone, Copy)]
 struct Smoothing {
     weight: f64,
@@ -137,12 +137,12 @@ fn misfit(rounds: &AccumulatedRounds, size: f64, g: MatRef<'_, f64>, x: MatRef<'
     left / all
 }
 
-/// Fills the unknown entries of G, column by column, by ridge regression; the known ones are put back.
+/// Fills the unknown entries of G by ridge regression, column by column, and resets the known ones.
 fn step_gradient(rounds: &AccumulatedRounds, size: f64, x: MatRef<'_, f64>, g: &mut Mat<f64>) -> Option<()> {
     let (position, patch, bias) = (rounds.position(), rounds.patch(), rounds.bias());
     let (s, l) = (x.nrows(), x.ncols());
     let ridge = RIDGE * x.squared_norm_l2() / l as f64;
-    // The regressors [X, 1] and what they should give, [G_E | b_E].
+    // The regressors [X, 1] and their targets [G_E | b_E].
     let regressor = |row: usize, equation: usize| if equation == l { 1.0 } else { x[(row, equation)] };
     for column in 0..position.ncols() {
         let unknown: Vec<usize> = (0..s).filter(|&row| !position.is_known(row, column)).collect();
@@ -180,7 +180,7 @@ fn step_gradient(rounds: &AccumulatedRounds, size: f64, x: MatRef<'_, f64>, g: &
     Some(())
 }
 
-/// One picture that fits the kept entries of G_E and is smooth.
+/// Fits a smooth picture to the kept entries of G_E.
 fn step_picture(
     rounds: &AccumulatedRounds,
     errors: &[f64],
@@ -207,15 +207,15 @@ fn step_picture(
     Some(())
 }
 
-/// Normal equations of the kept entries of one colour channel. Pixels at different places of a patch do not meet in
-/// them: each place has its own H = sum_d w_d g_d g_d^T `[S, S]`.
+/// Normal equations of one colour channel's kept entries. They do not couple pixels at different places of a patch:
+/// each place has its own H = sum_d w_d g_d g_d^T `[S, S]`.
 struct Normal {
     blocks: Vec<Mat<f64>>,
     right: Vec<f64>,
 }
 
 impl Normal {
-    /// Scaled so that the mean of all diagonals is 1.
+    /// Scales the equations so that all diagonals together have a mean of 1.
     fn new(
         rounds: &AccumulatedRounds,
         errors: &[f64],
@@ -256,8 +256,8 @@ impl Normal {
         self.blocks[0].nrows()
     }
 
-    /// Solves (H + smoothness D^T W D) x = right by conjugate gradients from where `x` stands. The preconditioner takes
-    /// the blocks of H whole and of the other matrix the diagonal.
+    /// Solves (H + smoothness D^T W D) x = right by conjugate gradients, starting from `x`. The preconditioner uses all
+    /// of H but only the diagonal of D^T W D.
     fn solve(&self, channel: &Channel, roughness: &Roughness, smoothing: Smoothing, x: &mut [f64]) -> Option<()> {
         let smoothness = smoothing.weight;
         let s = self.patches();
@@ -266,7 +266,7 @@ impl Normal {
             .map(|(block, diagonal)| {
                 let mut block = block.clone();
                 for (i, roughness) in diagonal.iter().enumerate() {
-                    // Rounding alone must not make a block without data indefinite.
+                    // Keeps rounding from making a block without data indefinite.
                     block[(i, i)] += smoothness * roughness + 1e-12;
                 }
                 Llt::new(block.as_ref(), Side::Lower).ok()

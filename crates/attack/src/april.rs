@@ -1,4 +1,4 @@
-//! APRIL (Lu et al., CVPR 2022), and what is left of it where entries were dropped.
+//! APRIL (Lu et al., CVPR 2022), and its version for masked updates.
 
 use faer::{Mat, MatRef, RowRef};
 use unmask_core::AttackMethod;
@@ -15,21 +15,21 @@ use crate::{
 const METHOD: AttackMethod = AttackMethod::April;
 const UNSOLVABLE: AttackError = AttackError::Unsolvable { method: METHOD };
 
-/// Solves A^T z = b for the tokens z that entered the first attention block, and those for the patches.
+/// Solves A^T z = b for the tokens z that entered the first attention block, and then for the patches.
 ///
-/// With neither LayerNorm nor residual around attention, dl/dz = A reaches the position embedding through q, k and v
-/// alone, so that b = W_q^T dW_q + W_k^T dW_k + W_v^T dW_v = A^T z, with A = dl/dE_pos `[S + 1, D]` including the class
-/// row. Biases do not matter. A token is z_s = E x_s + E_b + p_s, so that with the known part moved to the right and the class
-/// token eliminated, A^T X E^T = b - A^T (E_b + p) gives the patches X. (The papers print the last step as
-/// x' = E (z0 - E_pos)^T; the inverse of the patch embedding is meant.)
+/// Without LayerNorm and residual around attention, dl/dz = A reaches the position embedding only through q, k and v.
+/// So b = W_q^T dW_q + W_k^T dW_k + W_v^T dW_v = A^T z, with A = dl/dE_pos `[S + 1, D]` including the class row. Biases
+/// do not matter. A token is z_s = E x_s + E_b + p_s. With the known part moved to the right and the class token
+/// eliminated, A^T X E^T = b - A^T (E_b + p) gives the patches X. (The papers print the last step as x' = E (z0 -
+/// E_pos)^T but mean the inverse of the patch embedding.)
 ///
-/// The smallest singular values of A lie within the rounding of its values, more of them the darker the picture. D - S - 1
-/// combinations of the equations hold no picture and show how large that noise is; what it leaves of each direction
-/// is weighed by Wiener's filter. Where D < L the embedding leaves many patches, and the likeliest under a prior of smooth
-/// patches are taken.
+/// The smallest singular values of A drown in the rounding of its entries, and more of them do in a darker picture. D -
+/// S - 1 combinations of the equations do not depend on the picture and so measure that noise. A Wiener filter then
+/// damps each direction by its noise. If D < L, the embedding maps many patches to one token, and a prior of smooth
+/// patches picks the likeliest.
 ///
-/// On a standard pre-LN block the equations do not hold: the result carries a note and no picture. Zeros that a mask left
-/// are taken for values, which the equations contradict by more than any noise; nothing is filtered then.
+/// On a standard pre-LN block the equations do not hold: the result is not the picture, and a note says so. Zeros from
+/// a mask are taken for values. They contradict the equations more than noise could, and nothing is filtered then.
 ///
 /// # Errors
 /// [`AttackError`]: D < S + 1, a tensor is missing, or a gradient is all zero.
@@ -40,7 +40,7 @@ pub fn april(weights: &Tensors, gradients: &Tensors) -> Result<Reconstruction, A
     solve(weights, gradients, a.as_ref(), dw)
 }
 
-/// From A `[S + 1, D]` and dW `[3 D, D]` to the picture.
+/// Solves for the picture from A `[S + 1, D]` and dW `[3 D, D]`.
 fn solve(
     weights: &Tensors,
     gradients: &Tensors,
@@ -49,7 +49,7 @@ fn solve(
 ) -> Result<Reconstruction, AttackError> {
     let config = gradients.vit()?;
     let (dim, patches) = (config.dim, config.patches());
-    // W and dW stack q, k and v by rows, so that one product is the sum of the three.
+    // W and dW stack the rows of q, k and v, so one product sums all three.
     let b = weights.matrix(QKV, 3 * dim)?.transpose() * dw;
     if dw.squared_norm_l2() == 0.0 {
         return Err(AttackError::ZeroGradient { name: QKV });
@@ -93,7 +93,7 @@ fn solve(
     Ok(reconstruction)
 }
 
-/// The columns of `matrix` without their parts along `direction`.
+/// Removes from each column of `matrix` its component along `direction`.
 fn without(direction: RowRef<'_, f64>, matrix: Mat<f64>) -> Mat<f64> {
     let square = direction.squared_norm_l2();
     if square == 0.0 {
@@ -106,11 +106,11 @@ fn without(direction: RowRef<'_, f64>, matrix: Mat<f64>) -> Mat<f64> {
 /// APRIL with the dropped entries as unknowns.
 ///
 /// - dW whole: all rows of A = [dQ | dK | dV] W lie in the span of the S + 1 rows of U^T W, where the columns of U span
-///   those of dW = [dQ | dK | dV]^T z. The kept entries of a row of A, if there are at least S + 1, determine its place in
-///   that span, and so its missing entries.
-/// - A whole: for each column j of dW its m_j missing entries join the unknowns of A^T z_j = W^T dW_j, which has D
-///   equations: S + 1 + m_j must not exceed D.
-/// - Both masked: neither step can begin.
+///   those of dW = [dQ | dK | dV]^T z. At least S + 1 kept entries of a row of A determine its position in that span,
+///   and so its missing entries.
+/// - A whole: the m_j missing entries of column j of dW join the unknowns of A^T z_j = W^T dW_j, which has D equations.
+///   S + 1 + m_j must not exceed D.
+/// - Both masked: neither step can start.
 ///
 /// # Errors
 /// As [`april`]; [`AttackError::TooMuchHidden`] says which count fails.
@@ -118,7 +118,7 @@ pub fn april_aware(evidence: &Evidence) -> Result<Reconstruction, AttackError> {
     let Evidence { weights, gradients } = evidence;
     let config = gradients.vit()?;
     let (tokens, dim) = (config.tokens(), config.dim);
-    // The checks of the naive attack come first: without them the counts below mean nothing.
+    // Run the naive attack's checks first: the counts below mean nothing without them.
     gradients.position_gradient(METHOD, tokens)?;
     let a = gradients.observed(POSITION, tokens)?;
     let dw = gradients.observed(QKV, 3 * dim)?;
@@ -171,7 +171,7 @@ fn known_in_row(observed: &Observed, row: usize) -> usize {
     observed.weights.row(row).iter().filter(|&&weight| weight > 0.0).count()
 }
 
-/// A with its missing entries, from the row space of U^T W.
+/// Fills the missing entries of A from the row space of U^T W.
 fn fill_rows(a: &Observed, dw: MatRef<'_, f64>, w: MatRef<'_, f64>, cutoff: f64) -> Option<Mat<f64>> {
     let svd = dw.thin_svd().ok()?;
     let rank = a.nrows().min(svd.U().ncols());
@@ -189,11 +189,11 @@ fn fill_rows(a: &Observed, dw: MatRef<'_, f64>, w: MatRef<'_, f64>, cutoff: f64)
     Some(filled)
 }
 
-/// dW with its missing entries, column by column, each together with the tokens' entries in that column.
+/// Fills the missing entries of dW, solving each column together with the tokens' entries in it.
 fn fill_columns(a: &Observed, dw: &Observed, w: MatRef<'_, f64>, cutoff: f64) -> Option<Mat<f64>> {
     let (tokens, dim) = (a.nrows(), a.ncols());
     let mut filled = dw.values.clone();
-    // Unknowns of one scale keep the cutoff meaningful.
+    // The cutoff is only meaningful if all unknowns have the same scale.
     let scale = (a.mean_square() / (w.squared_norm_l2() / (w.nrows() * w.ncols()) as f64)).sqrt();
     for column in 0..dim {
         let missing: Vec<usize> = (0..dw.nrows()).filter(|&row| !dw.is_known(row, column)).collect();

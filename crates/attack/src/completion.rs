@@ -1,4 +1,4 @@
-//! Embedding inversion behind masks, by the rank of what they hide.
+//! Embedding inversion of masked updates by low-rank completion.
 
 use std::{ops::Range, sync::Arc};
 
@@ -17,43 +17,44 @@ use crate::{
 };
 
 const METHOD: AttackMethod = AttackMethod::Completion;
-/// How much a row of G_pos counts while the row space is searched for. A row of G_E^T resembles its neighbours, one of G_pos no other: where it
-/// counts like them, a direction of the row space serves it alone, and the search is stuck more often and longer.
+/// Importance of a row of G_pos in the search for the row space. A row of G_E^T resembles its neighbours, but a row of
+/// G_pos resembles no other. With full weight it would claim a direction of the row space for itself, and the search
+/// would get stuck more often and for longer.
 const POSITION_IMPORTANCE: f64 = 1e-4;
-/// Held-out entries missed by more than this share mean that nothing was found.
+/// Relative error of held-out entries above which nothing was found.
 const NOT_FOUND: f64 = 1e-2;
-/// Variance of an entry over rounds, relative to their mean square, up to which their means are tried as one update's: an
-/// error of 1 % of each, at which nothing is found.
+/// Largest drift at which the rounds' means are tried as one update. It corresponds to an error of 1 % per entry, at
+/// which completion finds nothing.
 const NEARLY_STILL: f64 = NOT_FOUND * NOT_FOUND;
-/// Searches for the picture behind several rounds of a model that moved: each takes seconds, and what is not found by then is
-/// left to other means.
+/// Searches over several rounds of a model that moved. Each takes seconds, and other methods follow if these fail.
 const SEARCHES_BESIDE: usize = 3;
-/// One in so many pixels of a patch may be left to its neighbours.
+/// At most one in this many pixels of a patch may be filled from its neighbours.
 const FEW_LACKING: usize = 20;
-/// So often each of them is filled.
+/// Passes over the pixels to fill.
 const FILLINGS: usize = 3;
-/// Singular values of their equations up to this share of the largest are left out: they would bring in more rounding than the neighbours
-/// are wrong by.
+/// Smallest singular value of a filled pixel's equations, relative to the largest. Smaller ones would add more rounding
+/// error than the neighbours' estimate has.
 const FILLING_CUTOFF: f64 = 1e-4;
-/// Below this expected PSNR, in dB, a picture is not to be relied on.
+/// Expected PSNR, in dB, below which a picture is not reliable.
 const RELIABLE: f64 = 30.0;
 
-/// Completes Z = [G_E^T; G_pos; b_E] `[L + S + 1, D]` and solves G_pos^T X = G_E with what it then knows.
+/// Completes Z = [G_E^T; G_pos; b_E] `[L + S + 1, D]`, then solves G_pos^T X = G_E.
 ///
-/// For one picture G_E = G_pos^T X and b_E = G_pos^T 1, so that Z = [X^T; I; 1^T] G_pos: a matrix of rank S. It is determined by
-/// as many known entries as a matrix of rank S has degrees of freedom, S (L + 1 + D), and in practice by some more, wherever a mask left them. It needs
-/// D > S, and nothing else of the model. Differences of weights do as well: several local steps over one picture add gradients
-/// with different G_pos and the same X, and the sum is such a product again.
+/// For one picture G_E = G_pos^T X and b_E = G_pos^T 1, so Z = [X^T; I; 1^T] G_pos has rank S. As many known entries as
+/// a matrix of rank S has degrees of freedom, S (L + 1 + D), determine it. In practice it takes somewhat more, at any
+/// positions. The attack needs D > S and nothing else of the model. It also works on differences of weights: several
+/// local steps over one picture add gradients with different G_pos and the same X, and their sum has the same form.
 ///
 /// With nothing hidden it is [`embedding_inversion`].
 ///
-/// `progress` hears of each step, with the share of the kept entries that is unexplained as the objective and no picture, for there
-/// is none before the end. It may end the search, which takes minutes where it is stuck on a large model.
+/// `progress` is called at each step, with the unexplained share of the kept entries as the objective and no picture,
+/// because there is none until the end. It may end the search, which can be stuck for minutes on a large model.
 ///
 /// # Errors
-/// [`AttackError`]: a tensor is missing, all zero or all hidden; D <= S; counting says that too much is hidden
-/// ([`AttackError::TooMuchHidden`]), nothing found predicts what was held out ([`AttackError::NotCompleted`]), or `progress`
-/// ended it before that ([`AttackError::Ended`]). A picture that comes out and may be wrong says so in its notes.
+/// [`AttackError`]: a tensor is missing, all zero or all hidden; D <= S; too few entries are known
+/// ([`AttackError::TooMuchHidden`]); no solution predicts the held-out entries ([`AttackError::NotCompleted`]); or
+/// `progress` ended the search before that ([`AttackError::Ended`]). The notes say if the returned picture may be
+/// wrong.
 pub fn completion(evidence: &Evidence, progress: OnProgress<'_>) -> Result<Reconstruction, AttackError> {
     let round = AccumulatedRounds::of(evidence)?;
     let config = round.config();
@@ -67,11 +68,11 @@ pub fn completion(evidence: &Evidence, progress: OnProgress<'_>) -> Result<Recon
     complete_one(&round, rounding, Effort::default(), progress)
 }
 
-/// The picture behind several masked updates of it.
+/// Recovers one picture from several masked updates of it.
 ///
-/// Where all were made at the same weights, an entry that any of them kept is known, and they are one update with fewer
-/// holes. Otherwise each is a gradient of its own, G_pos,k differs, and the picture is what they have in common: see
-/// `complete_beside`. A mask that is the same in every round does no harm there.
+/// At equal weights, any round that kept an entry makes it known, and the rounds form one update with fewer holes. At
+/// different weights each round has its own G_pos,k, and only the picture is common to all: see `complete_beside`.
+/// There the mask may even be the same in every round.
 ///
 /// # Errors
 /// As [`completion`].
@@ -99,7 +100,7 @@ pub fn completion_of_rounds(
     }
 }
 
-/// Of one update, or of several at the same weights.
+/// Completes one update, or several at the same weights.
 fn complete_one(
     round: &AccumulatedRounds,
     rounding: Rounding,
@@ -114,14 +115,14 @@ fn complete_one(
     check_rows(&z, s, l).map_err(too_much_hidden)?;
     let importance: Vec<f64> =
         (0..z.nrows()).map(|row| if (l..l + s).contains(&row) { POSITION_IMPORTANCE } else { 1.0 }).collect();
-    // G_pos that is known has the row space that is searched for. The same is found without it, more slowly.
+    // A known G_pos already has the row space. The search finds the same without it, but more slowly.
     let guess = round.position().is_whole().then_some(&round.position().values);
     let pixels = has_neighbours(config).then_some(Pixels::Rows { side: config.patch });
     let start = Start { importance: Some(&importance), guess, pixels, ..Start::default() };
     let completed = known.complete(&z, start, effort, progress)?;
     let is_lacking = |row: usize| completed.left[(row, 0)].is_nan();
     let (lacking, told): (Vec<usize>, Vec<usize>) = (0..l).partition(|&row| is_lacking(row));
-    // In the coordinates of V: G_pos^T X = G_E is A_pos^T X = A_E^T.
+    // In the coordinates of V, G_pos^T X = G_E is A_pos^T X = A_E^T.
     let position = completed.left.subrows(l, s);
     let patch = Mat::from_fn(s, told.len(), |k, i| completed.left[(told[i], k)]);
     let (of_told, spectrum) =
@@ -146,8 +147,9 @@ fn complete_one(
     Ok(picture)
 }
 
-/// Of several updates of one picture at whatever weights. Of each round k, Z_k^T = G_pos,k^T [X | I | 1] with one right factor for
-/// all of them: one below the other they have rank S too, and each is a further equation for X. `[K D, L + S + 1]`.
+/// Completes several updates of one picture at any weights. Round k has Z_k^T = G_pos,k^T [X | I | 1], and the right
+/// factor is the same for all rounds. Stacked as `[K D, L + S + 1]` they still have rank S, and each round adds
+/// equations for X.
 fn complete_beside(
     config: &VitConfig,
     rounds: &[Arc<Round>],
@@ -163,7 +165,7 @@ fn complete_beside(
     let pixels = has_neighbours(config).then_some(Pixels::Columns { side: config.patch });
     let start = Start { column_importance: Some(&importance), pixels, ..Start::default() };
     let completed = known.complete(&z, start, effort_beside(), progress)?;
-    // V = [X^T; I; 1] M: X^T is what V has for the pixels, in units of what it has for the positions.
+    // V = [X^T; I; 1^T] M, so the rows of V for the positions are M and those for the pixels are X^T M.
     let (pixels, units) = (completed.right.subrows(0, l), completed.right.subrows(l, s));
     let (x, spectrum) =
         least_squares(units.transpose(), pixels.transpose(), Rounding::F64.cutoff()).ok_or_else(unsolvable)?;
@@ -182,12 +184,12 @@ fn complete_beside(
     Ok(picture)
 }
 
-/// Of updates between which the model moved.
+/// Effort for updates between which the model moved.
 fn effort_beside() -> Effort {
     Effort { searches: SEARCHES_BESIDE, ..Effort::default() }
 }
 
-/// Whether a patch has pixels that resemble one another.
+/// Whether a patch has neighbouring pixels that resemble one another.
 fn has_neighbours(config: &VitConfig) -> bool {
     config.patch > 1
 }
@@ -200,12 +202,12 @@ fn too_much_hidden(reason: String) -> AttackError {
     AttackError::TooMuchHidden { method: METHOD, reason }
 }
 
-/// What is known of a matrix before it is completed.
+/// How much of a matrix is known before it is completed.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     /// Known entries per unknown.
     ratio: f64,
-    /// Share of the entries that are not.
+    /// Share of entries that are hidden.
     hidden: f64,
     rank: usize,
 }
@@ -245,11 +247,11 @@ impl Known {
         Ok(completed)
     }
 
-    /// PSNR, in dB, to which errors of the size of the held-out ones leave X `[S, L]` certain.
+    /// Expected PSNR of X `[S, L]`, in dB, if all errors are as large as those of the held-out entries.
     ///
-    /// With e their size, q the share of entries kept, and r the root mean square of a row: each coefficient of a row of A errs by
-    /// about e r / sqrt(q), and the inverse of `position`, which is G_pos or has its singular values, carries that of G_E^T, and that of
-    /// G_pos times X, into X. `mean_squares` is the sum of both r^2.
+    /// With e their relative size, q the share of entries kept and r the root mean square of a row, each coefficient in
+    /// a row of A errs by about e r / sqrt(q). The inverse of `position`, which is G_pos or has the same singular
+    /// values, carries the errors of G_E^T and of G_pos times X into X. `mean_squares` is the sum of both r^2.
     fn expected_psnr(self, completed: &Completion, position: MatRef<'_, f64>, mean_squares: f64) -> Option<f64> {
         let singular = position.singular_values().ok()?;
         let amplification = singular.iter().map(|value| value.powi(-2)).sum::<f64>() / self.rank as f64;
@@ -258,7 +260,7 @@ impl Known {
         Some(-10.0 * (square / 4.0).log10())
     }
 
-    /// Says what was done, how it ended, and what to expect.
+    /// Notes what was done, how it ended, and what to expect.
     fn tell(self, picture: &mut Reconstruction, completed: &Completion, expected: f64) {
         picture.note(format!(
             "{:.1} % of the entries were hidden, and rank {} gave them away: {:.1} entries were kept for each unknown. Entries \
@@ -285,7 +287,7 @@ fn too_few(ratio: f64) -> AttackError {
     too_much_hidden(format!("it needs fewer hidden entries: kept / unknowns is {ratio:.2}"))
 }
 
-/// Z_k^T `[D, L + S + 1]` of each round, one below the other.
+/// Stacks Z_k^T `[D, L + S + 1]` of all rounds.
 fn beside(config: &VitConfig, rounds: &[Arc<Round>]) -> Observed {
     let (d, s, l) = (config.dim, config.patches(), config.patch_len());
     let stack = |of: fn(&Observed) -> &Mat<f64>| {
@@ -301,7 +303,7 @@ fn beside(config: &VitConfig, rounds: &[Arc<Round>]) -> Observed {
     Observed { values: stack(|observed| &observed.values), weights: stack(|observed| &observed.weights) }
 }
 
-/// Z `[L + S + 1, D]`.
+/// Builds Z `[L + S + 1, D]`.
 fn stacked(round: &AccumulatedRounds) -> Observed {
     let (position, patch, bias) = (round.position(), round.patch(), round.bias());
     let (s, l) = (position.nrows(), patch.ncols());
@@ -318,7 +320,8 @@ fn stacked(round: &AccumulatedRounds) -> Observed {
     }
 }
 
-/// Whether each row can be had from a row space of S dimensions, but for those of one in [`FEW_LACKING`] pixels. That of b_E need not.
+/// Checks that every row has the S entries that its coefficients need. The row of b_E is exempt, and so are pixels up
+/// to one in [`FEW_LACKING`].
 fn check_rows(z: &Observed, s: usize, l: usize) -> Result<(), String> {
     let known = |row: usize| (0..z.ncols()).filter(|&column| z.is_known(row, column)).count();
     let least = |rows: Range<usize>| rows.map(|row| (known(row), row)).min().unwrap_or_default();
@@ -333,8 +336,8 @@ fn check_rows(z: &Observed, s: usize, l: usize) -> Result<(), String> {
     Err(format!("of the {} gradients of {whose} it needs {s}, and {least} were kept", z.ncols()))
 }
 
-/// X `[S, L]` at pixels of which fewer than S entries were kept: among all that agree with these, what is nearest to what the
-/// neighbours make likely. `coefficients` is G_pos `[S, D]`, completed.
+/// Fills X `[S, L]` at the pixels with fewer than S kept entries: of all values that agree with the kept entries, those
+/// nearest to the neighbours' estimate. `coefficients` is the completed G_pos `[S, D]`.
 fn fill_from_neighbours(
     x: &mut Mat<f64>,
     lacking: &[usize],
@@ -343,7 +346,7 @@ fn fill_from_neighbours(
     config: &VitConfig,
 ) {
     let grid = PixelGrid::new(config.patch, 1);
-    // Where neighbours lack as well, they are filled in turn.
+    // Neighbours may be missing too, so several passes fill them by turns.
     for &pixel in lacking.iter().cycle().take(lacking.len() * FILLINGS) {
         let likely = grid.likeliest_at(&x.transpose().to_owned(), pixel).transpose().to_owned();
         let kept: Vec<usize> = (0..z.ncols()).filter(|&column| z.is_known(pixel, column)).collect();
@@ -351,10 +354,10 @@ fn fill_from_neighbours(
         if kept.is_empty() {
             continue;
         }
-        // G_pos[:, d].x = G_E[d, pixel] for each that was kept.
+        // G_pos[:, d].x = G_E[d, pixel] for each kept entry.
         let equations = Mat::from_fn(kept.len(), x.nrows(), |i, s| coefficients[(s, kept[i])]);
         let missed = Mat::from_fn(kept.len(), 1, |i, _| z.values[(pixel, kept[i])] - (equations.row(i) * &likely));
-        // Equations that say nothing leave what is likely.
+        // Equations without information keep the estimate.
         if let Some((step, _)) = least_squares(equations.as_ref(), missed.as_ref(), FILLING_CUTOFF) {
             x.col_mut(pixel).copy_from(&likely + step.col(0));
         }

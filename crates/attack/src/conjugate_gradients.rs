@@ -6,10 +6,10 @@ use faer::Mat;
 
 use crate::small_matrices::inner;
 
-/// A symmetric positive matrix, or an approximate inverse of one, as what it does to a matrix of unknowns.
+/// A symmetric positive definite matrix, or an approximate inverse of one, applied to a matrix of unknowns.
 pub(crate) type Operator<'a> = &'a dyn Fn(&Mat<f64>) -> Mat<f64>;
 
-/// H X = R on the way to its solution.
+/// An approximate solution of H X = R.
 pub(crate) struct Solution {
     pub(crate) x: Mat<f64>,
     /// R - H X.
@@ -17,8 +17,8 @@ pub(crate) struct Solution {
 }
 
 impl Solution {
-    /// At most so many steps towards the solution, or until the residual's square in the preconditioner's norm has fallen to `share`
-    /// of what it was. `go_on` is asked before each step, and may end it.
+    /// Takes at most `steps` steps, or fewer if the squared residual in the preconditioner's norm falls to `share` of
+    /// its initial value. `go_on` is asked before each step and may end the iteration.
     pub(crate) fn improve(
         mut self,
         steps: usize,

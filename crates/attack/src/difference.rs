@@ -1,15 +1,15 @@
-//! Updates that are weights: what a client sends under federated averaging.
+//! Updates that consist of weights, as clients send them under federated averaging.
 
 use crate::{AttackError, Tensors};
 
-/// Of a FedAvg client's weights how far they are at most from those that it was sent, in units of their norm.
+/// Largest distance of a FedAvg client's weights from those it was sent, relative to their norm.
 ///
-/// A gradient has nothing to do with the weights: it is about as far from them as they are long, or farther.
+/// A gradient is unrelated to the weights, so its distance from them is about their norm or more.
 const NEAR: f64 = 0.5;
 
 impl Tensors {
-    /// Whether these are weights a few steps of training away from `weights`: ||self - weights|| < ||weights|| / 2 over the
-    /// entries of the tensors that are in both and arrived.
+    /// Whether these are weights a few training steps away from `weights`: ||self - weights|| < ||weights|| / 2 over
+    /// the entries that arrived of tensors that are in both.
     pub fn are_near(&self, weights: &Self) -> bool {
         let (mut left, mut all) = (0.0, 0.0);
         for name in self.names() {
@@ -24,8 +24,8 @@ impl Tensors {
         all > 0.0 && left.sqrt() < NEAR * all.sqrt()
     }
 
-    /// Whether the scales of the norms among these tensors are about 1, where every model starts and few move far from. In a
-    /// gradient they would be a slope of 1 for each of hundreds of parameters.
+    /// Whether the norm layers' scales are about 1. Every model starts there, and few move far away. A gradient this
+    /// large in hundreds of parameters is implausible.
     pub fn have_unit_norms(&self) -> bool {
         let is_norm = |name: &str| {
             let in_last =
@@ -46,13 +46,13 @@ impl Tensors {
         (0.5..2.0).contains(&mean) && spread.sqrt() < 0.5 * mean
     }
 
-    /// (`before` - self) / `length`: of weights after local training the mean gradient along the way, where `length` is
-    /// the local rate times the number of steps. Of one step it is that step's gradient.
+    /// Returns (`before` - self) / `length`: the mean gradient over local training, where `length` is the local
+    /// learning rate times the number of steps. With one step it is that step's gradient.
     ///
-    /// Entries that did not arrive stay unknown, and tensors that are in one of both alone are left out.
+    /// Entries that did not arrive stay unknown. Tensors that are in only one of the two are left out.
     ///
     /// # Errors
-    /// [`AttackError::OtherWeights`], where these are not near `before`.
+    /// [`AttackError::OtherWeights`] if these are not near `before`.
     pub fn decrease_from(&self, before: &Self, length: f64) -> Result<Self, AttackError> {
         if !self.are_near(before) {
             return Err(AttackError::OtherWeights);
@@ -70,7 +70,7 @@ impl Tensors {
         Ok(difference)
     }
 
-    /// Of the tensors that are there, in the model's order.
+    /// Names of the tensors that are present, in the model's order.
     fn names(&self) -> Vec<String> {
         let layout = self.model().layout();
         layout.iter().map(|param| param.name.clone()).filter(|name| self.values(name).is_some()).collect()
@@ -98,7 +98,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(8))]
 
-        /// Weights after a step are known as such, masked or not, and give the gradient of that step back.
+        /// Weights after a step are recognised, masked or not, and give that step's gradient back.
         #[test]
         fn a_local_step_is_recognised_and_undone(seed in 0_u64..100, rate in 0.001_f64..0.5, hides in any::<bool>()) {
             let model = Architecture::from(VitPreset::Pico);

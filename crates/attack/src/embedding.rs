@@ -12,12 +12,12 @@ use crate::{
 
 /// Solves G_pos^T X = G_E for the patches X.
 ///
-/// A patch embedding is z_s = E x_s + b + p_s, so dl/dE = sum_s (dl/dz_s) x_s^T and dl/dp_s = dl/dz_s: with
-/// G_pos = dl/dE_pos without the class row `[S, D]` and G_E = dl/dE `[D, L]`, G_E = G_pos^T X exactly for one picture.
-/// It needs D >= S, and nothing else of the model: no weights, no label, no architecture behind the embedding.
+/// A patch embedding is z_s = E x_s + b + p_s, so dl/dE = sum_s (dl/dz_s) x_s^T and dl/dp_s = dl/dz_s. With G_pos =
+/// dl/dE_pos without the class row `[S, D]` and G_E = dl/dE `[D, L]`, G_E = G_pos^T X holds exactly for one picture. It
+/// needs D >= S and nothing else of the model: no weights, no label, no knowledge of the layers behind the embedding.
 ///
 /// # Errors
-/// [`AttackError`]: D < S, a tensor is missing, the position embedding's gradient or the patch embedding's is all zero.
+/// [`AttackError`]: D < S, a tensor is missing, or the gradient of the position or the patch embedding is all zero.
 pub fn embedding_inversion(gradients: &Tensors) -> Result<Reconstruction, AttackError> {
     let config = gradients.vit()?;
     let position = gradients.position_gradient(AttackMethod::Embedding, config.patches())?;
@@ -33,16 +33,16 @@ pub fn embedding_inversion(gradients: &Tensors) -> Result<Reconstruction, Attack
     Ok(reconstruction)
 }
 
-/// How far apart two pictures may be, RMS over pixels in [0, 1], and be the same for anyone: 40 dB.
+/// Largest RMS difference over pixels in [0, 1] at which two pictures look the same: 40 dB.
 pub const SAME_PICTURE: f64 = 0.01;
 
-/// How far a picture that solves the embeddings' equations as well as `image` does can be from it at most, RMS over pixels in
-/// [0, 1]; `None` where some pixel of a patch has no more than S whole equations.
+/// Bounds the distance from `image` to any picture that solves the embeddings' equations equally well, RMS over pixels
+/// in [0, 1]. `None` if some pixel of a patch has S whole equations or fewer.
 ///
-/// Each column x of X solves A x = b with the rows of G_pos^T and G_E that arrived whole. Two solutions that leave no more than
-/// r each differ by 2 r / sigma at most, with the smallest singular value sigma of A. The equations hold for any model
-/// behind the embeddings, so that this needs none. A mixture of pictures, a hidden entry that was taken for a zero, and
-/// noise all leave a large r. What it does not tell is whether the pixels are those of a picture: cipher text of one key
+/// Each column x of X solves A x = b, with the rows of G_pos^T and G_E that arrived whole. Two solutions with residuals
+/// of at most r differ by at most 2 r / sigma, where sigma is the smallest singular value of A. The equations hold for
+/// any model behind the embeddings, so no model is needed. A mixture of pictures, a hidden entry taken for zero, and
+/// noise all leave a large r. The bound does not tell whether the solution looks like a picture: ciphertext of one key
 /// solves the equations too.
 pub fn pixel_uncertainty(gradients: &Tensors, image: &[f32]) -> Option<f64> {
     let config = gradients.vit().ok()?;
@@ -71,7 +71,7 @@ pub fn pixel_uncertainty(gradients: &Tensors, image: &[f32]) -> Option<f64> {
             let explained: f64 = (0..patches).map(|s| position.values[(s + 1, rows[i])] * x[(s, pixel)]).sum();
             (explained - patch.values[(rows[i], pixel)]).powi(2)
         };
-        // X in [-1, 1] is twice as far apart as pixels in [0, 1].
+        // Distances in [-1, 1] are twice those in [0, 1].
         square += (0..rows.len()).map(left).sum::<f64>() / sigma.powi(2);
     }
     let error = (square / (patches * pixels) as f64).sqrt();
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
     use crate::{Ending, Evidence, Rounding, TensorSource};
 
-    /// Embeddings' gradients of the pictures, mixed, with any gradient of the position embedding.
+    /// The embeddings' gradients of mixed pictures, with arbitrary position gradients.
     fn evidence(pictures: &[Reconstruction], hidden: usize) -> Evidence {
         let config = VitConfig::from(VitPreset::Pico);
         let layout = unmask_core::ParamLayout::vit(&config);
@@ -130,7 +130,7 @@ mod tests {
         assert!(!is_exact(&alone, &nearly), "a picture that is only alike");
     }
 
-    /// The bound holds: what is this far from the solution is told to be at least that far.
+    /// The bound is never below the true error.
     #[test]
     fn no_error_is_larger_than_the_bound() {
         let alone = evidence(&[picture(1)], 0);
@@ -149,7 +149,7 @@ mod tests {
     fn mixtures_and_masks_do_not_pass_for_exact() {
         let mixed = evidence(&[picture(1), picture(2)], 0);
         assert!(!is_exact(&mixed, &embedding_inversion(&mixed.gradients).unwrap()));
-        // Two of seven entries hidden leave over 16 equations of 48; five leave too few.
+        // With two of seven entries hidden, over 16 of the 48 equations are whole; with five hidden, too few are.
         let masked = evidence(&[picture(1)], 2);
         assert!(!is_exact(&masked, &embedding_inversion(&masked.gradients).unwrap()), "zeros for values");
         let aware = crate::embedding_inversion_aware(&masked, &mut |_| std::ops::ControlFlow::Continue(())).unwrap();

@@ -11,17 +11,17 @@ use crate::{
     observed::Observed,
 };
 
-/// Solves G_pos^T X = G_E with what was kept of both.
+/// Solves G_pos^T X = G_E with the kept entries of both.
 ///
 /// - Nothing hidden: [`embedding_inversion`].
-/// - G_pos whole and each pixel of a patch left with at least S of its D equations: least squares over those, exactly.
-/// - Otherwise [`als`] on this one update, which shows a likely picture rather than the picture.
+/// - G_pos whole, and at least S of the D equations left for each pixel of a patch: exact, by least squares over those.
+/// - Otherwise: [`als`] on this one update, which finds a likely picture, not an exact one.
 ///
-/// `progress` hears of each pixel of a patch, or of each iteration of [`als`], and may end it.
+/// `progress` is called for each pixel of a patch, or for each iteration of [`als`], and may end the attack.
 ///
 /// # Errors
-/// [`AttackError`]: a tensor is missing, all zero or all hidden, or `progress` ended it before there was a picture
-/// ([`AttackError::Ended`]).
+/// [`AttackError`]: a tensor is missing, all zero or all hidden, or `progress` ended the attack before there was a
+/// picture ([`AttackError::Ended`]).
 pub fn embedding_inversion_aware(evidence: &Evidence, progress: OnProgress<'_>) -> Result<Reconstruction, AttackError> {
     let clock = Instant::now();
     let round = AccumulatedRounds::of(evidence)?;
@@ -58,7 +58,7 @@ pub fn embedding_inversion_aware(evidence: &Evidence, progress: OnProgress<'_>) 
     Ok(reconstruction)
 }
 
-/// One column of X `[S, L]`, from the rows that were kept.
+/// Solves for one column of X `[S, L]` from its kept rows.
 fn solve_pixel(
     position: &Observed,
     patch: &Observed,

@@ -1,24 +1,25 @@
 //! Closed-form attacks on what a client sent.
 //!
-//! An honest-but-curious relay holds a client's gradient. Two systems of linear equations hidden in it give the private
+//! An honest-but-curious relay holds a client's gradient. Two systems of linear equations in it give the private
 //! picture away:
 //!
 //! - [`embedding_inversion`]: the patch embedding is linear, so its gradient is a mixture of the patches whose mixing
 //!   coefficients are the gradient of the position embedding.
-//! - [`april`]: the same for the first attention block, where the model was built to allow it (Lu et al., CVPR 2022).
+//! - [`april`]: the same for the first attention block of a model that was built to allow it (Lu et al., CVPR 2022).
 //!
-//! Both are computed in f64 with a singular value decomposition, never with normal equations: these systems have
-//! condition numbers up to 1e10.
+//! Both are solved in f64 by singular value decomposition. Normal equations would lose too much: condition numbers
+//! reach 1e10.
 //!
-//! Entries that a mask dropped are zeros. The attackers whom the papers tested take those for values; each closed form has
-//! a second one that is told which entries arrived and treats the others as unknowns. Nothing here knows how a defence
-//! chooses them. [`completion`] computes them where the embeddings' gradients have a low rank. Where one update leaves too much unknown, [`als`] looks for a smooth picture that fits, and
-//! [`AccumulatedRounds`] gathers several rounds of one client first.
+//! Entries that a mask dropped are zeros. The attackers in the papers take those zeros for values. Each closed form
+//! also has an aware version, which knows the entries that arrived and treats the others as unknowns. No attack uses
+//! how a defence chooses them. [`completion`] recovers hidden entries where the embeddings' gradients have low rank.
+//! [`AccumulatedRounds`] gathers several rounds of one client, and [`als`] looks for a smooth picture that fits where
+//! too much is still unknown.
 //!
-//! Keys of encrypted models do not stay secret from somebody who saw the model before: see [`RecoveredKey`].
+//! [`RecoveredKey`] computes the key of an encrypted model that the attacker has also seen in the clear.
 //!
-//! [`label`] and [`label_counts`] read labels off the head, [`batch_size`] the number of pictures off the last block, and
-//! [`membership`] tells there whether a given picture was among them.
+//! [`label`] and [`label_counts`] read labels off the head. [`batch_size`] reads the number of pictures off the last
+//! block, and [`membership`] tells from the same block whether a given picture was among them.
 //!
 //! [`run`] runs any attack by its name on an [`Observation`]:
 //!
