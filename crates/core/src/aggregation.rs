@@ -1,62 +1,61 @@
-//! How a round's updates become one.
+//! How the relay combines the updates of a round.
 
 use std::{fmt, str::FromStr};
 
 use crate::text::serde_as_text;
 
-/// How the relay averages the updates of a round, and what it does about one that stands out.
+/// How the relay averages a round's updates and treats outliers.
 ///
 /// Written `mean`, `clipped`, `aligned`, `trimmed-mean:0.2` or `median`.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Aggregation {
-    /// The papers' weighted mean of the updates as they come.
+    /// The papers' weighted mean.
     Mean,
-    /// The weighted mean, with what is much larger than the others scaled down to a multiple of their median norm.
+    /// The weighted mean, with updates much larger than the rest scaled down to a multiple of the median norm.
     #[default]
     Clipped,
-    /// The same without the updates that point against the others: a gradient with its sign turned is as long as an honest
-    /// one.
+    /// Like `Clipped`, but without updates that point against the others: a norm bound cannot catch a gradient with
+    /// flipped sign.
     Aligned,
-    /// For each parameter the mean of the values that are left without the smallest and the largest ones (Yin et al. 2018);
-    /// every update counts once.
+    /// For each parameter the mean without the smallest and largest values (Yin et al. 2018); every update counts once.
     TrimmedMean {
-        /// The share dropped at either end, of at least 0 and below 0.5.
+        /// The share dropped at each end: at least 0 and below 0.5.
         share: f32,
     },
-    /// For each parameter the median of the values (Yin et al. 2018); every update counts once.
+    /// The median of each parameter (Yin et al. 2018); every update counts once.
     Median,
 }
 
 /// A string that names no aggregation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseAggregationError {
-    /// An unknown name.
-    #[error("\"{0}\" is no way to average updates; choose mean, clipped, aligned, trimmed-mean:0.2 or median")]
+    #[error("\"{0}\" is not an aggregation; choose mean, clipped, aligned, trimmed-mean:0.2 or median")]
     Name(String),
     /// A share that leaves nothing to average.
     #[error(
-        "trimmed-mean cannot drop a share of \"{0}\" at either end; give a number of at least 0 and below 0.5, such as 0.2"
+        "trimmed-mean cannot drop a share of \"{0}\" at either end; give a number of at least 0 and below 0.5, such as \
+         0.2"
     )]
     Share(String),
 }
 
 impl Aggregation {
-    /// Whether it takes each parameter's values by their size, so that every update counts once.
+    /// Whether it sorts each parameter's values, so that every update counts once regardless of its weight.
     pub fn sorts_values(self) -> bool {
         matches!(self, Self::TrimmedMean { .. } | Self::Median)
     }
 
-    /// Whether a much larger update than the others is scaled down to a multiple of their median norm.
+    /// Whether it scales updates with a large norm down to a multiple of the median norm.
     pub fn bounds_norms(self) -> bool {
         matches!(self, Self::Clipped | Self::Aligned)
     }
 
-    /// Bytes that a round of `updates` updates of `parameters` values holds besides the sums.
+    /// Extra memory in bytes, on top of the sums, for a round of `updates` updates with `parameters` values each.
     pub fn memory(self, parameters: usize, updates: usize) -> u64 {
         let each = match self {
             Self::Mean | Self::Clipped => 0,
             Self::TrimmedMean { .. } | Self::Median => 4,
-            // Under FedAvg what they change the weights by as well.
+            // Under FedAvg, comparing directions also needs the change of the weights.
             Self::Aligned => 8,
         };
         each * parameters as u64 * updates as u64

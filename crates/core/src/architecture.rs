@@ -1,4 +1,4 @@
-//! A network by name, and everything that a trained one is.
+//! Networks by name, and the state of a trained network.
 
 use std::{borrow::Cow, fmt, str::FromStr};
 
@@ -10,7 +10,7 @@ use crate::{
     initial_lenet, initial_weights,
 };
 
-/// What a federation trains: a network by its numbers, for which there is a name. Messages and files carry the name.
+/// The network that a federation trains. Messages and files carry its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "ModelDescription", into = "ModelDescription")]
 pub enum Architecture {
@@ -19,14 +19,14 @@ pub enum Architecture {
     Lenet(LenetConfig),
 }
 
-/// An [`Architecture`] in plain words, as messages and JSON have it: who does not know the name can still say which it was.
+/// A plain-text [`Architecture`] for messages and JSON: it can be reported even if the name is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelDescription {
     #[serde(rename = "model")]
     pub name: String,
-    /// Whether block 0 is the norm-free, residual-free one that APRIL's closed form needs.
+    /// Whether block 0 is the one without norm and residuals that APRIL's closed form needs.
     pub april_block: bool,
-    /// Of the head.
+    /// Classes of the head.
     pub classes: u16,
 }
 
@@ -50,47 +50,47 @@ impl TryFrom<ModelDescription> for Architecture {
     }
 }
 
-/// Everything that a trained network is.
+/// The weights and running statistics of a network.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelState {
     /// `[P]`, in the order of [`Architecture::layout`].
     pub weights: Vec<f32>,
-    /// `[Q]`, in the order of [`Architecture::statistics`]: what batch norm uses in place of a batch's own moments when
-    /// the network is evaluated. Empty for a network without batch norm.
+    /// `[Q]`, in the order of [`Architecture::statistics`]: the moments that batch norm uses in evaluation. Empty for a
+    /// network without batch norm.
     pub statistics: Vec<f32>,
 }
 
 impl ModelState {
-    /// A network without batch norm.
+    /// The state of a network without batch norm.
     pub fn from_weights(weights: Vec<f32>) -> Self {
         Self { weights, statistics: Vec::new() }
     }
 }
 
-/// Values that are no network's running statistics.
+/// Values that cannot be the network's running statistics.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum StatisticsError {
     #[error(
-        "there are {given} running statistics, the network has {expected}; use the state of the same network, which without \
-         batch norm has none"
+        "there are {given} running statistics, but the network has {expected}; use a state of this network (without \
+         batch norm it has none)"
     )]
     Count { given: usize, expected: usize },
-    #[error("{name} holds {value}: running statistics are finite, and no variance is below zero")]
+    #[error("{name} holds {value}: running statistics must be finite, and variances must not be below zero")]
     Value { name: String, value: f32 },
 }
 
-/// The April block was asked for of a network without transformer blocks.
+/// The April block was requested for a network without transformer blocks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{architecture} has no transformer block to change; leave --april-block out, or choose a ViT")]
 pub struct NoTransformerBlock {
     architecture: Architecture,
 }
 
-/// A name that is no network's.
+/// A name that no network has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownArchitecture {
     #[error(
-        "unknown model \"{name}\"; the models are {}, and all of names such as vit_patch16_dim192_depth12_heads3_64",
+        "unknown model \"{name}\"; the models are {}, and any name such as vit_patch16_dim192_depth12_heads3_64",
         Architecture::names().collect::<Vec<_>>().join(", ")
     )]
     Name { name: String },
@@ -99,17 +99,17 @@ pub enum UnknownArchitecture {
 }
 
 impl Architecture {
-    /// The names of the presets: Vision Transformers first, each kind smallest first.
+    /// The names of the presets: first Vision Transformers, then ResNets and LeNets, each from small to large.
     pub fn names() -> impl Iterator<Item = &'static str> {
         let vits = VitPreset::ALL.into_iter().map(VitPreset::name);
         vits.chain(ResnetPreset::ALL.into_iter().map(ResnetPreset::name)).chain(LenetConfig::NAMES)
     }
 
-    /// The network of that name, with a head of `classes` classes: a preset, or one whose numbers are its name, such as
-    /// `vit_patch16_dim192_depth12_heads3_64`.
+    /// The network with this name and a head of `classes` classes. The name is a preset's or consists of numbers, such
+    /// as `vit_patch16_dim192_depth12_heads3_64`.
     ///
     /// # Errors
-    /// If no network has the name, its numbers fit no network, or it has more than 2^28 parameters.
+    /// No network has the name, its numbers fit no network, or it has more than 2^28 parameters.
     pub fn named(name: &str, classes: usize) -> Result<Self, UnknownArchitecture> {
         let vit = VitPreset::ALL.into_iter().find(|preset| preset.name() == name).map(Self::from);
         let resnet = || ResnetPreset::ALL.into_iter().find(|preset| preset.name() == name).map(Self::from);
@@ -123,7 +123,7 @@ impl Architecture {
         Ok(found)
     }
 
-    /// The name on the command line, on the wire and in files: a preset's, or else one made of the network's numbers.
+    /// The name on the command line, on the wire and in files: the preset's, or one made of the network's numbers.
     pub fn name(self) -> Cow<'static, str> {
         match self {
             Self::Vit(config) => config.name(),
@@ -132,10 +132,10 @@ impl Architecture {
         }
     }
 
-    /// Whether a network can have these numbers.
+    /// Checks that a network can have these numbers.
     ///
     /// # Errors
-    /// [`SizeError`] names the number that will not do.
+    /// [`SizeError`] names the invalid number.
     pub fn check(self) -> Result<(), SizeError> {
         match self {
             Self::Vit(config) => config.check(),
@@ -169,13 +169,13 @@ impl Architecture {
         }
     }
 
-    /// Whether its first block is the norm-free, residual-free one that APRIL's closed form needs.
+    /// Whether its first block is the one without norm and residuals that APRIL's closed form needs.
     pub fn april_block(self) -> bool {
         matches!(self, Self::Vit(VitConfig { april_block: true, .. }))
     }
 
-    /// The same network with the block that APRIL's closed form needs, or without. A convolutional network has no such block
-    /// and stays as it is.
+    /// The same network with or without the block that APRIL's closed form needs. A convolutional network stays
+    /// unchanged.
     pub fn with_april_block(self, april_block: bool) -> Self {
         match self {
             Self::Vit(config) => Self::Vit(config.with_april_block(april_block)),
@@ -183,10 +183,10 @@ impl Architecture {
         }
     }
 
-    /// The same network, with the block that APRIL's closed form needs where that is asked for.
+    /// The same network with the block that APRIL's closed form needs, if requested.
     ///
     /// # Errors
-    /// It is asked for, and a convolutional network has no such block.
+    /// The block was requested for a convolutional network, which cannot have it.
     pub fn with_asked_april_block(self, is_asked: bool) -> Result<Self, NoTransformerBlock> {
         if is_asked && self.vit().is_none() {
             return Err(NoTransformerBlock { architecture: self });
@@ -194,7 +194,7 @@ impl Architecture {
         Ok(self.with_april_block(is_asked || self.april_block()))
     }
 
-    /// The numbers behind the name of a ViT; `None` for a convolutional network.
+    /// The shape of a ViT; `None` for a convolutional network.
     pub fn vit(self) -> Option<VitConfig> {
         match self {
             Self::Vit(config) => Some(config),
@@ -202,7 +202,7 @@ impl Architecture {
         }
     }
 
-    /// Side of the square images it takes, in pixels.
+    /// Side of the square input images in pixels.
     pub fn side(self) -> usize {
         match self {
             Self::Vit(config) => config.image,
@@ -220,7 +220,7 @@ impl Architecture {
         }
     }
 
-    /// The order of batch norm's running statistics, `[Q]`; empty for a network without it.
+    /// The order of batch norm's running statistics, `[Q]`; empty without batch norm.
     pub fn statistics(self) -> ParamLayout {
         match self {
             Self::Vit(_) | Self::Lenet(_) => ParamLayout::empty(),
@@ -228,10 +228,10 @@ impl Architecture {
         }
     }
 
-    /// Whether `values` can be its running statistics.
+    /// Checks that `values` can be the network's running statistics.
     ///
     /// # Errors
-    /// Another number of them, one that is not finite, or a variance below zero.
+    /// The number of values is wrong, a value is not finite, or a variance is below zero.
     pub fn check_statistics(self, values: &[f32]) -> Result<(), StatisticsError> {
         let layout = self.statistics();
         let (given, expected) = (values.len(), layout.len());
@@ -248,7 +248,7 @@ impl Architecture {
         Ok(())
     }
 
-    /// A fresh network, drawn from `seed`; the same seed gives the same one.
+    /// A fresh network drawn from `seed`; the same seed gives the same network.
     pub fn initial(self, seed: u64) -> ModelState {
         let weights = match self {
             Self::Vit(config) => initial_weights(&config, seed, InitOptions::default()),
@@ -259,28 +259,28 @@ impl Architecture {
     }
 }
 
-/// The classroom's.
+/// The classroom's default.
 impl Default for Architecture {
     fn default() -> Self {
         Self::from(VitPreset::Nano)
     }
 }
 
-/// With ten classes.
+/// The preset with ten classes.
 impl From<VitPreset> for Architecture {
     fn from(preset: VitPreset) -> Self {
         Self::Vit(preset.into())
     }
 }
 
-/// With ten classes, for images of the side that the preset was made for.
+/// The preset with ten classes and its usual image size.
 impl From<ResnetPreset> for Architecture {
     fn from(preset: ResnetPreset) -> Self {
         Self::Resnet(preset.into())
     }
 }
 
-/// By its name, with ten classes.
+/// Parses a name; the network has ten classes.
 impl FromStr for Architecture {
     type Err = UnknownArchitecture;
 
@@ -319,7 +319,7 @@ mod tests {
         );
     }
 
-    /// The wire, the journal and checkpoints hold an architecture by its name.
+    /// The wire, the journal and checkpoints store an architecture by its name.
     #[test]
     fn a_network_of_any_numbers_survives_its_name() {
         for architecture in [

@@ -1,4 +1,4 @@
-//! Every attack by name: what the command line, the room and its pages call it, and how it works.
+//! Every attack: its names on the command line and on pages, and its explanation.
 
 mod explanation;
 mod verdict;
@@ -6,39 +6,39 @@ mod verdict;
 pub use self::{explanation::Explanation, verdict::Verdict};
 use crate::text::words;
 
-/// An attack by the name it has on the command line, in files, on the socket and in the room's JSON.
+/// An attack. Its name is the same on the command line, in files, on the socket and in the room's JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum AttackMethod {
-    /// Embedding inversion, dropped entries taken for zeros.
+    /// Embedding inversion that takes dropped entries for zeros.
     #[default]
     Embedding,
-    /// Embedding inversion, dropped entries taken for unknowns.
+    /// Embedding inversion that treats dropped entries as unknowns.
     EmbeddingAware,
-    /// APRIL, dropped entries taken for zeros.
+    /// APRIL that takes dropped entries for zeros.
     April,
-    /// APRIL, dropped entries filled in first.
+    /// APRIL that first fills in dropped entries.
     AprilAware,
-    /// Embedding inversion of dropped entries completed by the rank of what they belong to.
+    /// Embedding inversion after low-rank completion of the dropped entries.
     Completion,
-    /// Embedding inversion over what several rounds kept.
+    /// Embedding inversion of the entries that several rounds kept.
     Rounds,
-    /// Token matching, dropped entries taken for zeros.
+    /// Token matching that takes dropped entries for zeros.
     Matching,
-    /// Token matching of the entries that arrived.
+    /// Token matching on the entries that arrived.
     MatchingAware,
-    /// Inverting Gradients, dropped entries taken for zeros.
+    /// Inverting Gradients that takes dropped entries for zeros.
     Gradients,
-    /// Inverting Gradients of the entries that arrived.
+    /// Inverting Gradients on the entries that arrived.
     GradientsAware,
     /// Token matching without the position embedding's gradient.
     Jigsaw,
-    /// Embedding inversion of an encrypted update by a relay that made the model it was encrypted from.
+    /// Embedding inversion of an encrypted update by a relay that knows the plain initial model.
     KnownStart,
-    /// Embedding inversion of an encrypted update with the key that a client gave away.
+    /// Embedding inversion of an encrypted update with a key that a client gave away.
     Colluder,
 }
 
-/// Attacks that solve the same problem, shown side by side.
+/// Attacks that solve the same problem; pages show them side by side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum AttackFamily {
     #[default]
@@ -52,10 +52,10 @@ pub enum AttackFamily {
     Key,
 }
 
-/// What the attacker makes of the entries that a mask dropped.
+/// How the attacker treats entries that a mask dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Knowledge {
-    /// Takes their zeros for values, as the attackers do that the papers tested.
+    /// Takes their zeros for values, like the attackers in the papers' experiments.
     Naive,
     /// Knows which entries were dropped, as the papers' threat model allows, and treats them as unknowns.
     Aware,
@@ -77,7 +77,7 @@ impl AttackFamily {
 }
 
 impl AttackMethod {
-    /// What it is shown beside.
+    /// The family that pages show it in.
     pub fn family(self) -> AttackFamily {
         match self {
             Self::Embedding | Self::EmbeddingAware => AttackFamily::Embedding,
@@ -109,7 +109,7 @@ impl AttackMethod {
         }
     }
 
-    /// Which attacker it is, for the head of its half of a card.
+    /// The attacker in a few words, for the heading of its half of a card.
     pub fn attacker(self) -> &'static str {
         match self {
             Self::Embedding | Self::April | Self::Matching | Self::Gradients => "What the papers tested",
@@ -118,13 +118,13 @@ impl AttackMethod {
             }
             Self::Completion => "What rank gives away",
             Self::Rounds => "What patience sees",
-            Self::Jigsaw => "What is left without positions",
+            Self::Jigsaw => "What remains without positions",
             Self::KnownStart => "Knows the plain model",
             Self::Colluder => "Was given the key",
         }
     }
 
-    /// Whether it knows which entries a mask dropped, which is no secret: the relay needs the masks to average.
+    /// Whether it knows which entries a mask dropped. Masks are not secret: the relay needs them to average.
     pub fn knowledge(self) -> Knowledge {
         match self {
             Self::Embedding | Self::April | Self::Matching | Self::Gradients => Knowledge::Naive,
@@ -132,18 +132,18 @@ impl AttackMethod {
         }
     }
 
-    /// Whether it searches through the model, step by step.
+    /// Whether it optimises a picture step by step through the model.
     pub fn is_search(self) -> bool {
         matches!(self, Self::Matching | Self::MatchingAware | Self::Gradients | Self::GradientsAware | Self::Jigsaw)
     }
 
-    /// Whether it finds patches without their places, so that they are compared in the best order they can have.
+    /// Whether it finds patches without their positions; such a reconstruction is scored in its best order of patches.
     pub fn is_unordered(self) -> bool {
         self == Self::Jigsaw
     }
 }
 
-// Each naive attack before its mask-aware twin.
+// Each naive attack comes before its mask-aware twin.
 words!(AttackMethod {
     Embedding = "embedding",
     EmbeddingAware = "embedding-aware",
@@ -169,16 +169,17 @@ words!(AttackFamily {
     Gradients = "inverting-gradients",
     Jigsaw = "jigsaw",
     Key = "key",
-}, UnknownFamily, "there is no family of attacks {name:?}; there are {words}", ", ");
+}, UnknownFamily, "unknown attack family {name:?}; the families are {words}", ", ");
 
-/// Whether a picture was among those behind an update.
+/// Whether a picture belongs to an update's batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MembershipVerdict {
     /// The picture was in the batch.
     Member,
-    /// It was not.
+    /// The picture was not in the batch.
     Stranger,
-    /// Too far from the pictures of the update for one of them, too near for a stranger, or not all of them show.
+    /// Too far from the update's pictures for a member but too near for a stranger, or not all of these
+    /// pictures can be seen.
     Undecided,
 }
 
@@ -186,7 +187,7 @@ words!(MembershipVerdict {
     Member = "member",
     Stranger = "stranger",
     Undecided = "undecided",
-}, UnknownVerdict, "{name:?} is no verdict on membership; it is {words}", " or ");
+}, UnknownVerdict, "{name:?} is not a membership verdict; write {words}", " or ");
 
 #[cfg(test)]
 mod tests {

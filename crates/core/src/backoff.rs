@@ -1,14 +1,14 @@
-//! How long a client waits before it tries again what a server did not answer.
+//! How long a client waits before it tries again to reach a server.
 
 use std::time::Duration;
 
-/// Before the first attempt, in seconds.
+/// Mean wait before the first attempt, in seconds.
 const SHORTEST: f64 = 1.0;
-/// Before any later one, in seconds: whoever starts a server again wants its clients back within a breath.
+/// Longest mean wait, in seconds: clients should be back soon after a server restarts.
 const LONGEST: f64 = 10.0;
 
-/// Waits that double from attempt to attempt, each longer or shorter by up to a half, so that clients that were cut off at one
-/// moment do not come back at one moment.
+/// Waits that double with each attempt and vary by up to a half, so that clients that lost their connection together do
+/// not all reconnect together.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Backoff {
     seconds: f64,
@@ -45,7 +45,7 @@ mod tests {
     fn clients_that_were_cut_off_together_come_back_apart() {
         let first = |draw| Backoff::default().wait(draw).as_millis();
         assert_eq!((first(0.0), first(0.25), first(1.0)), (500, 750, 1500));
-        // Whatever the random numbers are, a client waits neither for ever nor less than nothing.
+        // A draw out of range must give neither a negative nor an endless wait.
         for draw in [-1.0, 2.0] {
             assert!((500..=1500).contains(&first(draw)));
         }

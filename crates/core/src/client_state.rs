@@ -1,25 +1,23 @@
-//! What a client of a room is doing.
-
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientState {
-    /// There and free, not in a running round.
+    /// Connected and free, not in a running round.
     Joined,
-    /// In the cohort, update awaited; or encrypting the model.
+    /// In the cohort and computing its update, or encrypting the model.
     Training,
-    /// Its update of this round was taken.
+    /// Its update of this round was accepted.
     Sent,
-    /// Still busy with a round that has closed; in again as soon as it answers.
+    /// Still busy with a closed round; returns when it answers.
     Late,
-    /// In the background, where browsers let a tab train slowly or not at all; in again as soon as it answers or is seen.
+    /// In the background, where browsers throttle or stop a tab; returns when it answers or becomes visible.
     Away,
-    /// Left out since it answered nothing in two rounds in a row; in again as soon as it answers or asks.
+    /// Left out after two rounds in a row without an answer; returns when it answers or asks.
     SittingOut,
-    /// Left out after too many refused updates, until the teacher takes it in again.
+    /// Left out after too many refused updates, until the teacher lets it back in.
     Excluded,
-    /// Not there: its socket is closed, or nobody ever was.
+    /// Not connected: its socket is closed, or it never joined.
     #[default]
     Gone,
 }
@@ -30,7 +28,7 @@ impl ClientState {
         matches!(self, Self::Joined | Self::Sent)
     }
 
-    /// Whether it was asked for something, has not answered, and is waited for no longer.
+    /// Whether it has not answered a request and the room no longer waits for it.
     pub fn is_behind(self) -> bool {
         matches!(self, Self::Late | Self::Away | Self::SittingOut)
     }

@@ -1,6 +1,6 @@
-//! The choice of a defence, its one string form, and what others must know of it.
+//! Defences: their string form, and the properties that other crates ask about.
 //!
-//! Nobody but `unmask-defence` asks which defence it is: rounds, attacks and pages go by the properties here.
+//! Only `unmask-defence` matches on the defence; rounds, attacks and pages use these properties.
 
 mod noise;
 mod rates;
@@ -16,43 +16,43 @@ use crate::{
     text::{named, serde_as_text, words},
 };
 
-/// A defence, as the teacher chooses it.
+/// A defence that the teacher can choose.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Defence {
-    /// The plain update leaves the device.
+    /// The client sends the plain update.
     #[default]
     None,
     /// The update of the position embedding is zeroed (APRIL, section 6).
     FixedPosition,
-    /// Each value is dropped with its group's probability R, under a mask of its own for each round and client (RBW under
+    /// Each value is dropped with its group's probability R. Every client draws a new mask in every round (RBW under
     /// FedSGD, FLRSP under both rules).
     RandomBinary { rates: GroupRates },
-    /// The same under one common mask for all clients and rounds: the papers' counter-example, since what it drops is
+    /// The same with one mask for all clients and rounds: the papers' counter-example, since the dropped parameters are
     /// never trained.
     FrozenBinary { rates: GroupRates },
     /// Clipping and Gaussian noise.
     Gaussian(GaussianNoise),
-    /// Embeddings multiplied by key matrices; the relay averages what it cannot read.
+    /// Embeddings multiplied by key matrices; the relay averages them without the key.
     Encrypted {
-        /// What the relay knows of the model at the start.
+        /// How much the relay knows of the initial model.
         start: EncryptionStart,
     },
 }
 
-/// How a room's encrypted model begins.
+/// The start of a room's encrypted model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EncryptionStart {
-    /// A client encrypts the model that the relay made, which so knows plain text and cipher text of it.
+    /// A client encrypts a model that the relay made, so the relay knows both plain text and cipher text.
     #[default]
     Plain,
-    /// A client makes and encrypts a model that the relay never sees in the plain.
+    /// A client makes and encrypts the model; the relay never sees the plain weights.
     Keyed,
 }
 
 words!(EncryptionStart {
     Plain = "plain",
     Keyed = "keyed",
-}, UnknownEncryptionStart, "an encrypted model has no start {name:?}; write {words}", " or ");
+}, UnknownEncryptionStart, "unknown start of an encrypted model {name:?}; write {words}", " or ");
 
 /// A defence without its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,19 +89,21 @@ impl DefenceKind {
     pub fn sentence(self) -> &'static str {
         match self {
             Self::None => "Every value leaves the tab as it was computed.",
-            Self::FixedPosition => "The position embedding is not trained: what it would send is withheld.",
+            Self::FixedPosition => "The position embedding is not trained: its update is withheld.",
             Self::RandomBinary => "Each tab drops each value with probability R, under a fresh mask in every round.",
             Self::FrozenBinary => {
-                "One mask for all tabs and all rounds: what it drops is never trained. The papers’ counter-example."
+                "One mask for all tabs and all rounds: the values that it drops are never trained. The papers’ \
+                 counter-example."
             }
             Self::Gaussian => "Each tab shortens its update to length S_f and adds noise to every value.",
             Self::Encrypted => {
-                "The embeddings are multiplied by keys made from a passphrase that stays in the tabs; the relay averages what it cannot read."
+                "The embeddings are multiplied by keys made from a passphrase that stays in the tabs; the relay \
+                 averages them unread."
             }
         }
     }
 
-    /// The numbers that a person may choose for it.
+    /// The parameters that a person can set in a form.
     pub fn numbers(self) -> &'static [NumberParameter] {
         match self {
             Self::Gaussian => &GaussianNoise::PARAMETERS,
@@ -110,17 +112,17 @@ impl DefenceKind {
     }
 }
 
-/// A number among a defence's parameters, as a form asks for it. Its range is for the defence's parser to say.
+/// A numeric parameter of a defence, as a form shows it. The defence's parser checks the range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NumberParameter {
-    /// In the string form, such as `eps` in `gaussian:eps=4`.
+    /// Key in the string form, such as `eps` in `gaussian:eps=4`.
     pub key: &'static str,
-    /// In equations, such as `ε`.
+    /// Symbol in equations, such as `ε`.
     pub symbol: &'static str,
     pub title: &'static str,
 }
 
-/// A defence of embeddings for a model without any.
+/// The defence protects embeddings, but the model has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{} protects embeddings, and {architecture} has none; choose another defence, or a ViT", kind.title())]
 pub struct NoEmbeddings {
@@ -128,7 +130,7 @@ pub struct NoEmbeddings {
     pub architecture: Architecture,
 }
 
-/// With the parameters that it has where nothing else is said.
+/// The defence with its default parameters.
 impl From<DefenceKind> for Defence {
     fn from(kind: DefenceKind) -> Self {
         let rates = GroupRates::uniform(ZeroRate::nearest(0.5));
@@ -155,10 +157,10 @@ impl Defence {
         }
     }
 
-    /// Whether it protects anything of a model.
+    /// Checks that the defence applies to this model.
     ///
     /// # Errors
-    /// It changes embeddings alone, and the model has none.
+    /// The defence changes only embeddings, and the model has none.
     pub fn check(&self, architecture: Architecture) -> Result<(), NoEmbeddings> {
         let needs_embeddings = self.is_encrypted() || self.fixes(ParamGroup::Position);
         if needs_embeddings && architecture.vit().is_none() {
@@ -167,7 +169,7 @@ impl Defence {
         Ok(())
     }
 
-    /// The masks' rates, where values are dropped under masks.
+    /// The mask's rates, if the defence drops values.
     pub fn rates(&self) -> Option<&GroupRates> {
         match self {
             Self::RandomBinary { rates } | Self::FrozenBinary { rates } => Some(rates),
@@ -175,7 +177,7 @@ impl Defence {
         }
     }
 
-    /// The same with other rates, where it has some.
+    /// The same defence with other rates, if it has rates.
     #[must_use]
     pub fn with_rates(self, rates: GroupRates) -> Self {
         match self {
@@ -185,17 +187,16 @@ impl Defence {
         }
     }
 
-    /// Whether one mask serves all clients and rounds.
     pub fn has_common_mask(&self) -> bool {
         matches!(self, Self::FrozenBinary { .. })
     }
 
-    /// Whether parameters of this group stay as they are: gradients come as zeros, weights as they went out.
+    /// Whether parameters of this group are frozen: their gradients are zero, their weights come back unchanged.
     pub fn fixes(&self, group: ParamGroup) -> bool {
         *self == Self::FixedPosition && group == ParamGroup::Position
     }
 
-    /// The noise added to every value, if any is.
+    /// The noise added to every value, if any.
     pub fn noise(&self) -> Option<&GaussianNoise> {
         match self {
             Self::Gaussian(noise) => Some(noise),
@@ -203,7 +204,7 @@ impl Defence {
         }
     }
 
-    /// How the encrypted model begins, where the relay's weights are cipher text.
+    /// The start of the encrypted model, if updates are encrypted.
     pub fn encryption(&self) -> Option<EncryptionStart> {
         match self {
             Self::Encrypted { start } => Some(*start),
@@ -220,7 +221,7 @@ impl Defence {
         self.noise().map_or(Vec::new(), |noise| vec![noise.epsilon(), noise.delta(), noise.sensitivity()])
     }
 
-    /// In a phrase, such as `random binary weights, R = 0.5`.
+    /// The defence as a phrase, such as `random binary weights, R = 0.5`.
     pub fn phrase(&self) -> String {
         match self {
             Self::None => "no defence".to_owned(),
@@ -232,7 +233,7 @@ impl Defence {
         }
     }
 
-    /// In as few characters as a curve has room for, such as `R 0.5`.
+    /// A short label for a curve, such as `R 0.5`.
     pub fn label(&self) -> String {
         let rate = |rates: &GroupRates| rates.single().map_or("by group".to_owned(), |rate| rate.to_string());
         match self {

@@ -1,4 +1,4 @@
-//! Initial weights as timm and torchvision draw them.
+//! Initial weights with the distributions of timm, torchvision and PyTorch.
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -9,8 +9,8 @@ use crate::{LenetConfig, ParamGroup, ParamLayout, ResnetSpec, VitConfig};
 pub struct InitOptions {
     /// Standard deviation of block 0's q, k and v weights when the model has the April block.
     ///
-    /// APRIL solves a system whose condition number falls as these weights grow. At timm's 0.02 the solution drowns in
-    /// the rounding of f32 gradients (10-16 dB); at 0.12 it does not (47-63 dB on `vit_lab_patch4_32`).
+    /// APRIL solves a system whose condition number falls as these weights grow. At timm's 0.02, rounding of the f32
+    /// gradients ruins the solution (10-16 dB); at 0.12 it does not (47-63 dB on `vit_lab_patch4_32`).
     pub april_qkv_std: f32,
 }
 
@@ -24,7 +24,8 @@ const LINEAR_STD: f32 = 0.02;
 const CLASS_TOKEN_STD: f32 = 1e-6;
 
 /// Draws the weights of a ViT from `seed`: truncated normal (sd 0.02) for linear layers and position embedding, normal
-/// (sd 1e-6) for the class token, uniform within 1/sqrt(L) for the patch embedding, ones for norms and zeros for biases.
+/// (sd 1e-6) for the class token, uniform within 1/sqrt(L) for the patch embedding, ones for norms and zeros for
+/// biases.
 ///
 /// Returns the flat vector in the order of [`ParamLayout::vit`]; the same seed gives the same weights.
 pub fn initial_weights(config: &VitConfig, seed: u64, options: InitOptions) -> Vec<f32> {
@@ -35,7 +36,7 @@ pub fn initial_weights(config: &VitConfig, seed: u64, options: InitOptions) -> V
         let values = &mut weights[param.range.clone()];
         let name = param.name.as_str();
         if name.starts_with("patch_embed.") {
-            // PyTorch's default for a convolution; its bias is drawn like its weight.
+            // PyTorch's default for a convolution, bias included.
             let bound = 1.0 / (config.patch_len() as f32).sqrt();
             values.fill_with(|| rng.random_range(-bound..bound));
         } else if name == "cls_token" {
@@ -52,7 +53,7 @@ pub fn initial_weights(config: &VitConfig, seed: u64, options: InitOptions) -> V
 }
 
 /// Draws the weights of a ResNet from `seed` as torchvision does: He normal by fan-out for filters, ones and zeros for
-/// batch norm, uniform within 1/sqrt(features) for both parts of the head.
+/// batch norm, uniform within 1/sqrt(features) for the head's weight and bias.
 ///
 /// Returns the flat vector in the order of [`ParamLayout::resnet`]; the same seed gives the same weights.
 pub(crate) fn initial_resnet(spec: &ResnetSpec, seed: u64) -> Vec<f32> {
@@ -74,14 +75,14 @@ pub(crate) fn initial_resnet(spec: &ResnetSpec, seed: u64) -> Vec<f32> {
     weights
 }
 
-/// How a LeNet's weights and biases are drawn.
+/// The distribution of a LeNet's initial weights and biases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LenetInit {
-    /// PyTorch's default: uniform within 1/sqrt(values that each output reads).
+    /// PyTorch's default: uniform within 1/sqrt(fan-in).
     #[default]
     Usual,
-    /// Uniform within 1/2 everywhere, as Deep Leakage from Gradients draws them: up to fourteen times as wide at 12 channels. Its sigmoids
-    /// bend where the usual ones are all but straight, so that deeper layers tell more of the picture.
+    /// Uniform within 1/2, as in Deep Leakage from Gradients: up to fourteen times as wide at 12 channels. The sigmoids
+    /// leave their nearly linear range, so the gradients of deeper layers reveal more of the picture.
     Wide,
 }
 
@@ -94,7 +95,7 @@ pub fn initial_lenet(config: &LenetConfig, seed: u64, init: LenetInit) -> Vec<f3
     let mut weights = vec![0.0; layout.len()];
     let mut reads = 1;
     for param in &layout {
-        // A bias follows its weight, and is drawn like it.
+        // A bias follows its weight and has the same bound.
         if let [_, read @ ..] = param.shape.as_slice()
             && !read.is_empty()
         {
@@ -109,7 +110,7 @@ pub fn initial_lenet(config: &LenetConfig, seed: u64, init: LenetInit) -> Vec<f3
     weights
 }
 
-/// Batch norm's running statistics before the first batch: means of zero, variances of one.
+/// Batch norm's running statistics before the first batch: zero means, unit variances.
 pub(crate) fn initial_statistics(statistics: &ParamLayout) -> Vec<f32> {
     let mut values = vec![0.0; statistics.len()];
     for param in statistics.iter().filter(|param| param.name.ends_with("running_var")) {
@@ -118,7 +119,7 @@ pub(crate) fn initial_statistics(statistics: &ParamLayout) -> Vec<f32> {
     values
 }
 
-/// A standard normal variate, redrawn beyond four standard deviations.
+/// A standard normal variate, drawn again if it lies more than four standard deviations out.
 fn truncated_normal(rng: &mut impl Rng) -> f32 {
     loop {
         let x = normal(rng);
@@ -128,7 +129,7 @@ fn truncated_normal(rng: &mut impl Rng) -> f32 {
     }
 }
 
-/// A standard normal variate by Marsaglia's polar method.
+/// A standard normal variate from Marsaglia's polar method.
 fn normal(rng: &mut impl Rng) -> f64 {
     loop {
         let u: f64 = rng.random_range(-1.0..1.0);

@@ -1,10 +1,10 @@
-//! Where each parameter lies in the flat vector.
+//! The position of each parameter in the flat vector.
 
 use std::{fmt, ops::Range, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// The groups for which the papers choose rates and report update counts.
+/// The parameter groups with rates and update counts of their own in the papers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ParamGroup {
@@ -18,19 +18,19 @@ pub enum ParamGroup {
     /// LayerNorm and batch norm.
     Norm,
     Head,
-    /// The filters of a convolutional network: those on a ResNet's shortcuts, and a LeNet's biases, are among them.
+    /// Filters of a convolutional network, including those on a ResNet's shortcuts, and a LeNet's convolution biases.
     Conv,
 }
 
 impl ParamGroup {
-    /// All groups, in the order they are shown.
+    /// All groups in display order.
     pub const ALL: [Self; 7] =
         [Self::Patch, Self::Position, Self::Attention, Self::Mlp, Self::Norm, Self::Head, Self::Conv];
 
-    /// Those of a Vision Transformer, in the order they are shown.
+    /// The groups of a Vision Transformer in display order.
     pub const VIT: [Self; 6] = [Self::Patch, Self::Position, Self::Attention, Self::Mlp, Self::Norm, Self::Head];
 
-    /// Those of a ResNet.
+    /// The groups of a ResNet.
     pub const RESNET: [Self; 3] = [Self::Conv, Self::Norm, Self::Head];
 
     pub fn title(self) -> &'static str {
@@ -45,7 +45,7 @@ impl ParamGroup {
         }
     }
 
-    /// Its short name in the string forms of rates, such as `pos` in `pos=0.95`.
+    /// Short name in the string form of rates, such as `pos` in `pos=0.95`.
     pub fn key(self) -> &'static str {
         match self {
             Self::Patch => "patch",
@@ -98,7 +98,7 @@ impl FromStr for ParamGroup {
 /// One named tensor inside the flat vector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Param {
-    /// timm's name, which torchvision shares.
+    /// Name as in timm and torchvision.
     pub name: String,
     /// Row-major shape.
     pub shape: Vec<usize>,
@@ -106,7 +106,7 @@ pub struct Param {
     pub group: ParamGroup,
 }
 
-/// The order, names and shapes of all parameters of a model in one flat vector (timm's state-dict order).
+/// Order, names and shapes of all parameters in a model's flat vector, in timm's state-dict order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParamLayout {
     params: Vec<Param>,
@@ -128,7 +128,7 @@ impl ParamLayout {
         });
     }
 
-    /// Number of values P of the flat vector.
+    /// Number of values P in the flat vector.
     pub fn len(&self) -> usize {
         self.params.last().map_or(0, |param| param.range.end)
     }
@@ -145,7 +145,7 @@ impl ParamLayout {
         self.params.iter().find(|param| param.name == name)
     }
 
-    /// The values of parameter `name` in a flat vector of this layout, or `None` if there is no such parameter or the
+    /// The values of parameter `name` in a flat vector of this layout; `None` if there is no such parameter or the
     /// vector is too short.
     pub fn slice<'a, T>(&self, flat: &'a [T], name: &str) -> Option<&'a [T]> {
         flat.get(self.get(name)?.range.clone())
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
     use crate::{Architecture, VitPreset};
 
-    /// Parameter counts of the timm models of the same names with ten classes.
+    /// The counts are those of the timm models of the same names with ten classes.
     #[test]
     fn counts_agree_with_timm() {
         let count = |preset| Architecture::from(preset).layout().len();

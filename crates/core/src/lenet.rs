@@ -1,62 +1,62 @@
-//! The small convolutional network of Deep Leakage from Gradients (Zhu, Liu and Han, NeurIPS 2019), which they call LeNet.
+//! The small convolutional network that Deep Leakage from Gradients (Zhu, Liu and Han, NeurIPS 2019) calls LeNet.
 
 use crate::{ParamLayout, SizeError, VitConfig, size::number};
 
-/// Three 5 x 5 convolutions with biases, each with a sigmoid behind it, and a linear head on all values of the last: no
-/// batch norm, no pooling, so that its gradient says much about its input.
+/// Three 5 x 5 convolutions with biases, each followed by a sigmoid, and a linear head on all values. Without batch
+/// norm or pooling, the gradient reveals much about the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LenetConfig {
-    /// Channels behind each convolution; 12 in the paper.
+    /// Output channels of each convolution; 12 in the paper.
     pub width: usize,
     /// Image side in pixels.
     pub side: usize,
-    /// Of the head; 0 where there is no head.
+    /// Classes of the head; 0 if there is no head.
     pub classes: usize,
 }
 
 impl LenetConfig {
-    /// Of each of the three convolutions.
+    /// Strides of the convolutions.
     pub const STRIDES: [usize; 3] = [2, 2, 1];
-    /// Side of their filters; two pixels of zeros are added on every side of what they see.
+    /// Side of the filters. Inputs are padded with two pixels of zeros on each side.
     pub const KERNEL: usize = 5;
-    /// Those that are offered by name, with ten classes: the paper's, and a wider one.
+    /// The networks offered by name, with ten classes: the paper's and a wider one.
     pub const NAMED: [Self; 2] = [Self { width: 12, side: 32, classes: 10 }, Self { width: 32, side: 32, classes: 10 }];
-    /// Their names.
+    /// Names of [`LenetConfig::NAMED`].
     pub(crate) const NAMES: [&str; 2] = ["lenet_width12_32", "lenet_width32_32"];
 
-    /// Such as `lenet_width12_32`: channels, and the side of the images.
+    /// A name such as `lenet_width12_32`: channels and image side.
     pub fn name(&self) -> String {
         format!("lenet_width{}_{}", self.width, self.side)
     }
 
-    /// The one of that name, with ten classes; `None` where the name is of another form.
+    /// Parses a name as a network with ten classes; `None` if the name has another form.
     pub(crate) fn numbered(name: &str) -> Option<Self> {
         let (width, side) = name.strip_prefix("lenet_width")?.split_once('_')?;
         Some(Self { width: number(width)?, side: number(side)?, classes: 10 })
     }
 
-    /// Whether such a network can have these numbers.
+    /// Checks that a LeNet can have these numbers.
     ///
     /// # Errors
-    /// [`SizeError`] names the number that will not do.
+    /// [`SizeError`] names the invalid number.
     pub fn check(&self) -> Result<(), SizeError> {
         SizeError::range("width", self.width, 1, 2048)?;
         SizeError::range("image", self.side, 1, 1024)?;
         SizeError::range("classes", self.classes, 0, u16::MAX.into())
     }
 
-    /// Channels that come into each of its convolutions.
+    /// Input channels of each convolution.
     pub fn inputs(&self) -> [usize; 3] {
         [VitConfig::CHANNELS, self.width, self.width]
     }
 
-    /// Values that reach the head: all channels at all places.
+    /// Input values of the head: all channels at all positions.
     pub fn features(&self) -> usize {
         let side = Self::STRIDES.into_iter().fold(self.side, |side, stride| side.div_ceil(stride));
         self.width * side * side
     }
 
-    /// Number of parameters P. Unlike the layout's length it fits its type on every machine.
+    /// Number of parameters P. Unlike the layout's length, it cannot overflow on a 32-bit machine.
     pub(crate) fn parameters(&self) -> u64 {
         let filters: usize =
             self.inputs().into_iter().map(|input| self.width * (input * Self::KERNEL.pow(2) + 1)).sum();
@@ -65,7 +65,7 @@ impl LenetConfig {
 }
 
 impl ParamLayout {
-    /// The layout of its weights: `conv1` to `conv3`, then `fc`.
+    /// The layout of a LeNet's weights: `conv1` to `conv3`, then `fc`.
     pub fn lenet(config: &LenetConfig) -> Self {
         let mut layout = Self::empty();
         for (index, input) in (1..).zip(config.inputs()) {
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
     use crate::ParamGroup;
 
-    /// 768 features, as the authors' code has them for 32 x 32 pixels, and their 12 channels.
+    /// The authors' code has 12 channels and 768 features for 32 x 32 pixels.
     #[test]
     fn the_papers_network_has_its_shapes() {
         let config = LenetConfig::NAMED[0];

@@ -1,14 +1,14 @@
-//! The scenes of a lesson, in their order.
+//! The scenes of a lesson, in order.
 
 use crate::text::words;
 
-/// A part of the lesson: one message on the projector. Its number is its place.
+/// A part of the lesson: one message on the projector. Scenes are numbered in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Scene {
     /// The class joins.
     #[default]
     Lobby,
-    /// The picture stays, numbers leave.
+    /// The picture stays on the device, numbers leave.
     Promise,
     /// Whose picture is this reconstruction of?
     Guess,
@@ -16,7 +16,7 @@ pub enum Scene {
     April,
     /// A random part of the update stays at home.
     Mask,
-    /// What attackers see who know of the mask.
+    /// How much more an attacker sees who knows the mask.
     Attackers,
     /// A search through the model.
     Patience,
@@ -42,12 +42,12 @@ words!(Scene {
 }, UnknownScene, "the lesson has no scene {name:?}; write {words}", ", ");
 
 impl Scene {
-    /// From 0, as addresses have it (`#scene=4`).
+    /// Counted from 0, as in URLs (`#scene=4`).
     pub fn number(self) -> u8 {
         self as u8
     }
 
-    /// `None` where the lesson has fewer scenes.
+    /// `None` if the lesson has fewer scenes.
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
     }

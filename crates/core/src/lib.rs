@@ -1,8 +1,8 @@
-//! What every crate agrees on: networks and the layout of their flat parameter vector, and the settings of a room with
-//! their only parsers and their words.
+//! Types that every crate shares: networks, the layout of their flat parameter vector, and the settings of a room. Each
+//! setting is parsed and named only here.
 //!
-//! It is free of tensors, files and network, so that the relay, the defences, the attacks and the browser page can read a
-//! flat `f32` vector without a deep learning framework, and call the same thing by the same name.
+//! This crate uses no tensors, files or network, so the relay, the defences, the attacks and the browser page can read
+//! a flat `f32` vector without a deep learning framework.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

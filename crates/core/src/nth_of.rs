@@ -1,17 +1,15 @@
-//! The i-th of n shares.
-
 use std::{fmt, str::FromStr};
 
-/// The i-th of n shares of something, written `i/n`: `2/10` is the second of ten.
+/// The i-th of n shares, written `i/n`: `2/10` is the second of ten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NthOf {
     number: usize,
     of: usize,
 }
 
-/// No share.
+/// A string that is not a share.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is no share; write i/n with i from 1 to n, such as 2/5")]
+#[error("\"{0}\" is not a share; write i/n with i from 1 to n, such as 2/5")]
 pub struct ParseNthOfError(String);
 
 impl NthOf {
@@ -20,7 +18,7 @@ impl NthOf {
         (1..=of).contains(&number).then_some(Self { number, of })
     }
 
-    /// The share whose turn it is at `index`, counted from 0, where they take turns.
+    /// The share for `index`, counted from 0, when shares are assigned in turn.
     pub fn cyclic(index: usize, of: usize) -> Self {
         let of = of.max(1);
         Self { number: index % of + 1, of }
@@ -31,7 +29,7 @@ impl NthOf {
         self.number
     }
 
-    /// How many shares there are.
+    /// Number of shares.
     pub fn of(self) -> usize {
         self.of
     }

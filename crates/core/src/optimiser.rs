@@ -2,12 +2,12 @@
 
 use std::{fmt, str::FromStr};
 
-/// Which step, and its learning rate eta per round.
+/// The step and its learning rate eta per round.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum OptimiserKind {
     /// w' = w - eta g, as in the papers.
     Sgd { rate: f32 },
-    /// Server-side Adam on the averaged gradient (FedOpt, Reddi et al. 2021): learns visibly in minutes.
+    /// Server-side Adam on the averaged gradient (FedOpt, Reddi et al. 2021), which learns visibly within minutes.
     Adam { rate: f32 },
 }
 
@@ -16,10 +16,10 @@ pub enum OptimiserKind {
 pub struct ParseOptimiserError(String);
 
 impl OptimiserKind {
-    /// SGD where nothing else is said.
+    /// SGD's default.
     pub const SGD: Self = Self::Sgd { rate: 0.1 };
 
-    /// Adam where nothing else is said.
+    /// Adam's default.
     pub const ADAM: Self = Self::Adam { rate: 0.001 };
 
     pub fn rate(self) -> f32 {
@@ -55,7 +55,7 @@ impl OptimiserKind {
     }
 }
 
-/// Adam, which teaches visibly in the minutes of a lesson.
+/// Adam, because it learns visibly within a lesson.
 impl Default for OptimiserKind {
     fn default() -> Self {
         Self::ADAM

@@ -1,4 +1,4 @@
-//! Which pictures a room trains on, how shared ones are divided, and what weights a model begins with.
+//! The pictures that a room trains on, how shared ones are divided, and the initial weights of a model.
 
 use std::{fmt, str::FromStr};
 
@@ -9,10 +9,10 @@ use crate::text::{serde_as_text, words};
 /// What rounds train on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TrainOn {
-    /// Each client's own picture, which stays with it.
+    /// Each client's own picture, which stays on its device.
     #[default]
     Private,
-    /// Each client's shard of a public data set that the room shares out.
+    /// Each client's shard of the room's public data set.
     Shared,
 }
 
@@ -21,10 +21,10 @@ words!(TrainOn {
     Shared = "shared",
 }, UnknownTrainOn, "rounds cannot train on {name:?} pictures; choose {words}", " or ");
 
-/// The pictures of a round's policy: no average mixes updates on pictures of two divisions.
+/// The pictures of a round. Updates on two different divisions are never averaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum TrainingPictures {
-    /// Each client's own.
+    /// Each client's own pictures.
     #[default]
     Private,
     /// Each client's shard of the room's data set.
@@ -45,14 +45,14 @@ impl TrainingPictures {
 
 /// How pictures are divided among clients.
 ///
-/// Written `iid` or `dirichlet:0.5`, in files as well.
+/// Written `iid` or `dirichlet:0.5`, also in files.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Partition {
-    /// Shuffled and dealt out: all clients see all classes alike.
+    /// Shuffled and dealt out, so that all clients see all classes equally.
     #[default]
     Iid,
-    /// For each class a draw from Dirichlet(alpha, ..., alpha) says what share of it each client gets (Hsu, Qi, Brown,
-    /// 2019): the smaller alpha, the fewer classes a client sees.
+    /// For each class, a draw from Dirichlet(alpha, ..., alpha) gives the clients' shares (Hsu, Qi, Brown, 2019): the
+    /// smaller alpha, the fewer classes a client sees.
     Dirichlet {
         /// Concentration, from [`Partition::MIN_ALPHA`] to [`Partition::MAX_ALPHA`].
         alpha: f64,
@@ -65,7 +65,7 @@ pub enum Partition {
 pub struct ParsePartitionError(String);
 
 impl Partition {
-    /// The smallest alpha: each class goes to one client, and smaller numbers could not do more.
+    /// The smallest alpha: each class goes to one client, so smaller numbers would change nothing.
     pub const MIN_ALPHA: f64 = 1e-6;
     /// The largest alpha: all shares are equal to four digits.
     pub const MAX_ALPHA: f64 = 1e6;
@@ -99,13 +99,13 @@ impl fmt::Display for Partition {
 
 serde_as_text!(Partition);
 
-/// What weights a model begins with.
+/// The weights that a model starts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum InitialWeights {
-    /// Drawn at random.
+    /// Random weights.
     #[default]
     Scratch,
-    /// Trained before.
+    /// Weights from an earlier training.
     Pretrained,
 }
 

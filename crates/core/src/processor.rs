@@ -1,6 +1,6 @@
-//! The processor, to stand beside what was measured on it.
+//! The processor's name, to report with measurements.
 
-/// The processor's name in the text of Linux's `/proc/cpuinfo`; `None` where it has none, as on other architectures.
+/// Finds the processor's name in Linux's `/proc/cpuinfo`; `None` if it has none, as on other architectures.
 pub fn processor_name(cpuinfo: &str) -> Option<&str> {
     let (_, name) = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'))?;
     Some(name.trim()).filter(|name| !name.is_empty())

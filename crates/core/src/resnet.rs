@@ -1,20 +1,20 @@
-//! Residual networks as torchvision and timm build them.
+//! Residual networks as in torchvision and timm.
 
 use std::borrow::Cow;
 
 use crate::{ParamLayout, SizeError, size::number, text::named};
 
-/// A ResNet by name; torchvision's and timm's name where they have it.
+/// A named ResNet. Names follow torchvision and timm where they have the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ResnetPreset {
-    /// 32 x 32 images, one block a stage of 16, 32 and 64 channels behind a 3 x 3 stem: small enough to be trained on a
-    /// laptop's processor.
+    /// 32 x 32 images, a 3 x 3 stem, one block for each of three stages with 16, 32 and 64 channels: small enough to
+    /// train on a laptop's CPU.
     Nano,
-    /// 224 x 224 images, 2 basic blocks each of 64, 128, 256 and 512 channels.
+    /// 224 x 224 images, 2 basic blocks for each of 64, 128, 256 and 512 channels.
     Resnet18,
     /// 224 x 224 images, 3, 4, 6 and 3 basic blocks of 64, 128, 256 and 512 channels.
     Resnet34,
-    /// 224 x 224 images, 3, 4, 6 and 3 bottlenecks of 64, 128, 256 and 512 channels, four times as many behind each.
+    /// 224 x 224 images, 3, 4, 6 and 3 bottlenecks of 64, 128, 256 and 512 channels; each outputs four times as many.
     Resnet50,
 }
 
@@ -25,17 +25,17 @@ named!(ResnetPreset {
     Resnet50 = "resnet50",
 });
 
-/// Everything that decides a ResNet's shape.
+/// The shape of a ResNet and of its images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ResnetSpec {
     pub config: ResnetConfig,
-    /// Of the head; 0 where there is no head.
+    /// Classes of the head; 0 if there is no head.
     pub classes: usize,
-    /// Image side in pixels. It decides no parameter's shape, since the head averages over all places.
+    /// Image side in pixels. No parameter's shape depends on it, since the head averages over all positions.
     pub side: usize,
 }
 
-/// Ten classes, and images of the side that the preset was made for.
+/// Ten classes, and the preset's usual image size.
 impl From<ResnetPreset> for ResnetSpec {
     fn from(preset: ResnetPreset) -> Self {
         let side = match preset {
@@ -67,15 +67,14 @@ impl ResnetPreset {
 }
 
 impl ResnetSpec {
-    /// The preset with these numbers, whatever the number of classes.
+    /// The preset with these numbers; the number of classes does not matter.
     pub fn preset(&self) -> Option<ResnetPreset> {
         let is_it = |preset: &ResnetPreset| Self { classes: self.classes, ..(*preset).into() } == *self;
         ResnetPreset::ALL.into_iter().find(is_it)
     }
 
-    /// The name of the preset with these numbers, or else the numbers, such as
-    /// `resnet_basic_64x2_128x2_256x2_512x2_stem7_64`: stages of so many channels times blocks, the side of the stem's
-    /// filters, and the side of the images.
+    /// The preset's name, or a name made of the numbers, such as `resnet_basic_64x2_128x2_256x2_512x2_stem7_64`:
+    /// channels x blocks of each stage, the side of the stem's filters, and the side of the images.
     pub fn name(&self) -> Cow<'static, str> {
         if let Some(preset) = self.preset() {
             return preset.name().into();
@@ -84,7 +83,7 @@ impl ResnetSpec {
         format!("resnet_{}{stages}_stem{}_{}", self.config.block.name(), self.config.stem.kernel(), self.side).into()
     }
 
-    /// The ten-class ResNet of a name made of numbers; `None` where the name is of another form.
+    /// Parses a name made of numbers as a ten-class ResNet; `None` if the name has another form.
     pub(crate) fn numbered(name: &str) -> Option<Self> {
         let (block, parts) = name.strip_prefix("resnet_")?.split_once('_')?;
         let block = BlockKind::ALL.into_iter().find(|kind| kind.name() == block)?;
@@ -100,10 +99,10 @@ impl ResnetSpec {
         Some(Self { config: ResnetConfig { stem, block, stages }, classes: 10, side: number(side)? })
     }
 
-    /// Whether a ResNet can have these numbers.
+    /// Checks that a ResNet can have these numbers.
     ///
     /// # Errors
-    /// [`SizeError`] names the number that will not do.
+    /// [`SizeError`] names the invalid number.
     pub fn check(&self) -> Result<(), SizeError> {
         SizeError::range("image", self.side, 1, 1024)?;
         SizeError::range("classes", self.classes, 0, u16::MAX.into())?;
@@ -115,7 +114,7 @@ impl ResnetSpec {
         Ok(())
     }
 
-    /// Number of parameters P. Unlike the layout's length it fits its type on every machine.
+    /// Number of parameters P. Unlike the layout's length, it cannot overflow on a 32-bit machine.
     pub(crate) fn parameters(&self) -> u64 {
         let conv = |[out, input, kernel]: [usize; 3]| (out * kernel * kernel) as u64 * input as u64 + 2 * out as u64;
         let stem = conv([self.config.stem_channels(), CHANNELS, self.config.stem.kernel()]);
@@ -132,24 +131,24 @@ impl ResnetSpec {
     }
 }
 
-/// What an image meets first: a convolution, batch norm, ReLU, and perhaps a 3 x 3 maximum of stride 2.
+/// The first layers: convolution, batch norm, ReLU, and optionally a 3 x 3 max pooling of stride 2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stem {
-    /// 3 x 3 filters of stride 1 and no maximum, for small images.
+    /// 3 x 3 filters of stride 1 without max pooling, for small images.
     Three,
-    /// 7 x 7 filters of stride 2, and the maximum: torchvision's.
+    /// 7 x 7 filters of stride 2 with max pooling, as in torchvision.
     Seven,
 }
 
 impl Stem {
     pub const ALL: [Self; 2] = [Self::Three, Self::Seven];
 
-    /// The stem with filters of that side.
+    /// The stem with filters of this side.
     pub fn of_kernel(kernel: usize) -> Option<Self> {
         Self::ALL.into_iter().find(|stem| stem.kernel() == kernel)
     }
 
-    /// Side of its filters; half of it, rounded down, is added on every side of the image.
+    /// Side of the filters. Each side of the image is padded by half of it, rounded down.
     pub fn kernel(self) -> usize {
         match self {
             Self::Three => 3,
@@ -164,19 +163,19 @@ impl Stem {
         }
     }
 
-    /// Whether the maximum follows.
+    /// Whether max pooling follows.
     pub fn pools(self) -> bool {
         self == Self::Seven
     }
 }
 
-/// What a residual block is made of.
+/// The kind of a residual block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BlockKind {
     /// Two 3 x 3 convolutions.
     Basic,
-    /// 1 x 1, 3 x 3 and 1 x 1 convolutions, the last to four times as many channels. The second has the stride, as
-    /// torchvision and timm have it.
+    /// 1 x 1, 3 x 3 and 1 x 1 convolutions; the last has four times as many channels. The second has the stride, as in
+    /// torchvision and timm.
     Bottleneck,
 }
 
@@ -186,7 +185,7 @@ named!(BlockKind {
 });
 
 impl BlockKind {
-    /// Channels behind a block of a stage of `channels`.
+    /// Output channels of a block in a stage of `channels`.
     pub fn output(self, channels: usize) -> usize {
         match self {
             Self::Basic => channels,
@@ -198,42 +197,42 @@ impl BlockKind {
 /// The shape of a residual network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ResnetConfig {
-    /// What comes before the stages; it gives as many channels as the first stage has.
+    /// The layers before the stages; they output as many channels as the first stage has.
     pub stem: Stem,
     pub block: BlockKind,
-    /// Channels and number of blocks of each stage, [`ResnetConfig::NO_STAGE`] behind the last. Every stage but the first
-    /// halves height and width.
+    /// Channels and number of blocks of each stage; unused entries are [`ResnetConfig::NO_STAGE`]. Every stage but the
+    /// first halves height and width.
     pub stages: [(u16, u16); Self::STAGES],
 }
 
-/// A convolution without bias, and the batch norm behind it.
+/// A convolution without bias, followed by batch norm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Convolution {
-    /// Channels that go out and come in, and the side of its filters.
+    /// Output channels, input channels, and side of the filters.
     pub shape: [usize; 3],
     pub stride: usize,
 }
 
-/// One residual block: convolutions, each with batch norm, added to what came in.
+/// A residual block: convolutions with batch norm, added to the block's input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResidualBlock {
     pub kind: BlockKind,
     /// Stage, counted from 1 as in torchvision's `layer1`.
     pub stage: usize,
-    /// Place in its stage, counted from 0.
+    /// Position in the stage, counted from 0.
     pub index: usize,
-    /// Channels that come in.
+    /// Input channels.
     pub input: usize,
-    /// Channels within.
+    /// Channels inside the block.
     pub width: usize,
-    /// Channels that go out.
+    /// Output channels.
     pub output: usize,
-    /// Stride of its first 3 x 3 convolution.
+    /// Stride of the first 3 x 3 convolution.
     pub stride: usize,
 }
 
 impl ResidualBlock {
-    /// Its convolutions in order, but that of the shortcut.
+    /// The convolutions in order, without the shortcut's.
     pub fn convolutions(&self) -> impl Iterator<Item = Convolution> + use<> {
         let Self { kind, input, width, output, stride, .. } = *self;
         let convolution = |shape, stride| Convolution { shape, stride };
@@ -248,24 +247,24 @@ impl ResidualBlock {
         .into_iter()
     }
 
-    /// Whether the shortcut is a 1 x 1 convolution with batch norm: what comes in has another shape than what goes out.
+    /// Whether the shortcut is a 1 x 1 convolution with batch norm, because input and output differ in shape.
     pub fn has_downsample(&self) -> bool {
         self.stride != 1 || self.input != self.output
     }
 
-    /// torchvision's name of the block, such as `layer2.0`.
+    /// torchvision's name for the block, such as `layer2.0`.
     fn name(&self) -> String {
         format!("layer{}.{}", self.stage, self.index)
     }
 }
 
 impl ResnetConfig {
-    /// Most stages.
+    /// Maximum number of stages.
     pub const STAGES: usize = 4;
-    /// Fills the places behind the last stage.
+    /// Marks an unused stage.
     pub const NO_STAGE: (u16, u16) = (0, 0);
 
-    /// Channels and number of blocks of each stage that there is.
+    /// Channels and number of blocks of each used stage.
     pub fn stages(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
         self.stages
             .into_iter()
@@ -277,7 +276,7 @@ impl ResnetConfig {
         self.stages[0].0.into()
     }
 
-    /// Channels that reach the head.
+    /// Input channels of the head.
     pub fn features(&self) -> usize {
         self.stages().last().map_or(0, |(channels, _)| self.block.output(channels))
     }
@@ -329,8 +328,8 @@ impl ParamLayout {
         layout
     }
 
-    /// The layout of a ResNet's running statistics, `running_mean` and `running_var` of each batch norm in the order of
-    /// [`ParamLayout::resnet`].
+    /// The layout of a ResNet's running statistics: `running_mean` and `running_var` of each batch norm, in the order
+    /// of [`ParamLayout::resnet`].
     pub fn resnet_statistics(spec: &ResnetSpec) -> Self {
         let mut statistics = Self::empty();
         let weights = Self::resnet(spec);
@@ -350,7 +349,7 @@ mod tests {
     use super::*;
     use crate::ParamGroup;
 
-    /// Counts of torchvision's and timm's models of these names with ten classes, by `sum(p.numel() ...)` there.
+    /// Counts are `sum(p.numel() ...)` of the torchvision and timm models of these names with ten classes.
     #[test]
     fn classic_presets_have_torchvisions_parameters() {
         for (preset, parameters, statistics) in [

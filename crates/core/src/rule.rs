@@ -1,14 +1,15 @@
-//! What a round asks of its clients.
+//! The update rule of a round.
 
 use std::{fmt, str::FromStr};
 
-/// The update rule of a round.
+/// What a client computes in a round and sends.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Rule {
-    /// One gradient of one batch goes up; the server steps (FLRSP Eqs. 1 and 2).
+    /// The client sends the gradient of one batch; the server steps (FLRSP Eqs. 1 and 2).
     #[default]
     FedSgd,
-    /// Local SGD over the client's samples; the weights go up and are averaged by number of samples (Eqs. 3 and 4).
+    /// The client trains with SGD on its samples and sends its weights; the server averages them by number of samples
+    /// (Eqs. 3 and 4).
     FedAvg {
         /// Passes over the client's samples, at least 1.
         epochs: u16,
@@ -18,15 +19,16 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// FedAvg where nothing else is said: one pass at a rate of 0.1.
+    /// FedAvg's default: one pass at a rate of 0.1.
     pub const FED_AVG: Self = Self::FedAvg { epochs: 1, rate: 0.1 };
 
-    /// Whether weights go up, not gradients.
+    /// Whether clients send weights instead of gradients.
     pub fn is_fedavg(self) -> bool {
         matches!(self, Self::FedAvg { .. })
     }
 
-    /// Steps that a client takes of its own over so many samples, at most `batch` in each; one gradient counts as one.
+    /// Number of local steps over this many samples in batches of at most `batch`; a single gradient counts as one
+    /// step.
     pub fn local_steps(self, samples: u32, batch: u16) -> u64 {
         match self {
             Self::FedSgd => 1,
@@ -63,7 +65,7 @@ pub enum ParseRuleError {
     Parameter(String),
     #[error("fedavg: \"{0}\" is no number of local epochs; give a whole number from 1 to 65535")]
     Epochs(String),
-    #[error("fedavg: \"{0}\" is no local learning rate; give a number above 0, such as 0.1")]
+    #[error("fedavg: \"{0}\" is not a local learning rate; give a number above 0, such as 0.1")]
     Rate(String),
 }
 
@@ -133,7 +135,7 @@ mod tests {
             ("fedsgd:1", "\"1\" follows"),
             ("fedavg:steps=3", "\"steps\""),
             ("fedavg:epochs=0", "\"0\" is no number of local epochs"),
-            ("fedavg:rate=-1", "\"-1\" is no local learning rate"),
+            ("fedavg:rate=-1", "\"-1\" is not a local learning rate"),
             ("fedavg:rate=nan", "\"nan\""),
             ("fedavg:3", "\"3\""),
         ] {

@@ -1,10 +1,10 @@
-//! What the teacher sets for the rounds to come.
+//! The teacher's settings for the next rounds.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Aggregation, Defence, EncryptionStart, OptimiserKind, Rule, TrainingPictures};
 
-/// What a round runs under: checked, so that no room ever holds settings that contradict each other.
+/// The settings of a round, checked so that a room never holds contradictory ones.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "UncheckedSettings")]
 pub struct RoundSettings {
@@ -16,7 +16,7 @@ pub struct RoundSettings {
     aggregation: Aggregation,
 }
 
-/// The same as they were read.
+/// [`RoundSettings`] before the check.
 #[derive(Deserialize)]
 struct UncheckedSettings {
     defence: Defence,
@@ -44,20 +44,22 @@ pub enum SettingsError {
     Batch,
     #[error("{0} takes no local step; give at least 1 epoch and a rate above 0, such as fedavg:epochs=1,rate=0.1")]
     Rule(Rule),
-    #[error("{0} is no step; give a rate above 0, such as sgd:0.1")]
+    #[error("{0} takes no step; give a rate above 0, such as sgd:0.1")]
     Rate(OptimiserKind),
     #[error(
-        "{0} cannot run on encrypted updates: it is not linear, so its step on encrypted gradients is not the encryption of its step; choose sgd:RATE, such as sgd:0.1"
+        "{0} cannot run on encrypted updates: it is not linear, so its step on encrypted gradients is not the \
+         encryption of its step; choose sgd:RATE, such as sgd:0.1"
     )]
     AdamOnEncrypted(OptimiserKind),
 }
 
 impl RoundSettings {
-    /// For rounds on private pictures, averaged with clipping; `batch` is the number of samples of one local gradient.
+    /// Settings for rounds on private pictures with clipped averaging; `batch` is the number of samples in one local
+    /// gradient.
     ///
     /// # Errors
-    /// If a number is out of range, or Adam is to step on encrypted gradients. Under FedAvg the server takes no step, so
-    /// that any optimiser may stand by.
+    /// A number is out of range, or Adam would step on encrypted gradients. FedAvg accepts any optimiser, since its
+    /// server takes no step.
     pub fn new(defence: Defence, rule: Rule, batch: u16, optimiser: OptimiserKind) -> Result<Self, SettingsError> {
         Self {
             defence,
@@ -89,22 +91,22 @@ impl RoundSettings {
         Ok(self)
     }
 
-    /// The same with another defence; errors as those of [`new`](Self::new).
+    /// The same with another defence; errors as in [`new`](Self::new).
     pub fn with_defence(self, defence: Defence) -> Result<Self, SettingsError> {
         Self { defence, ..self }.checked()
     }
 
-    /// The same with another rule; errors as those of [`new`](Self::new).
+    /// The same with another rule; errors as in [`new`](Self::new).
     pub fn with_rule(self, rule: Rule) -> Result<Self, SettingsError> {
         Self { rule, ..self }.checked()
     }
 
-    /// The same with another batch size; errors as those of [`new`](Self::new).
+    /// The same with another batch size; errors as in [`new`](Self::new).
     pub fn with_batch(self, batch: u16) -> Result<Self, SettingsError> {
         Self { batch, ..self }.checked()
     }
 
-    /// The same with another optimiser; errors as those of [`new`](Self::new).
+    /// The same with another optimiser; errors as in [`new`](Self::new).
     pub fn with_optimiser(self, optimiser: OptimiserKind) -> Result<Self, SettingsError> {
         Self { optimiser, ..self }.checked()
     }
@@ -114,7 +116,7 @@ impl RoundSettings {
         Self { pictures, ..self }
     }
 
-    /// The same averaged in another way.
+    /// The same with another aggregation.
     #[must_use]
     pub fn with_aggregation(self, aggregation: Aggregation) -> Self {
         Self { aggregation, ..self }
@@ -124,12 +126,11 @@ impl RoundSettings {
         self.defence
     }
 
-    /// What a client computes, and what the server makes of it.
     pub fn rule(&self) -> Rule {
         self.rule
     }
 
-    /// Samples of one local gradient.
+    /// Number of samples in one local gradient.
     pub fn batch(&self) -> u16 {
         self.batch
     }
@@ -143,12 +144,11 @@ impl RoundSettings {
         self.pictures
     }
 
-    /// How updates are averaged.
     pub fn aggregation(&self) -> Aggregation {
         self.aggregation
     }
 
-    /// How the encrypted model begins, if updates are to be encrypted.
+    /// The start of the encrypted model, if updates are encrypted.
     pub fn encryption(&self) -> Option<EncryptionStart> {
         self.defence.encryption()
     }

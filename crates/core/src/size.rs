@@ -1,15 +1,16 @@
-//! What bounds the numbers of a network: a name that came over the network must not make anybody reserve terabytes.
+//! Limits for the numbers of a network: a name from the network must not make the program reserve terabytes.
 
-/// Most parameters of a network that has its numbers from a name: 1 GiB of `f32`.
+/// Most parameters of a network defined by its name: 1 GiB of `f32`.
 pub(crate) const MOST_PARAMETERS: u64 = 1 << 28;
 
-/// Numbers that no network has.
+/// Numbers that no network can have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SizeError {
     #[error("{what} is {given}; give {least} to {most}")]
     Range { what: &'static str, given: usize, least: usize, most: usize },
     #[error(
-        "images of {image} x {image} pixels are not made of patches of {patch} x {patch}; choose a patch that divides {image}"
+        "images of {image} x {image} pixels do not divide into patches of {patch} x {patch}; choose a patch that \
+         divides {image}"
     )]
     Patches { image: usize, patch: usize },
     #[error("{heads} heads cannot share {dim} dimensions; choose a number of heads that divides {dim}")]
@@ -28,7 +29,7 @@ impl SizeError {
     }
 }
 
-/// A number within a name: at most nine digits and nothing else.
+/// Parses a number inside a name: only digits, at most nine.
 pub(crate) fn number(text: &str) -> Option<usize> {
     let is_plain = text.len() <= 9 && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_plain)

@@ -1,6 +1,6 @@
-//! One string form for each value: on the command line, in files, in JSON and on the socket.
+//! One string form for each value, shared by the command line, files, JSON and the socket.
 
-/// Lets serde write and read types in the string form of their `Display` and `FromStr`.
+/// Makes serde use the string forms of `Display` and `FromStr`.
 #[macro_export]
 macro_rules! serde_as_text {
     ($($name:ty),+) => {$(
@@ -18,14 +18,14 @@ macro_rules! serde_as_text {
     )+};
 }
 
-/// Words for the variants of an enum: `ALL`, in the order given, and `name()`.
+/// Names for the variants of an enum: `ALL`, in the order given, and `name()`.
 macro_rules! named {
     ($enum:ident { $($variant:ident = $name:literal),+ $(,)? }) => {
         impl $enum {
-            /// All of them, in the order shown.
+            /// All variants, in display order.
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
 
-            /// The word for it on the command line, in files and in messages.
+            /// The name on the command line, in files and in messages.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name),+
@@ -35,8 +35,8 @@ macro_rules! named {
     };
 }
 
-/// The same, and these words as the string form. The message of the error may contain `{name}`, the word that is none of
-/// them, and `{words}`, all that are.
+/// Like `named!`, and parses and displays the names. The error message may contain `{name}`, the unknown word, and
+/// `{words}`, all known ones.
 macro_rules! words {
     ($enum:ident $words:tt, $error:ident, $message:literal, $separator:literal) => {
         crate::text::named!($enum $words);
@@ -47,7 +47,7 @@ macro_rules! words {
             }
         }
 
-        #[doc = concat!("A word that names none of [`", stringify!($enum), "::ALL`].")]
+        #[doc = concat!("A word that is not in [`", stringify!($enum), "::ALL`].")]
         #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
         #[error($message, words = $enum::ALL.map($enum::name).join($separator))]
         pub struct $error {

@@ -1,89 +1,89 @@
-//! What a defence costs in accuracy beside what it leaves to see: what is measured while a lesson runs, and the curve that
-//! comes with the program, as `trade-off.json` has it (`docs/schema/trade-off.json`).
+//! The trade-off of a defence between accuracy and what attackers see: points measured during a lesson, and the curve
+//! that ships with the program as `trade-off.json` (schema: `docs/schema/trade-off.json`).
 
 use serde::{Deserialize, Serialize};
 
 use crate::{AttackMethod, Defence, OptimiserKind, text::words};
 
-/// All points that were measured together, and where they come from.
+/// All points that were measured together, and their provenance.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TradeOffCurve {
     pub provenance: CurveProvenance,
     pub setup: CurveSetup,
-    /// By data set, in the order shown: no defence first, masks from the smallest rate on.
+    /// Grouped by data set, in display order: no defence first, then masks by increasing rate.
     pub points: Vec<CurvePoint>,
 }
 
-/// Enough to measure the curve again.
+/// Everything needed to repeat the measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CurveProvenance {
     pub command: String,
-    /// Of the program.
+    /// Version of the program.
     pub version: String,
-    /// What the program was built from; absent outside a checkout.
+    /// Commit that the program was built from; absent outside a checkout.
     pub commit: Option<String>,
-    /// Whether files differed from it.
+    /// Whether the checkout differed from the commit.
     pub has_local_changes: bool,
-    /// Its name as the system has it, where it has one.
+    /// Processor name as the system reports it, if it does.
     pub processor: Option<String>,
-    /// Threads that were there to compute.
+    /// Number of threads available.
     pub threads: usize,
-    /// By the clock, of all parts added up.
+    /// Wall-clock time, summed over all parts.
     pub seconds: f64,
-    /// In seconds since 1970.
+    /// Seconds since 1970.
     pub finished: i64,
 }
 
-/// What all points share.
+/// The setup that all points share.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CurveSetup {
     pub model: String,
     pub clients: usize,
-    /// Pictures of one gradient while the model is trained. The attacked updates hold one.
+    /// Pictures per gradient in training. The attacked updates hold one picture.
     pub batch: u16,
     pub optimiser: OptimiserKind,
-    /// Held-out pictures that an accuracy is measured on.
+    /// Held-out pictures used to measure accuracy.
     pub test_pictures: usize,
-    /// Photographs that were attacked, each in updates of its own.
+    /// Number of attacked photographs; each has its own updates.
     pub photographs: usize,
     /// Updates of one photograph that the attack `rounds` gathers.
     pub gathered: usize,
 }
 
-/// One defence on one data set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CurvePoint {
-    /// What the model was trained on: `generated` or `cifar10`.
+    /// Training data: `generated` or `cifar10`.
     pub data: String,
     pub defence: Defence,
-    /// Share of zeros R, where a mask has one for all parameters.
+    /// Share of zeros R, if a mask has one for all parameters.
     pub rate: Option<f64>,
-    /// That the model was trained for.
+    /// Training rounds.
     pub rounds: u32,
-    /// Of the trained models on held-out pictures, in [0, 1].
+    /// Accuracy of the trained models on held-out pictures, in [0, 1].
     pub accuracy: MeanInterval,
-    /// Of what the best attacker makes of a photograph, 1 for the photograph itself; absent where no attack had anything to
+    /// SSIM of the best attacker's reconstruction, 1 for the photograph itself; absent if no attack had anything to
     /// solve.
     pub ssim: Option<MeanInterval>,
-    /// The best attacker: the one with the largest mean of all that follow.
+    /// The best attacker: the one with the largest mean in `attackers`.
     pub attacker: Option<AttackMethod>,
-    /// Where it saw most.
+    /// Stage at which the best attacker saw most.
     pub stage: Option<ModelStage>,
-    /// Of the trainings.
+    /// Seeds of the training runs.
     pub seeds: Vec<u64>,
-    /// Every attacker at every stage, the best first.
+    /// Every attacker at every stage, best first.
     pub attackers: Vec<CurveAttacker>,
 }
 
-/// What was measured of one defence while a lesson runs.
+/// A defence as measured during a lesson.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TradeOffPoint {
     pub defence: Defence,
-    /// Rounds that ran under it.
+    /// Rounds run under this defence.
     pub rounds: u32,
-    /// Share of held-out pictures that the model named right when it was last measured under it; absent before.
+    /// Share of held-out pictures classified correctly at the last measurement under this defence; absent before the
+    /// first.
     pub accuracy: Option<f64>,
-    /// Of what the best attacker makes of a picture; absent until one was scored.
+    /// SSIM of the best attacker's reconstruction; absent until one is scored.
     pub ssim: Option<f32>,
 }
 
@@ -92,7 +92,7 @@ pub struct CurveAttacker {
     pub attacker: AttackMethod,
     pub stage: ModelStage,
     pub ssim: MeanInterval,
-    /// How many seeds it was tried with, counted up from the first.
+    /// Number of seeds tried, counted up from the first.
     pub seeds: usize,
 }
 
@@ -119,7 +119,7 @@ words!(ModelStage {
 }, UnknownModelStage, "a model has no stage {name:?}; write {words}", " or ");
 
 impl MeanInterval {
-    /// `half_width` to either side of the mean, as far as a value can lie between `least` and `most`.
+    /// The interval of `half_width` around the mean, clamped to `least..=most`.
     #[must_use]
     pub fn around(mean: f64, half_width: f64, least: f64, most: f64) -> Self {
         Self { mean, low: (mean - half_width).max(least), high: (mean + half_width).min(most) }

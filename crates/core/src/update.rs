@@ -1,4 +1,4 @@
-//! What an update is made of, besides its values.
+//! The parts of an update other than its values.
 
 use std::fmt;
 
@@ -16,31 +16,31 @@ impl fmt::Display for ClientId {
     }
 }
 
-/// Seed of one mask. Fresh from the operating system for each round and client, and no secret: aggregation needs the
-/// sum of all masks, so the papers' attacker knows it as well.
+/// Seed of one mask, fresh from the operating system for each round and client. It is not secret: aggregation needs the
+/// sum of all masks, so the papers' attacker knows it too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MaskSeed(pub [u8; 32]);
 
-/// Tells whether two passphrases are the same without telling them: 16 bytes derived beside the keys, of which it
-/// reveals nothing. It travels in the clear, with the salt.
+/// Shows whether two passphrases match without revealing them: 16 bytes derived alongside the keys, independent of
+/// them. It travels in the clear, with the salt.
 ///
-/// Whoever sees check and salt, so the relay, can try passphrases against them offline, at the price of one Argon2id
-/// for each. A weak passphrase falls to that; only a long one does not.
+/// An attacker with check and salt, such as the relay, can test passphrases offline at the cost of one Argon2id each.
+/// Only a long passphrase withstands that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct KeyCheck(pub [u8; 16]);
 
-/// How a protected update's values are to be read.
+/// How to read the values of a protected update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UpdateForm {
     /// All P values in layout order.
     Dense,
-    /// Only the values that the mask keeps, in layout order. The mask is drawn again from the seed.
+    /// Only the values that the mask keeps, in layout order. The seed reproduces the mask.
     Masked { seed: MaskSeed, rates: GroupRates },
-    /// All P values in layout order, the embeddings as cipher text.
+    /// All P values in layout order; the embeddings are encrypted.
     Encrypted {
-        /// Tells whether two clients use the same key, and not which.
+        /// Shows whether two clients use the same key, but not which key.
         check: KeyCheck,
     },
 }

@@ -1,4 +1,4 @@
-//! Vision Transformers, as timm builds them.
+//! Vision Transformers as in timm.
 
 use std::{borrow::Cow, fmt, str::FromStr};
 
@@ -8,24 +8,24 @@ use crate::{
     text::{named, serde_as_text},
 };
 
-/// A ViT by name; timm's name where timm has it.
+/// A named ViT. Names follow timm where timm has the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum VitPreset {
     /// 16 x 16 images, D 48, depth 2, heads 3: small enough for emulated WebGPU in tests.
     Pico,
     /// 32 x 32 images, D 96, depth 4, heads 3: the classroom's default.
     Nano,
-    /// 32 x 32 images, D 192, depth 4, heads 3: the attacks' laboratory.
+    /// 32 x 32 images, D 192, depth 4, heads 3: the model for attack experiments.
     Lab,
-    /// The default with patches of 8 x 8 pixels: fewer patches than dimensions.
+    /// `Nano` with patches of 8 x 8 pixels: fewer patches than dimensions.
     NanoPatch8,
-    /// The laboratory with patches of 8 x 8 pixels.
+    /// `Lab` with patches of 8 x 8 pixels.
     LabPatch8,
     /// 224 x 224 images, D 192, depth 12, heads 3.
     Tiny,
     /// 224 x 224 images, D 384, depth 12, heads 6.
     Small,
-    /// The same with patches of 32 x 32 pixels.
+    /// `Small` with patches of 32 x 32 pixels.
     SmallPatch32,
 }
 
@@ -50,9 +50,9 @@ impl fmt::Display for VitPreset {
 pub enum UnknownVit {
     #[error(transparent)]
     Unknown(#[from] UnknownArchitecture),
-    #[error("{architecture} is no Vision Transformer; those are {}", VitPreset::ALL.map(VitPreset::name).join(", "))]
+    #[error("{architecture} is not a ViT; choose one of {}", VitPreset::ALL.map(VitPreset::name).join(", "))]
     OtherKind { architecture: Architecture },
-    #[error("{name} has the numbers of no preset; those are {}", VitPreset::ALL.map(VitPreset::name).join(", "))]
+    #[error("{name} matches no preset; the presets are {}", VitPreset::ALL.map(VitPreset::name).join(", "))]
     NoPreset { name: String },
 }
 
@@ -69,7 +69,7 @@ impl FromStr for VitPreset {
 
 serde_as_text!(VitPreset);
 
-/// The shape of a Vision Transformer, which is everything that decides its parameters.
+/// The shape of a Vision Transformer. It determines all parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct VitConfig {
     /// Image side in pixels; images are square with [`VitConfig::CHANNELS`] channels.
@@ -82,13 +82,13 @@ pub struct VitConfig {
     pub depth: usize,
     /// Attention heads; divides `dim`.
     pub heads: usize,
-    /// Of the head; 0 where there is no head.
+    /// Classes of the head; 0 if there is no head.
     pub classes: usize,
-    /// Whether block 0 has neither the LayerNorm before attention nor a residual: it is `mlp(norm2(attn(x)))`.
+    /// Whether block 0 lacks the LayerNorm before attention and both residuals: it computes `mlp(norm2(attn(x)))`.
     pub april_block: bool,
 }
 
-/// A preset's numbers, with ten classes and a standard pre-LN first block.
+/// The preset's numbers, with ten classes and a standard pre-LN first block.
 impl From<VitPreset> for VitConfig {
     fn from(preset: VitPreset) -> Self {
         let (image, patch, dim, depth, heads) = match preset {
@@ -105,25 +105,25 @@ impl From<VitPreset> for VitConfig {
     }
 }
 
-/// The numbers behind a name, such as those of `vit_patch16_dim192_depth12_heads3_64`.
+/// The words in a name such as `vit_patch16_dim192_depth12_heads3_64`.
 const FORM: [&str; 4] = ["patch", "dim", "depth", "heads"];
 
 impl VitConfig {
     pub const CHANNELS: usize = 3;
 
-    /// The same ViT with the block APRIL's closed form needs, or without.
+    /// The same ViT with or without the block that APRIL's closed form needs.
     pub fn with_april_block(self, april_block: bool) -> Self {
         Self { april_block, ..self }
     }
 
-    /// The preset with these numbers, whatever its first block and the number of classes.
+    /// The preset with these numbers; neither the first block nor the number of classes matters.
     pub fn preset(&self) -> Option<VitPreset> {
         let Self { classes, april_block, .. } = *self;
         VitPreset::ALL.into_iter().find(|&preset| Self { classes, april_block, ..preset.into() } == *self)
     }
 
-    /// The name of the preset with these numbers, or else the numbers, such as `vit_patch16_dim192_depth12_heads3_64` for
-    /// images of 64 x 64 pixels.
+    /// The preset's name, or a name made of the numbers: `vit_patch16_dim192_depth12_heads3_64` takes images of 64 x 64
+    /// pixels.
     pub fn name(&self) -> Cow<'static, str> {
         let Self { image, patch, dim, depth, heads, .. } = *self;
         self.preset().map_or_else(
@@ -132,7 +132,7 @@ impl VitConfig {
         )
     }
 
-    /// The ten-class ViT of a name made of numbers; `None` where the name is of another form.
+    /// Parses a name made of numbers as a ten-class ViT; `None` if the name has another form.
     pub(crate) fn numbered(name: &str) -> Option<Self> {
         let mut parts = name.strip_prefix("vit_")?.split('_');
         let [patch, dim, depth, heads] = FORM.map(|word| number(parts.next()?.strip_prefix(word)?));
@@ -149,10 +149,10 @@ impl VitConfig {
         parts.next().is_none().then_some(config)
     }
 
-    /// Whether a ViT can have these numbers.
+    /// Checks that a ViT can have these numbers.
     ///
     /// # Errors
-    /// [`SizeError`] names the number that will not do.
+    /// [`SizeError`] names the invalid number.
     pub fn check(&self) -> Result<(), SizeError> {
         let Self { image, patch, dim, depth, heads, classes, .. } = *self;
         SizeError::range("image", image, 1, 1024)?;
@@ -170,7 +170,7 @@ impl VitConfig {
         Ok(())
     }
 
-    /// Number of parameters P. Unlike the layout's length it fits its type on every machine.
+    /// Number of parameters P. Unlike the layout's length, it cannot overflow on a 32-bit machine.
     pub(crate) fn parameters(&self) -> u64 {
         let [dim, depth, classes] = [self.dim, self.depth, self.classes].map(|number| number as u64);
         let first_norms = depth - u64::from(self.april_block && self.depth > 0);
@@ -189,12 +189,12 @@ impl VitConfig {
         self.grid() * self.grid()
     }
 
-    /// Number of tokens S + 1: the class token comes first.
+    /// Number of tokens, S + 1: the class token comes first.
     pub fn tokens(&self) -> usize {
         self.patches() + 1
     }
 
-    /// Values in a patch, L = 3 P P.
+    /// Values in a patch: L = 3 P P.
     pub fn patch_len(&self) -> usize {
         Self::CHANNELS * self.patch * self.patch
     }
@@ -204,7 +204,6 @@ impl VitConfig {
         4 * self.dim
     }
 
-    /// Whether block `index` normalises before attention.
     pub fn has_norm1(&self, index: usize) -> bool {
         !(self.april_block && index == 0)
     }

@@ -1,28 +1,28 @@
-//! What the result of one attack says, and no more than that.
+//! The verdict on a single attack.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Whether one attack saw what was private.
+/// Whether one attack revealed private data.
 ///
-/// It never says that something is safe: another attack, a longer search or another start may see more.
+/// A verdict never says that something is safe: another attack, a longer search or another start may reveal more.
 ///
-/// In JSON `{"verdict": "recognisable"}`, `{"verdict": "not-recognisable-by-this-attack"}` or
-/// `{"verdict": "cannot-tell", "because": "..."}`.
+/// In JSON `{"verdict": "recognisable"}`, `{"verdict": "not-recognisable-by-this-attack"}` or `{"verdict":
+/// "cannot-tell", "because": "..."}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", content = "because", rename_all = "kebab-case")]
 pub enum Verdict {
     /// The attacker has the picture, or the right answer.
     Recognisable,
-    /// The attack came to its end, and what it made is not what was private.
+    /// The attack finished, and its result is not the private data.
     NotRecognisableByThisAttack,
-    /// Neither is known, for this reason: a clause, without a full stop.
+    /// Unknown, for this reason: a clause without a full stop.
     CannotTell(String),
 }
 
 impl Verdict {
-    /// As in JSON.
+    /// The verdict as in JSON.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Recognisable => "recognisable",
@@ -31,7 +31,7 @@ impl Verdict {
         }
     }
 
-    /// Why neither is known.
+    /// The reason why the verdict is unknown.
     pub fn because(&self) -> Option<&str> {
         match self {
             Self::CannotTell(because) => Some(because),
@@ -40,7 +40,6 @@ impl Verdict {
     }
 }
 
-/// For a person.
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

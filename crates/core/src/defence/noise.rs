@@ -1,14 +1,14 @@
-//! The parameters of the Gaussian mechanism.
+//! Parameters of the Gaussian mechanism.
 
 use std::{fmt, str::FromStr};
 
 use super::NumberParameter;
 
-/// The Gaussian mechanism as the papers set it up: clip to an L2 norm of S_f, then add N(0, (S_f sigma)^2) to each value.
+/// The papers' Gaussian mechanism: clip to an L2 norm of S_f, then add N(0, (S_f sigma)^2) to each value.
 ///
-/// FLRSP's Table 1 uses delta = 0.5 and does not clip. That is no meaningful guarantee, so an update is clipped here, and
-/// what really holds is for an accountant to say. `unclipped` in place of `clip` leaves it as long as it is: the noise as it is
-/// printed, of which nothing holds.
+/// FLRSP's Table 1 uses delta = 0.5 and does not clip, which guarantees nothing meaningful. This type clips by default;
+/// an accountant computes the actual guarantee. `unclipped` instead of `clip` adds the paper's noise without clipping,
+/// and gives no guarantee.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GaussianNoise {
     epsilon: f64,
@@ -17,13 +17,13 @@ pub struct GaussianNoise {
     is_clipped: bool,
 }
 
-/// S_f in the string form, of noise that clips and of noise that does not.
+/// Key of S_f in the string form, with and without clipping.
 const SENSITIVITY: [&str; 2] = ["clip", "unclipped"];
 
-/// A parameter of the Gaussian mechanism that is out of range, or a string that names none.
+/// A parameter that is out of range or unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseNoiseError {
-    #[error("{key}: \"{given}\" will not do; give a number {range}")]
+    #[error("{key}: \"{given}\" is not valid; give a number {range}")]
     Value { key: &'static str, given: String, range: &'static str },
     #[error(
         "there is no parameter \"{0}\"; write eps=4,delta=1e-5,clip=0.5, or unclipped=0.5 for noise without clipping"
@@ -38,10 +38,10 @@ impl GaussianNoise {
         NumberParameter { key: "clip", symbol: "clip S_f", title: "S_f, the length to which an update is shortened" },
     ];
 
-    /// `clip` is S_f, and updates are clipped to it.
+    /// Noise with clipping to S_f = `clip`.
     ///
     /// # Errors
-    /// Unless epsilon and S_f are above 0 and delta between 0 and 1.
+    /// Epsilon or S_f is not above 0, or delta is not between 0 and 1.
     pub fn new(epsilon: f64, delta: f64, clip: f64) -> Result<Self, ParseNoiseError> {
         let check = |key, value: f64, good: bool, range| {
             if good && value.is_finite() {
@@ -56,13 +56,13 @@ impl GaussianNoise {
         Ok(Self { epsilon, delta, sensitivity: clip, is_clipped: true })
     }
 
-    /// The same noise on updates that are not clipped.
+    /// The same noise without clipping.
     #[must_use]
     pub fn unclipped(self) -> Self {
         Self { is_clipped: false, ..self }
     }
 
-    /// Epsilon as asked for, of one round alone.
+    /// The epsilon requested for one round.
     pub fn epsilon(&self) -> f64 {
         self.epsilon
     }
@@ -76,12 +76,12 @@ impl GaussianNoise {
         self.sensitivity
     }
 
-    /// S_f where an update is clipped to that L2 norm.
+    /// S_f, if updates are clipped to it.
     pub fn clip(&self) -> Option<f64> {
         self.is_clipped.then_some(self.sensitivity)
     }
 
-    /// S_f's key in the string form.
+    /// Key of S_f in the string form.
     pub fn sensitivity_key(&self) -> &'static str {
         SENSITIVITY[usize::from(!self.is_clipped)]
     }
@@ -115,7 +115,7 @@ impl fmt::Display for GaussianNoise {
     }
 }
 
-/// `0.5`, but `1e-5`.
+/// Formats delta as `0.5`, but `1e-5`.
 fn short(delta: f64) -> String {
     if delta < 1e-3 { format!("{delta:e}") } else { delta.to_string() }
 }
@@ -152,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    /// FLRSP Table 1: delta .5, S_f .5.
+    /// FLRSP Table 1: delta 0.5, S_f 0.5.
     #[test]
     fn deviations_are_those_of_the_paper() {
         for (epsilon, deviation) in [(1.0, 0.677), (2.0, 0.338), (4.0, 0.169)] {

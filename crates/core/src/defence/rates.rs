@@ -1,4 +1,4 @@
-//! Shares of zeros in masks, one for each parameter group.
+//! Shares of zeros in masks, one per parameter group.
 
 use std::{fmt, str::FromStr};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ParamGroup, ParamLayout, UnknownGroup};
 
-/// Share of zeros R in a mask, in 65536ths, at least 0 and below 1.
+/// Share of zeros R in a mask, in 65536ths: at least 0 and below 1.
 ///
 /// FLRSP's Algorithm 1 prints B ~ Bernoulli(R), but R is the probability of a **zero**: B ~ Bernoulli(1 - R).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ impl ZeroRate {
     /// The nearest representable rate.
     ///
     /// # Errors
-    /// If `rate` is not in `[0, 1)`.
+    /// `rate` is not in `[0, 1)`.
     pub fn new(rate: f64) -> Result<Self, RateError> {
         if (0.0..1.0).contains(&rate) { Ok(Self::nearest(rate)) } else { Err(RateError { given: rate.to_string() }) }
     }
@@ -34,17 +34,17 @@ impl ZeroRate {
         Self((rate * 65536.0).round().clamp(0.0, 65535.0) as u16)
     }
 
-    /// From 65536ths, as on the wire.
+    /// A rate in 65536ths, as on the wire.
     pub fn from_bits(bits: u16) -> Self {
         Self(bits)
     }
 
-    /// In 65536ths.
+    /// The rate in 65536ths.
     pub fn bits(self) -> u16 {
         self.0
     }
 
-    /// As a number in `[0, 1)`.
+    /// The rate as a number in `[0, 1)`.
     pub fn get(self) -> f64 {
         f64::from(self.0) / 65536.0
     }
@@ -52,7 +52,7 @@ impl ZeroRate {
 
 impl fmt::Display for ZeroRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The shortest decimal that means this rate: five places tell all 65536 apart.
+        // Prints the shortest decimal that parses as this rate; five digits distinguish all 65536.
         let shortest = (0..5).map(|places| format!("{:.places$}", self.get()));
         let is_this = |text: &String| text.parse().is_ok_and(|rate: f64| rate < 1.0 && Self::nearest(rate) == *self);
         f.write_str(&shortest.into_iter().find(is_this).unwrap_or_else(|| format!("{:.5}", self.get())))
@@ -72,7 +72,7 @@ impl FromStr for ZeroRate {
 #[serde(transparent)]
 pub struct GroupRates([ZeroRate; ParamGroup::ALL.len()]);
 
-/// Values in a row that share one rate.
+/// Consecutive values that share one rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateRun {
     pub rate: ZeroRate,
@@ -80,12 +80,12 @@ pub struct RateRun {
 }
 
 impl GroupRates {
-    /// The same rate everywhere, as in the papers' main experiments.
+    /// The same rate for all groups, as in the papers' main experiments.
     pub fn uniform(rate: ZeroRate) -> Self {
         Self([rate; ParamGroup::ALL.len()])
     }
 
-    /// The papers' hint: high for the embeddings, from which pictures are read, low elsewhere.
+    /// The papers' suggestion: a high rate for the embeddings, which reveal pictures, and a low rate elsewhere.
     pub fn papers_hint() -> Self {
         let (high, low) = (ZeroRate::nearest(0.95), ZeroRate::nearest(0.2));
         Self::uniform(low).with(ParamGroup::Patch, high).with(ParamGroup::Position, high)
@@ -101,13 +101,13 @@ impl GroupRates {
         self.0[group as usize]
     }
 
-    /// The rate, if all groups have the same.
+    /// The rate, if all groups share it.
     pub fn single(&self) -> Option<ZeroRate> {
         self.0.iter().all(|rate| *rate == self.0[0]).then_some(self.0[0])
     }
 
-    /// The same in `groups`; every other group takes their most frequent rate, so that it goes unnamed in words and
-    /// strings. For editors that show the groups of one kind of model.
+    /// The same rates in `groups`; every other group gets their most frequent rate, so that strings need not name it.
+    /// For editors that show only the groups of one kind of model.
     #[must_use]
     pub fn within(mut self, groups: &[ParamGroup]) -> Self {
         let rates = || groups.iter().map(|group| self.get(*group));
@@ -118,7 +118,7 @@ impl GroupRates {
         self
     }
 
-    /// `R = 0.5`, or `R = 0.2 but 0.95 for patch embedding and position embedding`.
+    /// The rates as a phrase: `R = 0.5`, or `R = 0.2 but 0.95 for patch embedding and position embedding`.
     pub fn phrase(&self) -> String {
         let default = self.commonest();
         let mut others: Vec<(ZeroRate, Vec<&str>)> = Vec::new();
@@ -134,23 +134,23 @@ impl GroupRates {
         if others.is_empty() { format!("R = {default}") } else { format!("R = {default} but {}", others.join(", ")) }
     }
 
-    /// The rate of most groups; of several such rates that of the last group.
+    /// The rate of most groups; in a tie, the rate of the last group.
     fn commonest(&self) -> ZeroRate {
         let frequency = |rate: &ZeroRate| self.0.iter().filter(|other| *other == rate).count();
         self.0.into_iter().max_by_key(frequency).unwrap_or(self.0[0])
     }
 
-    /// In 65536ths, in the order of [`ParamGroup::ALL`].
+    /// Rates in 65536ths, in the order of [`ParamGroup::ALL`].
     pub fn bits(&self) -> [u16; ParamGroup::ALL.len()] {
         self.0.map(ZeroRate::bits)
     }
 
-    /// From 65536ths, as on the wire.
+    /// Rates in 65536ths, as on the wire.
     pub fn from_bits(bits: [u16; ParamGroup::ALL.len()]) -> Self {
         Self(bits.map(ZeroRate::from_bits))
     }
 
-    /// The layout's values as runs of one rate each, in order.
+    /// The layout's values in order, as runs of one rate each.
     pub fn runs(&self, layout: &ParamLayout) -> Vec<RateRun> {
         let mut runs: Vec<RateRun> = Vec::new();
         for param in layout {
@@ -164,7 +164,7 @@ impl GroupRates {
     }
 }
 
-/// The most frequent rate stands alone and last, as the default; the others name their group.
+/// Writes the most frequent rate last and without a group, as the default.
 impl fmt::Display for GroupRates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let default = self.commonest();
@@ -183,7 +183,7 @@ pub enum ParseRatesError {
     Rate(#[from] RateError),
     #[error(transparent)]
     Group(#[from] UnknownGroup),
-    #[error("\"{0}\" gives a rate that was given before")]
+    #[error("\"{0}\" sets a rate that is already set")]
     Twice(String),
     #[error("no rate is given for {0}; add one for all others at the end, such as 0.2")]
     Missing(&'static str),
@@ -206,7 +206,7 @@ impl FromStr for GroupRates {
         }
         let rates = Self(named.map(|rate| rate.or(default).unwrap_or_default()));
         let missing = |groups: &[ParamGroup]| groups.iter().find(|group| named[**group as usize].is_none()).copied();
-        // Who names every group of one kind of model need not know that there are other kinds.
+        // Rates for every group of one kind of model are complete; other kinds need not be named.
         match (default, missing(&ParamGroup::VIT), missing(&ParamGroup::RESNET)) {
             (Some(_), _, _) | (None, None, None) => Ok(rates),
             (None, None, Some(_)) => Ok(rates.within(&ParamGroup::VIT)),
@@ -253,7 +253,7 @@ mod tests {
             ("", "\"\" is no share of zeros"),
             ("pos=2,0.2", "2 is no share of zeros"),
             ("bias=0.1,0.2", "no parameter group \"bias\""),
-            ("0.1,0.2", "\"0.2\" gives a rate that was given before"),
+            ("0.1,0.2", "\"0.2\" sets a rate that is already set"),
             ("pos=0.1,pos=0.2,0.3", "\"pos=0.2\""),
             ("pos=0.1,patch=0.2", "no rate is given for attention"),
         ] {
