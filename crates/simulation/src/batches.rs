@@ -1,12 +1,13 @@
-//! Pictures as a model takes them, mirrored and shifted where that is asked for.
+//! Pictures as model input, optionally mirrored and shifted.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use unmask_client::Batch;
 use unmask_data::datasets::Labelled;
 
-/// The pictures of these indices, in this order, at the side of the model. With `rng` each is mirrored with probability
-/// 1/2 and shifted by up to an eighth of its side each way, black coming in at the edge (He et al., 2016: 4 of 32 pixels).
+/// Reads the pictures at these indices, in this order, at the model's side. With `rng`, each is mirrored with
+/// probability 1/2 and shifted by up to an eighth of its side in each direction; the edge is filled with black (He et
+/// al., 2016: 4 of 32 pixels).
 pub(crate) fn read_batch(set: &Labelled, indices: &[usize], side: usize, mut rng: Option<&mut ChaCha8Rng>) -> Batch {
     let mut batch = Batch::default();
     for &index in indices {
@@ -24,7 +25,7 @@ pub(crate) fn read_batch(set: &Labelled, indices: &[usize], side: usize, mut rng
     batch
 }
 
-/// `[3, side, side]` mirrored left to right, and then shifted by `(right, down)` pixels.
+/// Mirrors `[3, side, side]` left to right, then shifts it by `(right, down)` pixels.
 fn moved(image: &[f32], side: usize, mirror: bool, (right, down): (isize, isize)) -> Vec<f32> {
     let mut moved = vec![0.0; image.len()];
     for (from, to) in image.chunks_exact(side * side).zip(moved.chunks_exact_mut(side * side)) {

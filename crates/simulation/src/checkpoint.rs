@@ -1,4 +1,4 @@
-//! A run on disk, whole or not at all.
+//! Checkpoints of a run on disk, each written completely or not at all.
 
 mod format;
 
@@ -11,39 +11,39 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Metrics, files::write_whole};
 
-/// What a run needs to go on.
+/// The state from which a run can resume.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Checkpoint {
     pub(crate) header: Header,
-    /// `[P]`, as the server holds them.
+    /// `[P]`, as the server holds them: cipher text in an encrypted run.
     pub(crate) weights: Vec<f32>,
     /// `[Q]`.
     pub(crate) statistics: Vec<f32>,
     /// Adam's moments, `[P]` each or empty.
     pub(crate) moments: (Vec<f32>, Vec<f32>),
-    /// Of each counted parameter, how often it was updated.
+    /// Number of updates of each counted parameter.
     pub(crate) counts: Vec<u16>,
     pub(crate) metrics: Vec<Metrics>,
 }
 
-/// The numbers and words in it.
+/// The header: numbers and strings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Header {
-    /// The config as TOML, as resolved.
+    /// The resolved config as TOML.
     pub(crate) config: String,
     /// SHA-256 of the training pictures and labels, in hexadecimal.
     pub(crate) pictures: String,
-    /// Check of the clients' key, in hexadecimal; empty without encryption.
+    /// Check value of the clients' key, in hexadecimal; empty without encryption.
     pub(crate) key: String,
     pub(crate) round: u32,
-    /// The optimiser's steps.
+    /// Number of optimiser steps.
     pub(crate) steps: u32,
-    /// Rounds counted in the update counts.
+    /// Number of rounds in the update counts.
     pub(crate) counted: u32,
     pub(crate) seconds: f64,
 }
 
-/// Why a run cannot be kept or taken up again.
+/// Why a checkpoint cannot be written or resumed.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
     #[error(
@@ -63,7 +63,7 @@ pub enum CheckpointError {
     None { folder: PathBuf },
     #[error("no checkpoint is whole: {}; begin anew in another folder", problems.join("; "))]
     Broken {
-        /// What is wrong with each of them, newest first.
+        /// The problem with each checkpoint, newest first.
         problems: Vec<String>,
     },
     #[error(
@@ -82,8 +82,8 @@ const KEPT: usize = 2;
 const EXTENSION: &str = "ckpt";
 
 impl Checkpoint {
-    /// Writes it beside its final name, to the disk, and only then gives it the name; then lets go of all but the last
-    /// two. A failure leaves the older ones alone.
+    /// Writes and syncs the file under a temporary name, renames it, and then deletes all but the last two checkpoints.
+    /// A failure does not touch the older ones.
     pub(crate) fn write(&self, folder: &Path) -> Result<(), CheckpointError> {
         let round = self.header.round;
         let name = format!("round-{round:08}.{EXTENSION}");
@@ -92,13 +92,13 @@ impl Checkpoint {
             CheckpointError::Write { round, folder: folder.to_owned(), kept, source }
         })?;
         for (_, path) in files(folder)?.into_iter().skip(KEPT) {
-            // An old one that stays does no harm.
+            // An old checkpoint that remains does no harm.
             let _ = fs::remove_file(path);
         }
         Ok(())
     }
 
-    /// The newest one that is whole, and what is wrong with newer ones.
+    /// Returns the newest complete checkpoint, and the problems with newer ones.
     pub(crate) fn newest(folder: &Path) -> Result<(Self, Vec<String>), CheckpointError> {
         let mut problems = Vec::new();
         for (_, path) in files(folder)? {
@@ -119,7 +119,7 @@ pub(crate) fn exists(folder: &Path) -> bool {
     files(folder).is_ok_and(|files| !files.is_empty())
 }
 
-/// The checkpoints of a folder, newest first; none where there is no folder.
+/// The checkpoints in a folder, newest first; empty if the folder does not exist.
 fn files(folder: &Path) -> Result<Vec<(u32, PathBuf)>, CheckpointError> {
     let unreadable = |source| CheckpointError::Read { path: folder.to_owned(), source };
     let entries = match fs::read_dir(folder) {

@@ -1,4 +1,4 @@
-//! What a run is made of, and whether it fits together.
+//! The config of a run, and its validation.
 
 mod read;
 mod values;
@@ -21,85 +21,86 @@ pub use self::{
     words::{MaskPeriod, ParseSliceError, Schedule, Slice, StartWeights},
 };
 
-/// A config file with every key in it, explained.
+/// A config file with every key, explained.
 pub const EXAMPLE: &str = include_str!("config/example.toml");
 
-/// Most clients that are simulated.
+/// The largest number of simulated clients.
 const MOST_CLIENTS: usize = 10_000;
 
-/// A run: model, data, federation and training. The keys of a config file are these fields' names with dashes.
+/// The config of a run: model, data, federation and training. The keys of a config file are the field names with
+/// dashes.
 ///
-/// Two configs that differ in nothing but `threads`, `evaluate_every` and `checkpoint_every` train the same weights,
-/// bit for bit, on the same kind of processor.
+/// On the same kind of processor, two configs that differ only in `threads`, `evaluate_every` and `checkpoint_every`
+/// train the same weights, bit for bit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Config {
-    /// What is trained: a name such as `vit_nano_patch4_32` or `resnet_nano`, one made of numbers, or until it is
-    /// [resolved](Config::resolved) the path of a TOML file.
+    /// The model: a name such as `vit_nano_patch4_32` or `resnet_nano`, a name made of numbers, or the path of a TOML
+    /// file until the config is [resolved](Config::resolved).
     pub model: String,
     /// Whether a ViT has the first block that APRIL needs.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub april_block: bool,
-    /// The weights it begins with.
+    /// The initial weights.
     pub start: StartWeights,
-    /// Whether the head begins anew, drawn from the seed, whatever `start` says.
+    /// Whether a new head, drawn from the seed, replaces the one of `start`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub fresh_head: bool,
-    /// Where the pictures come from.
+    /// The source of the pictures.
     pub data: Source,
-    /// Folder of the CIFAR-10 files, if it is not the usual one.
+    /// The folder of the CIFAR-10 files, if not the default one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data_dir: Option<PathBuf>,
-    /// Which of the training pictures are used; all if absent.
+    /// The training pictures to use; all if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub train_slice: Option<Slice>,
     /// Number of clients N.
     pub clients: usize,
-    /// How the pictures are divided among them.
+    /// How the pictures are divided among the clients.
     pub partition: Partition,
-    /// What a client computes, and what the server makes of it.
+    /// What a client computes, and how the server uses it.
     pub rule: Rule,
-    /// The server's step under FedSGD, with its rate per round.
+    /// The server's optimiser under FedSGD, with its rate per round.
     pub optimiser: OptimiserKind,
-    /// What becomes of the rate over the rounds: of the server's under FedSGD, of the clients' under FedAvg.
+    /// How the learning rate changes over the rounds: the server's under FedSGD, the clients' under FedAvg.
     pub schedule: Schedule,
-    /// What a client does to its update before it leaves.
+    /// How a client protects its update before sending it.
     pub defence: Defence,
-    /// How long a client keeps a mask, if the defence drops values under one.
+    /// How long a client keeps a mask, if the defence uses masks.
     #[serde(skip_serializing_if = "is_default")]
     pub masks: MaskPeriod,
-    /// What the clients' keys are made from, if the defence encrypts. It is never written to a file.
+    /// The passphrase for the clients' keys, if the defence encrypts. Never written to a file.
     #[serde(skip_serializing)]
     pub passphrase: Option<String>,
-    /// Pictures of one local gradient.
+    /// Pictures per local gradient.
     pub batch: u16,
-    /// How many rounds are run. Either this or `epochs` is given.
+    /// Number of rounds. Give either this or `epochs`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rounds: Option<u32>,
-    /// How often all clients together see all training pictures.
+    /// Number of passes of all clients together over all training pictures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epochs: Option<u32>,
-    /// Whether pictures are mirrored and shifted at random, by up to an eighth of their side.
+    /// Whether pictures are randomly mirrored, and shifted by up to an eighth of their side.
     pub augment: bool,
-    /// Of everything that is drawn: start, shards, order, augmentation, masks, noise, the test sample.
+    /// Seed of everything random: start, shards, order, augmentation, masks, noise, the test sample.
     pub seed: u64,
-    /// What computes.
+    /// The compute device.
     #[serde(serialize_with = "write_device", deserialize_with = "read_device")]
     pub device: Compute,
-    /// Threads to compute with; as many as there are processors if absent. The result does not depend on it.
+    /// Number of threads; one per processor if absent. Does not affect the result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<usize>,
-    /// After so many rounds the model is tried on test pictures; 0 for once, at the end.
+    /// Rounds between tests; 0 for one test at the end.
     pub evaluate_every: u32,
-    /// How many test pictures, drawn by the seed; all if there are fewer.
+    /// Number of test pictures, drawn with the seed; all if there are fewer.
     pub test_pictures: usize,
-    /// After so many rounds a checkpoint is written; 0 for once, at the end.
+    /// Rounds between checkpoints; 0 for one checkpoint at the end.
     pub checkpoint_every: u32,
 }
 
 impl Default for Config {
-    /// The nano ViT from scratch on the generated pictures, five clients, FedSGD with Adam; neither `rounds` nor
-    /// `epochs`, one of which must be given.
+    /// The nano ViT from scratch on the generated pictures, with five clients and FedSGD with Adam. `rounds` or
+    /// `epochs` must still be given.
     fn default() -> Self {
         Self {
             model: "vit_nano_patch4_32".to_owned(),
@@ -131,7 +132,7 @@ impl Default for Config {
     }
 }
 
-/// A config that cannot be run.
+/// Why a config cannot be run.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ConfigError {
     #[error("line {line}: {reason}")]
@@ -176,11 +177,11 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// The same with the network of a model file in place of its path, so that the config needs no other file. Its number of
-    /// classes is left to the pictures.
+    /// Replaces the path of a model file with the network it describes, so that the config needs no other file. The
+    /// number of classes comes from the pictures.
     ///
     /// # Errors
-    /// [`ConfigError::ModelFile`] names the file, and the number that will not do.
+    /// [`ConfigError::ModelFile`] names the file and the invalid number.
     pub fn resolved(mut self) -> Result<Self, ConfigError> {
         if is_model_file(&self.model) {
             let refused = |error: ModelFileError| ConfigError::ModelFile { reason: error.to_string() };
@@ -191,7 +192,7 @@ impl Config {
         Ok(self)
     }
 
-    /// What is trained, with a head of `classes` classes.
+    /// The architecture, with a head of `classes` classes.
     pub(crate) fn architecture(&self, classes: usize) -> Result<Architecture, ConfigError> {
         let architecture = Architecture::named(&self.model, classes)?.with_april_block(self.april_block);
         match architecture.april_block() == self.april_block {
@@ -200,10 +201,10 @@ impl Config {
         }
     }
 
-    /// Checks all values, alone and together, and gives the settings of its rounds.
+    /// Checks every value and their combinations, and returns the settings of the rounds.
     ///
     /// # Errors
-    /// [`ConfigError`] names the first value that cannot work, and the remedy.
+    /// [`ConfigError`] names the first invalid value and the remedy.
     pub fn validate(&self) -> Result<RoundSettings, ConfigError> {
         let range = |key, given: String, range: &str| Err(ConfigError::Range { key, given, range: range.to_owned() });
         let architecture = self.architecture(10)?;
@@ -251,9 +252,9 @@ impl Config {
         Ok(RoundSettings::new(self.defence, self.rule, self.batch, self.optimiser)?)
     }
 
-    /// The config as TOML, with every key that has a value but the passphrase.
+    /// The config as TOML: every key that has a value, except the passphrase.
     pub fn to_toml(&self) -> String {
-        // All fields are numbers, flags and strings, which TOML has; an empty text would show at once.
+        // This cannot fail: TOML has numbers, flags and strings. An empty text would be noticed immediately.
         toml::to_string(self).unwrap_or_default()
     }
 }

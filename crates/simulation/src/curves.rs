@@ -1,4 +1,4 @@
-//! Loss and accuracy over the rounds, as pictures.
+//! Loss and accuracy over the rounds as SVG charts.
 
 use std::ops::Range;
 
@@ -12,10 +12,10 @@ use crate::Metrics;
 pub(crate) struct CurveError(String);
 
 const SIZE: (u32, u32) = (760, 430);
-/// Height of the strip above the plot, with title and legend.
+/// Height of the strip above the plot for title and legend.
 const HEAD: i32 = 40;
 const ENTRY: i32 = 150;
-/// Points of a curve; of more rounds each stands for several.
+/// The most points of a curve. In longer runs each point is the mean of several rounds.
 const MOST_POINTS: usize = 400;
 const TRAINING: RGBColor = RGBColor(68, 119, 170);
 const TEST: RGBColor = RGBColor(204, 51, 17);
@@ -26,7 +26,7 @@ struct Curve {
     points: Vec<(f64, f64)>,
 }
 
-/// `loss.svg`: the clients' loss, each point the mean of neighbouring rounds, and that of the test pictures.
+/// `loss.svg`: the clients' loss, each point the mean of neighbouring rounds, and the loss on the test pictures.
 pub(crate) fn loss(metrics: &[Metrics]) -> Result<String, CurveError> {
     let losses: Vec<(f64, f64)> =
         metrics.iter().filter_map(|metrics| Some((f64::from(metrics.round), f64::from(metrics.loss?)))).collect();
@@ -43,7 +43,7 @@ pub(crate) fn loss(metrics: &[Metrics]) -> Result<String, CurveError> {
     chart("Loss (cross-entropy)", &curves, None, &|value| format!("{value:.2}"))
 }
 
-/// `accuracy.svg`: the share of test pictures whose class was found.
+/// `accuracy.svg`: the share of test pictures classified correctly.
 pub(crate) fn accuracy(metrics: &[Metrics]) -> Result<String, CurveError> {
     let points = metrics.iter().filter_map(|metrics| Some((f64::from(metrics.round), metrics.test_accuracy?)));
     let curves = [Curve { name: "test pictures", colour: TEST, points: points.collect() }];
@@ -97,7 +97,7 @@ fn draw<'a>(
     area.present()
 }
 
-/// Which line is which: above the plot, since a curve may end in any of its corners.
+/// The legend is above the plot, because a curve may end in any corner.
 fn legend<'a>(
     head: &DrawingArea<SVGBackend<'a>, Shift>,
     curves: &[Curve],
@@ -136,7 +136,7 @@ mod tests {
         assert!(accuracy.contains("<polyline") && accuracy.contains("100 %"));
     }
 
-    /// Heights of all lines that are 2 wide: the legend's and the curves'.
+    /// Heights of all lines of width 2: those of the legend and the curves.
     fn heights(svg: &str) -> Vec<i32> {
         let lines = svg.lines().filter(|line| line.contains("stroke-width=\"2\""));
         let points =
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn the_legend_covers_no_curve() {
-        // A loss that hardly falls ends where legends like to be.
+        // A loss that hardly falls ends where a legend would usually be.
         let flat = |round| Metrics { loss: Some(2.3), test_loss: Some(2.31), ..metrics(round) };
         let svg = loss(&(0..=40).map(flat).collect::<Vec<_>>()).unwrap();
         let (legend, curves): (Vec<i32>, Vec<i32>) = heights(&svg).into_iter().partition(|y| *y < HEAD);

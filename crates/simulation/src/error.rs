@@ -8,7 +8,7 @@ use unmask_model::{ModelError, weights::WeightsError};
 
 use crate::{ConfigError, Slice};
 
-/// Why a simulation cannot begin or go on. Clients are counted from 0, rounds from 1.
+/// Why a simulation cannot start or continue. Clients are counted from 0, rounds from 1.
 #[derive(Debug, thiserror::Error)]
 pub enum SimulationError {
     #[error(transparent)]
@@ -53,7 +53,7 @@ pub enum SimulationError {
 }
 
 impl SimulationError {
-    /// Whether what was given cannot work, and not the machine.
+    /// Whether the input is at fault, and not the machine.
     pub fn is_input(&self) -> bool {
         match self {
             Self::Config(_)

@@ -1,4 +1,4 @@
-//! The model on pictures it has not seen.
+//! Tests of the model on unseen pictures.
 
 use rayon::prelude::*;
 use unmask_core::ModelState;
@@ -9,20 +9,20 @@ use crate::batches;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TestScore {
-    /// How many were tried.
+    /// Number of pictures tested.
     pub pictures: usize,
-    /// How many got their class.
+    /// Number classified correctly.
     pub correct: usize,
-    /// Share of these, in [0, 1].
+    /// Share classified correctly, in [0, 1].
     pub accuracy: f64,
     pub loss: f64,
 }
 
-/// Pixels of the pictures that are evaluated together, one colour channel: bounds the memory of one batch.
+/// Pixels of one channel in a batch of test pictures; limits the memory of a batch.
 const PIXELS_TOGETHER: usize = 64 * 32 * 32;
 
-/// Tries the model of `state` on the pictures `indices` of `set`, on all threads of the current pool. Batches and the
-/// order of the sums depend on nothing but the numbers of pictures and pixels.
+/// Tests the model of `state` on the pictures `indices` of `set`, on all threads of the current pool. Batches and the
+/// order of the sums depend only on the numbers of pictures and pixels.
 pub(crate) fn evaluate(
     network: &Network,
     state: &ModelState,

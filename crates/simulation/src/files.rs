@@ -1,4 +1,4 @@
-//! Files that are there whole or not at all, and tables for spreadsheets.
+//! Atomic file writes, and tables for spreadsheets.
 
 use std::{
     fs,
@@ -9,8 +9,8 @@ use std::{
 use serde::Serialize;
 use tempfile::{Builder, NamedTempFile};
 
-/// Writes a file beside its final name and to the disk, and only then gives it the name. Whatever goes wrong, a file that
-/// had the name stays as it was. Its folder is made if it is not there.
+/// Writes and syncs a file under a temporary name, then renames it. If anything fails, an existing file at `path` stays
+/// as it was. Creates the folder if needed.
 ///
 /// # Errors
 /// The file system's.
@@ -29,10 +29,10 @@ pub(crate) fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::OpenOptions::new().append(true).open(path)?.write_all(bytes)
 }
 
-/// Comma-separated values: a line with the names of the columns, if any are given, and one for each row.
+/// Comma-separated values: a line with the names of the columns, if any are given, and a line for each row.
 ///
 /// # Errors
-/// A row is no sequence of plain values.
+/// A row is not a sequence of plain values.
 pub fn csv<R: Serialize>(columns: &[&str], rows: impl IntoIterator<Item = R>) -> io::Result<Vec<u8>> {
     let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
     if !columns.is_empty() {
@@ -42,13 +42,13 @@ pub fn csv<R: Serialize>(columns: &[&str], rows: impl IntoIterator<Item = R>) ->
     writer.into_inner().map_err(|error| error.into_error())
 }
 
-/// `value` to so many decimal places.
+/// Rounds `value` to this many decimal places.
 pub fn rounded(value: f64, places: i32) -> f64 {
     let unit = 10_f64.powi(places);
     (value * unit).round() / unit
 }
 
-/// A temporary file for this user alone would become a result that nobody else can read.
+/// A temporary file is normally readable only by its owner, and the result would keep that permission.
 #[cfg(unix)]
 fn beside(folder: &Path, name: &str) -> io::Result<NamedTempFile> {
     use std::os::unix::fs::PermissionsExt;
@@ -62,7 +62,7 @@ fn beside(folder: &Path, name: &str) -> io::Result<NamedTempFile> {
     Builder::new().prefix(&format!(".{name}-")).tempfile_in(folder)
 }
 
-/// A new name is on the disk only when its folder is.
+/// A rename is durable only after its folder is synced.
 #[cfg(unix)]
 fn sync(folder: &Path) -> io::Result<()> {
     fs::File::open(folder)?.sync_all()

@@ -1,4 +1,4 @@
-//! What a simulated client does in a round.
+//! A simulated client's part of a round.
 
 use unmask_client::{LocalTask, TrainingError};
 use unmask_core::{MaskSeed, Rule};
@@ -19,18 +19,19 @@ pub(crate) struct ClientContext<'a> {
     pub(crate) masks: MaskPeriod,
 }
 
-/// What a client sends.
+/// What a client sends to the server.
 #[derive(Debug)]
 pub(crate) struct ClientUpdate {
     pub(crate) update: ProtectedUpdate,
-    /// `[Q]`, in the plain: running statistics of batch norm are neither masked nor noised.
+    /// `[Q]`, unprotected: batch norm's running statistics are neither masked nor noised.
     pub(crate) statistics: Vec<f32>,
     pub(crate) loss: f32,
-    /// Its weight in the averages: 1 under FedSGD, its number of pictures under FedAvg.
+    /// Weight in the averages: 1 under FedSGD, the number of pictures under FedAvg.
     pub(crate) weight: u32,
 }
 
-/// The pictures that the client of `order` trains on in round `round`, counted from 0, as indices into the training set.
+/// The pictures that the client of `order` trains on in round `round`, counted from 0, as indices into the training
+/// set.
 pub(crate) fn indices(seeds: Seeds, rule: Rule, batch: usize, order: &Order, round: u32) -> Vec<usize> {
     match rule {
         Rule::FedSgd => order.batch(seeds, round, batch),
@@ -39,7 +40,7 @@ pub(crate) fn indices(seeds: Seeds, rule: Rule, batch: usize, order: &Order, rou
 }
 
 impl ClientContext<'_> {
-    /// One client's round, counted from 0: trains on its own pictures, and protects the result.
+    /// Trains client `client` on its pictures in round `round`, counted from 0, and protects the result.
     pub(crate) fn update(&self, client: usize, order: &Order, round: u32) -> Result<ClientUpdate, SimulationError> {
         let Self { network, seeds, task, .. } = *self;
         let failed = |source: TrainingError| SimulationError::Client { client, round: round + 1, source };

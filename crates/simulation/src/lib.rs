@@ -1,9 +1,9 @@
-//! A federation in one process: clients that train on shards, the rounds, checkpoints, metrics and curves.
+//! A federation in one process: clients with shards, rounds, checkpoints, metrics and curves.
 //!
-//! [`Simulation`] plays clients and server on one machine, with the very code of the room: `unmask_defence` protects each
-//! client's update, and `unmask_federation` aggregates them (Eqs. 1 to 4). [`train`] does so with files: a run can be
-//! watched, interrupted and resumed. Every random number is derived from the seed, the round and the client, so that a
-//! result depends neither on the number of threads nor on interruptions.
+//! [`Simulation`] runs the clients and the server on one machine with the same code as a room: `unmask_defence`
+//! protects each client's update, and `unmask_federation` aggregates the updates (Eqs. 1 to 4). [`train`] adds files,
+//! so that a run can be watched, interrupted and resumed. Every random number is derived from the seed, the round and
+//! the client, so that a result depends neither on the number of threads nor on interruptions.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

@@ -1,35 +1,36 @@
-//! What is known of a run after each round.
+//! The metrics of each round.
 
 use std::io;
 
 use crate::files::{self, rounded};
 
-/// One round, and the test after it where one was due.
+/// Metrics of one round, with the test after it if one was due.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Metrics {
-    /// Number of rounds closed; 0 before the first.
+    /// Number of closed rounds; 0 before the first.
     pub round: u32,
-    /// How often all training pictures were seen by then.
+    /// Passes over all training pictures up to this round.
     pub epoch: f64,
-    /// Mean cross-entropy of the clients' batches, measured where each of them began the round; `None` before the first.
+    /// Mean cross-entropy of the clients' batches, measured at the weights with which each client began the round;
+    /// `None` before the first round.
     pub loss: Option<f32>,
     /// Learning rate of the round.
     pub rate: f32,
-    /// Share of test pictures whose class was found, in [0, 1].
+    /// Share of test pictures classified correctly, in [0, 1].
     pub test_accuracy: Option<f64>,
     /// Mean cross-entropy of the test pictures.
     pub test_loss: Option<f64>,
-    /// Seconds the run has taken so far.
+    /// Duration of the run so far, in seconds.
     pub seconds: f64,
 }
 
 pub(crate) const COLUMNS: [&str; 7] = ["round", "epoch", "loss", "rate", "test_accuracy", "test_loss", "seconds"];
 
 impl Metrics {
-    /// Numbers of one record in a checkpoint.
+    /// Number of values per record in a checkpoint.
     pub(crate) const NUMBERS: usize = 7;
 
-    /// For a checkpoint: NaN stands for what was not measured.
+    /// The values for a checkpoint. NaN marks a value that was not measured.
     pub(crate) fn numbers(&self) -> [f64; Self::NUMBERS] {
         let or_nan = |value: Option<f64>| value.unwrap_or(f64::NAN);
         let (loss, rate) = (or_nan(self.loss.map(f64::from)), f64::from(self.rate));
@@ -37,7 +38,7 @@ impl Metrics {
         [f64::from(self.round), self.epoch, loss, rate, accuracy, test_loss, self.seconds]
     }
 
-    /// Takes [`numbers`](Self::numbers) back.
+    /// The inverse of [`numbers`](Self::numbers).
     pub(crate) fn from_numbers([round, epoch, loss, rate, accuracy, test_loss, seconds]: [f64; Self::NUMBERS]) -> Self {
         let measured = |value: f64| (!value.is_nan()).then_some(value);
         Self {
@@ -52,7 +53,7 @@ impl Metrics {
     }
 }
 
-/// Lines of `metrics.csv` below `columns`; what was not measured is left empty.
+/// Rows of `metrics.csv` under `columns`. Values that were not measured are empty.
 pub(crate) fn csv(columns: &[&str], metrics: &[Metrics]) -> io::Result<Vec<u8>> {
     let places = |value: Option<f64>| value.map(|value| rounded(value, 6));
     let rows = metrics.iter().map(|&Metrics { round, epoch, loss, rate, test_accuracy, test_loss, seconds }| {

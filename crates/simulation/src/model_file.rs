@@ -1,4 +1,4 @@
-//! A network's numbers in a TOML file.
+//! Network descriptions in TOML files.
 
 use std::path::{Path, PathBuf};
 
@@ -8,10 +8,10 @@ use unmask_core::{
     Architecture, BlockKind, LenetConfig, ResnetConfig, ResnetSpec, SizeError, Stem, UnknownArchitecture, VitConfig,
 };
 
-/// What such a file looks like.
+/// Example of a model file, for error messages.
 const EXAMPLE: &str = "image = 64, patch = 8, dim = 128, depth = 6 and heads = 2, each on its line";
 
-/// A file that describes no network.
+/// Why a file does not describe a network.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelFileError {
     #[error(transparent)]
@@ -30,7 +30,7 @@ pub enum ModelFileError {
     Size { path: PathBuf, reason: SizeError },
 }
 
-/// A ViT's numbers, by the names of [`VitConfig`].
+/// A ViT, with the field names of [`VitConfig`].
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Vit {
@@ -45,7 +45,7 @@ struct Vit {
     april_block: bool,
 }
 
-/// A ResNet's.
+/// A ResNet.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Resnet {
@@ -53,18 +53,18 @@ struct Resnet {
     /// Side of the stem's filters.
     stem: usize,
     block: String,
-    /// Channels and number of blocks of each.
+    /// Channels and number of blocks of each stage.
     stages: Vec<(u16, u16)>,
     #[serde(default = "ten")]
     classes: usize,
 }
 
-/// A LeNet's.
+/// A LeNet.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Lenet {
     image: usize,
-    /// Channels behind each convolution.
+    /// Channels after each convolution.
     width: usize,
     #[serde(default = "ten")]
     classes: usize,
@@ -74,16 +74,16 @@ fn ten() -> usize {
     10
 }
 
-/// Whether what stands for a model is the path of a file.
+/// Whether a model is given as the path of a file.
 pub fn is_model_file(text: &str) -> bool {
     Path::new(text).extension().is_some_and(|extension| extension == "toml")
 }
 
-/// Reads a network's numbers: of a ViT `image`, `patch`, `dim`, `depth` and `heads`, of a ResNet `image`, `stem`, `block` and
-/// `stages`, of a LeNet `image` and `width`; of all `classes`, which is 10 if absent.
+/// Reads the description of a network. A ViT has `image`, `patch`, `dim`, `depth` and `heads`; a ResNet has `image`,
+/// `stem`, `block` and `stages`; a LeNet has `image` and `width`. All have `classes`, 10 if absent.
 ///
 /// # Errors
-/// [`ModelFileError`] names the file, and the number that will not do.
+/// [`ModelFileError`] names the file and the invalid number.
 pub fn read_model_file(path: &Path) -> Result<Architecture, ModelFileError> {
     let text = std::fs::read_to_string(path).map_err(|source| ModelFileError::Io { path: path.to_owned(), source })?;
     parse(path, &text)
@@ -111,7 +111,7 @@ fn parse(path: &Path, text: &str) -> Result<Architecture, ModelFileError> {
         Architecture::Vit(VitConfig { image, patch, dim, depth, heads, classes, april_block })
     };
     architecture.check().map_err(|reason| ModelFileError::Size { path: path(), reason })?;
-    // The name bounds the number of parameters as well, and is what rooms and checkpoints keep.
+    // Parsing the name also limits the number of parameters. Rooms and checkpoints store the name.
     Ok(Architecture::named(&architecture.name(), architecture.classes())?.with_april_block(architecture.april_block()))
 }
 

@@ -1,10 +1,10 @@
-//! In which order a client sees its pictures.
+//! The order in which a client sees its pictures.
 
 use rand::seq::SliceRandom;
 
 use crate::seeds::Seeds;
 
-/// A client's shard, which it sees in another order on each pass.
+/// A client's shard, in a different order on each pass.
 #[derive(Debug, Clone)]
 pub(crate) struct Order {
     client: usize,
@@ -17,20 +17,20 @@ impl Order {
         Self { client, shard }
     }
 
-    /// All pictures in the order of pass `pass`.
+    /// All pictures, in the order of pass `pass`.
     pub(crate) fn pass(&self, seeds: Seeds, pass: u64) -> Vec<usize> {
         let mut order = self.shard.clone();
         order.shuffle(&mut seeds.rng("order", pass, self.client));
         order
     }
 
-    /// How many whole passes lie before batch `round`, counted from 0.
+    /// Number of complete passes before batch `round`, counted from 0.
     pub(crate) fn passes(&self, round: u32, batch: usize) -> u64 {
         u64::from(round) * batch as u64 / self.shard.len().max(1) as u64
     }
 
-    /// The pictures of batch `round`, counted from 0: passes follow each other without a break, so that all batches have
-    /// the same size and a batch may end one pass and begin the next.
+    /// The pictures of batch `round`, counted from 0. Passes follow each other without a break: all batches have the
+    /// same size, and a batch may end one pass and begin the next.
     pub(crate) fn batch(&self, seeds: Seeds, round: u32, batch: usize) -> Vec<usize> {
         let first = u64::from(round) * batch as u64;
         let mut pictures = Vec::with_capacity(batch);
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// After any whole number of passes every picture was seen as often as there were passes.
+        /// After a whole number of passes, every picture was seen once per pass.
         #[test]
         fn batches_are_the_passes_cut_up(len in 1usize..40, batch in 1usize..50, passes in 1u64..5, seed: u64) {
             let (order, seeds) = (Order::new(3, (10..10 + len).collect()), Seeds(seed));

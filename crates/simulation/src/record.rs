@@ -1,4 +1,4 @@
-//! `run.json`: what was run, by what, when, and what came of it.
+//! `run.json`: the config, program and data of a run, its times and its results.
 
 use std::{fmt, path::Path};
 
@@ -12,20 +12,20 @@ use crate::{Config, RunOutcome};
 /// The contents of `run.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RunRecord {
-    /// Every key as resolved, but for the passphrase.
+    /// Every key as resolved, except the passphrase.
     pub(crate) config: serde_json::Value,
     pub(crate) seed: u64,
     pub(crate) version: String,
-    /// What the program was built from.
+    /// The commit that the program was built from.
     pub(crate) commit: Option<String>,
     pub(crate) device: String,
     pub(crate) threads: usize,
     pub(crate) data: DataRecord,
     /// UTC.
     pub(crate) started: Timestamp,
-    /// UTC; absent while rounds are left.
+    /// UTC; absent until the last round is done.
     pub(crate) finished: Option<Timestamp>,
-    /// Spent in rounds and tests, over all parts of the run.
+    /// Time in rounds and tests, over all parts of the run.
     pub(crate) seconds: f64,
     pub(crate) rounds: u32,
     pub(crate) rounds_done: u32,
@@ -38,12 +38,12 @@ pub(crate) struct RunRecord {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
     pub sha: String,
-    /// Whether files differed from it.
+    /// Whether the working tree differed from the commit.
     pub has_local_changes: bool,
 }
 
 impl Commit {
-    /// What follows the hash where files differed from it.
+    /// The suffix of the hash if the working tree differed.
     pub const CHANGED: &str = "-dirty";
 }
 
@@ -76,10 +76,10 @@ impl DataRecord {
 }
 
 impl RunRecord {
-    /// A run that begins now.
+    /// The record of a run that begins now.
     pub(crate) fn new(config: &Config, data: DataRecord, device: String, threads: usize, rounds: u32) -> Self {
         Self {
-            // The config is a table of numbers, flags and strings.
+            // This cannot fail: the config has only numbers, flags and strings.
             config: serde_json::to_value(config).unwrap_or_default(),
             seed: config.seed,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -98,7 +98,7 @@ impl RunRecord {
         }
     }
 
-    /// The same with what has come of it.
+    /// Fills in the results.
     pub(crate) fn with_outcome(mut self, outcome: &RunOutcome) -> Self {
         let last = outcome.metrics.last();
         self.finished = outcome.finished.then(now);
@@ -110,14 +110,14 @@ impl RunRecord {
         self
     }
 
-    /// When an earlier part of the run began, from its `run.json`.
+    /// When the first part of the run began, from its `run.json`.
     pub(crate) fn started(path: &Path) -> Option<Timestamp> {
         let record: Self = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
         Some(record.started)
     }
 }
 
-/// Tells these pictures from others.
+/// SHA-256 of labels and pixels.
 pub(crate) fn fingerprint(set: &Labelled) -> String {
     let mut hash = Sha256::new();
     hash.update(set.labels());
@@ -125,7 +125,7 @@ pub(crate) fn fingerprint(set: &Labelled) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Now, to the second.
+/// The current time, to the second.
 fn now() -> Timestamp {
     let now = Timestamp::now();
     Timestamp::from_second(now.as_second()).unwrap_or(now)

@@ -1,10 +1,10 @@
-//! Every random number of a run, from its seed.
+//! Derives all random numbers of a run from its seed.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use sha2::{Digest, Sha256};
 
-/// Derives seeds for what is drawn: nothing is carried from round to round, so that a run can go on from any round.
+/// Derives a seed for each purpose. No generator state is carried between rounds, so a run can resume from any round.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seeds(pub(crate) u64);
 
@@ -21,13 +21,13 @@ impl Seeds {
         hash.finalize().into()
     }
 
-    /// For what is drawn once, by a number.
+    /// A number, for what is drawn once per run.
     pub(crate) fn number(self, purpose: &str) -> u64 {
         let [a, b, c, d, e, f, g, h, ..] = self.bytes(purpose, 0, 0);
         u64::from_le_bytes([a, b, c, d, e, f, g, h])
     }
 
-    /// The same as a generator.
+    /// A generator with the seed of [`bytes`](Self::bytes).
     pub(crate) fn rng(self, purpose: &str, round: u64, client: usize) -> ChaCha8Rng {
         ChaCha8Rng::from_seed(self.bytes(purpose, round, client))
     }

@@ -28,20 +28,20 @@ use crate::{
     seeds::Seeds,
 };
 
-/// Clients whose updates are in memory together.
+/// The most clients whose updates are in memory at the same time.
 const CLIENTS_TOGETHER: usize = 16;
 
-/// A federation whose clients and server are played here: the clients of a round train side by side, the server adds
-/// their updates up in the clients' order.
+/// A federation that runs its clients and server in this process. The clients of a round train in parallel; the server
+/// adds up their updates in the order of the clients.
 ///
-/// The number of threads changes nothing but the time: results are the same bits.
+/// The number of threads affects only the duration; results are the same, bit for bit.
 #[derive(Debug)]
 pub struct Simulation<'a> {
     plan: RunPlan,
-    /// What is to be said of the weights it begins with.
+    /// Remarks about the initial weights.
     notes: Vec<String>,
     data: &'a DataSet,
-    /// Indices of the test pictures that are tried.
+    /// Indices of the pictures to test on.
     test: Vec<usize>,
     orders: Vec<Order>,
     architecture: Architecture,
@@ -54,18 +54,18 @@ pub struct Simulation<'a> {
     aggregate: Aggregate,
 }
 
-/// All that changes from round to round.
+/// The state that changes from round to round.
 #[derive(Debug)]
 pub(crate) struct RunState {
     pub(crate) round: u32,
-    /// What the server holds, `[P]`: cipher text in an encrypted run.
+    /// The server's weights, `[P]`: cipher text in an encrypted run.
     pub(crate) weights: Vec<f32>,
     /// Batch norm's running statistics, `[Q]`.
     pub(crate) statistics: Vec<f32>,
     pub(crate) optimiser: Optimiser,
     pub(crate) counts: UpdateCounts,
     pub(crate) metrics: Vec<Metrics>,
-    /// Time spent in rounds and tests.
+    /// Time in rounds and tests.
     pub(crate) seconds: f64,
 }
 
@@ -82,7 +82,7 @@ impl<'a> Simulation<'a> {
         self.current.round
     }
 
-    /// Whether the config asks for a test after round `round`, counted from 1; of 0, before the first.
+    /// Whether a test is due after round `round`, counted from 1; 0 means before the first round.
     pub fn is_test_due(&self, round: u32) -> bool {
         self.plan.is_test_due(round)
     }
@@ -91,7 +91,7 @@ impl<'a> Simulation<'a> {
         self.architecture
     }
 
-    /// What is to be said of the weights it begins with: a head replaced, tensors left aside.
+    /// Remarks about the initial weights: a replaced head, unused tensors.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -108,7 +108,7 @@ impl<'a> Simulation<'a> {
         &self.current.counts
     }
 
-    /// The pictures of the coming round, for each client in its order, as indices into the training set.
+    /// The pictures of the next round, for each client in its order, as indices into the training set.
     pub fn next_pictures(&self) -> Vec<Vec<usize>> {
         let settings = &self.plan.settings;
         let indices =
@@ -116,7 +116,7 @@ impl<'a> Simulation<'a> {
         self.orders.iter().map(indices).collect()
     }
 
-    /// The plain model as it stands, also of an encrypted run.
+    /// The current model, decrypted in an encrypted run.
     ///
     /// # Errors
     /// If the key does not fit, which [`new`](Self::new) rules out.
@@ -129,10 +129,11 @@ impl<'a> Simulation<'a> {
         Ok(ModelState { weights, statistics })
     }
 
-    /// Runs one round, without a test: every client trains and protects, the server aggregates and steps.
+    /// Runs one round without a test: every client trains and protects its update, the server aggregates and takes a
+    /// step.
     ///
     /// # Errors
-    /// [`SimulationError`] names client and round; the model is then as it was before.
+    /// [`SimulationError`] names the client and the round. The model is unchanged.
     pub fn step(&mut self) -> Result<Metrics, SimulationError> {
         let begin = Instant::now();
         let state = self.state()?;
@@ -144,7 +145,7 @@ impl<'a> Simulation<'a> {
             for (client, sent) in (first..last).zip(self.train(first..last, &state)) {
                 let sent = sent?;
                 let refused = |source| SimulationError::Refused { client, round: round + 1, source };
-                // The papers' mean: no update is measured against a reference.
+                // The plain mean of the papers: updates are not clipped against a reference.
                 self.aggregate.add(&sent.update, sent.weight, None).map_err(refused)?;
                 mean_loss.add(&[sent.loss], sent.weight);
                 mean_statistics.add(&sent.statistics, sent.weight);
@@ -168,17 +169,17 @@ impl<'a> Simulation<'a> {
         })
     }
 
-    /// Tries the model on the test pictures.
+    /// Tests the model on the test pictures.
     ///
     /// # Errors
-    /// If the model cannot be run, or gives what is not finite.
+    /// If the model cannot be run, or its output is not finite.
     pub fn evaluate(&self) -> Result<TestScore, SimulationError> {
         let state = self.state()?;
         Ok(self.pool.install(|| evaluate(&self.network, &state, &self.data.test, &self.test))?)
     }
 
-    /// The next round, with its test where one is due; before the first round, the test of the start. `None` when all
-    /// rounds are closed.
+    /// Runs the next round, and its test if one is due. Before the first round, tests the initial weights. Returns
+    /// `None` when all rounds are closed.
     pub fn advance(&mut self) -> Result<Option<Metrics>, SimulationError> {
         let is_start =
             self.current.metrics.is_empty() && self.current.round == 0 && self.plan.config.evaluate_every > 0;
@@ -201,7 +202,7 @@ impl<'a> Simulation<'a> {
         Ok(Some(metrics))
     }
 
-    /// Runs all rounds that are left, and tells of each. Where `on_event` breaks, the outcome so far is given.
+    /// Runs all remaining rounds and reports each. If `on_event` breaks, returns the outcome so far.
     pub fn run(
         &mut self,
         on_event: &mut dyn FnMut(RunEvent<'_>) -> ControlFlow<()>,
@@ -217,7 +218,7 @@ impl<'a> Simulation<'a> {
         self.outcome()
     }
 
-    /// What the run has given so far.
+    /// The results so far.
     pub fn outcome(&self) -> Result<RunOutcome, SimulationError> {
         let RunState { metrics, counts, seconds, round, .. } = &self.current;
         Ok(RunOutcome {
@@ -229,7 +230,7 @@ impl<'a> Simulation<'a> {
         })
     }
 
-    /// Check of the clients' key in hexadecimal; empty without encryption.
+    /// Check value of the clients' key in hexadecimal; empty without encryption.
     pub(crate) fn key(&self) -> String {
         let check = self.cipher.as_ref().map(|cipher| cipher.check().0);
         check.iter().flatten().map(|byte| format!("{byte:02x}")).collect()
@@ -239,7 +240,7 @@ impl<'a> Simulation<'a> {
         &self.layout
     }
 
-    /// What each of `clients` sends in the coming round, trained from the plain `state`.
+    /// Trains `clients` from the plain `state` and returns their updates for the next round.
     fn train(&self, clients: Range<usize>, state: &ModelState) -> Vec<Result<ClientUpdate, SimulationError>> {
         let (settings, round) = (&self.plan.settings, self.current.round);
         let rate = self.plan.rate(round);

@@ -1,4 +1,4 @@
-//! The weights a run begins with.
+//! The initial weights of a run.
 
 use std::io::{Read, Seek};
 
@@ -8,19 +8,19 @@ use unmask_model::weights::{HeadReplaced, Imported, TensorReader, import_from};
 
 use crate::{Config, ConfigError, SimulationError, StartWeights, seeds::Seeds};
 
-/// The checkpoints that come with the program; how each was trained stands beside them.
+/// The checkpoints included in the program. A file beside each describes its training.
 #[derive(RustEmbed)]
 #[folder = "../../assets"]
 #[include = "*.safetensors"]
 struct Checkpoints;
 
-/// What the names of the checkpoints end in: what they were trained on.
+/// Suffix of a checkpoint's name: the data set it was trained on.
 const TRAINED_ON: &str = "_cifar10.safetensors";
 
-/// Tensors without use that are named.
+/// The most unused tensors that a note names.
 const NAMED: usize = 6;
 
-/// The safetensors file of `model`, trained on CIFAR-10, if one comes with the program.
+/// The safetensors file of `model`, trained on CIFAR-10, if the program includes one.
 pub fn pretrained(model: &str) -> Option<Vec<u8>> {
     Checkpoints::get(&format!("{model}{TRAINED_ON}")).map(|file| file.data.into_owned())
 }
@@ -29,15 +29,15 @@ pub(crate) fn pretrained_models() -> Vec<String> {
     Checkpoints::iter().filter_map(|name| name.strip_suffix(TRAINED_ON).map(str::to_owned)).collect()
 }
 
-/// The network that the shapes in the file tell, if it is another than `architecture`; `None` too where they tell none.
+/// The model that the shapes in the file belong to, if it is not `architecture`; `None` if they match no known model.
 pub fn other_model<R: Read + Seek>(file: &TensorReader<R>, architecture: Architecture) -> Option<String> {
     file.shapes().ok()?.other_than(architecture)
 }
 
-/// The weights of `architecture` that a run with this start and seed begins with, and what is to be said of them.
+/// Loads the initial weights of `architecture` for this start and seed, and remarks about them.
 ///
 /// # Errors
-/// [`SimulationError`] says what they lack.
+/// [`SimulationError`] says why the weights do not fit.
 pub fn load_start(
     start: &StartWeights,
     architecture: Architecture,
@@ -65,17 +65,17 @@ pub fn load_start(
     }
 }
 
-/// Whether the weights that `config` begins with are there and are those of its model.
+/// Checks that the initial weights of `config` exist and fit its model.
 ///
 /// # Errors
-/// [`SimulationError`] says what they lack.
+/// [`SimulationError`] says why the weights do not fit.
 pub fn check_start(config: &Config) -> Result<(), SimulationError> {
-    // A head of another number of classes is replaced, so that the number does not matter.
+    // The number of classes does not matter: a head with another number is replaced.
     let architecture = config.architecture(10)?;
     load(config, architecture).map(drop)
 }
 
-/// The weights that `config` asks for, and what is to be said of them.
+/// Loads the initial weights of `config`, and remarks about them.
 pub(crate) fn load(config: &Config, architecture: Architecture) -> Result<(ModelState, Vec<String>), SimulationError> {
     let (mut state, notes) = load_start(&config.start, architecture, config.seed)?;
     if config.fresh_head {
@@ -109,7 +109,8 @@ fn import<R: Read + Seek>(
 mod tests {
     use super::*;
 
-    /// Nor is the new head the one with which the checkpoint's training began: what it has learnt would suit that one.
+    /// The new head also differs from the one that the checkpoint's training started with: the learnt features would
+    /// suit that one.
     #[test]
     fn a_fresh_head_is_drawn_and_the_rest_is_kept() {
         let config = Config { start: "pretrained".parse().unwrap(), seed: 1, ..Config::default() };
@@ -120,7 +121,7 @@ mod tests {
         for param in &architecture.layout() {
             let [fresh, kept, first] =
                 [&fresh.weights, &kept.weights, &first].map(|weights| &weights[param.range.clone()]);
-            // A head begins without a bias.
+            // The bias of a new head is zero.
             let is_drawn = param.name == "head.weight";
             assert_eq!(fresh != kept, param.group == ParamGroup::Head, "{}", param.name);
             assert!(!is_drawn || fresh != first);

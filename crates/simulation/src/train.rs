@@ -1,4 +1,4 @@
-//! A run with files: watched, interrupted, resumed.
+//! A run with files, which can be watched, interrupted and resumed.
 
 mod resume;
 
@@ -17,23 +17,23 @@ use crate::{
     record::{DataRecord, RunRecord},
 };
 
-/// Where the files of a run go.
+/// Output files of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Files {
-    /// Folder of the run; made if it is not there.
+    /// The run's folder; created if needed.
     pub out: PathBuf,
-    /// Whether it goes on from the last checkpoint there.
+    /// Whether to resume from the last checkpoint in the folder.
     pub resume: bool,
-    /// Whether `order.csv` tells which client trained on which pictures, and `start.safetensors` from which weights: all
-    /// that another program needs to repeat the run. A resumed run does not go on with it.
+    /// Whether to write `order.csv` (which client trained on which pictures) and `start.safetensors` (the initial
+    /// weights), so that another program can repeat the run. A resumed run does not continue `order.csv`.
     pub write_order: bool,
-    /// How the numbers of `model.safetensors` are stored.
+    /// Number format of `model.safetensors`.
     pub storage: Storage,
-    /// What the program was built from, for `run.json`.
+    /// The commit that the program was built from, for `run.json`.
     pub commit: Option<Commit>,
 }
 
-/// Why a run with files cannot begin or go on.
+/// Why a run with files cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {
     #[error(transparent)]
@@ -49,7 +49,7 @@ pub enum TrainError {
 }
 
 impl TrainError {
-    /// Whether what was given cannot work, and not the machine.
+    /// Whether the input is at fault, and not the machine.
     pub fn is_input(&self) -> bool {
         match self {
             Self::Simulation(error) => error.is_input(),
@@ -60,14 +60,14 @@ impl TrainError {
     }
 }
 
-/// Runs `config` as [`Simulation::run`] does, and keeps it in `files.out`: `metrics.csv` line by line, `run.json`,
-/// `loss.svg` and `accuracy.svg`, the last two checkpoints under `checkpoints/`, and in the end `model.safetensors`. Where
-/// `on_event` breaks, checkpoint and model are written as they stand, and the outcome so far is given.
+/// Runs `config` like [`Simulation::run`] and writes to `files.out`: `metrics.csv` line by line, `run.json`, `loss.svg`
+/// and `accuracy.svg`, the last two checkpoints in `checkpoints/`, and `model.safetensors` at the end. If `on_event`
+/// breaks, writes the current checkpoint and model, and returns the outcome so far.
 ///
-/// A resumed run gives the weights of one that was never interrupted, bit for bit.
+/// A resumed run gives the same weights as an uninterrupted one, bit for bit.
 ///
 /// # Errors
-/// [`TrainError`]. Whatever happens, the last whole checkpoint stays.
+/// [`TrainError`]. The last complete checkpoint always remains.
 pub fn train(
     config: &Config,
     data: &DataSet,
@@ -130,7 +130,7 @@ impl Folder {
     fn open(files: &Files) -> Result<Self, TrainError> {
         let folder = Self(files.out.clone());
         if files.resume {
-            // A checkpoint that it can go on from is in a folder that is there.
+            // Do not create the folder: without it there is no checkpoint to resume from.
             return Ok(folder);
         }
         if checkpoint::exists(&folder.checkpoints()) {
@@ -152,7 +152,7 @@ impl Folder {
         TrainError::Write { path: self.path(name), source }
     }
 
-    /// The whole file or none of it.
+    /// Writes the complete file or nothing.
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), TrainError> {
         write_whole(&self.path(name), bytes).map_err(|source| self.failed(name, source))
     }
@@ -182,12 +182,12 @@ impl Folder {
         Ok(simulation.round())
     }
 
-    /// Adds lines to a table that is there.
+    /// Appends lines to an existing table.
     fn append(&self, name: &str, lines: io::Result<Vec<u8>>) -> Result<(), TrainError> {
         lines.and_then(|lines| append(&self.path(name), &lines)).map_err(|source| self.failed(name, source))
     }
 
-    /// Adds a round's pictures to `order.csv`.
+    /// Appends the pictures of a round to `order.csv`.
     fn order(&self, round: u32, order: &[Vec<usize>]) -> Result<(), TrainError> {
         let places = order.iter().enumerate().flat_map(|(client, pictures)| {
             pictures.iter().enumerate().map(move |(position, picture)| (round, client, position, picture))

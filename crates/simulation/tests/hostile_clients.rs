@@ -1,8 +1,9 @@
-//! A room of ten clients, two of them hostile, against the same room of ten honest ones, on the generated shapes.
+//! A room of ten clients, two of them hostile, against the same room with ten honest clients, on the generated shapes.
 //!
-//! `cargo xtask test --test hostile_clients` checks what the gate promises of every round. The tables, 50 rounds of three
-//! seeds from weights that know the shapes, have a row for each defence, in percent of held-out pictures:
-//! `cargo xtask test --test hostile_clients table -- --ignored --nocapture --test-threads 1`.
+//! `cargo xtask test --test hostile_clients` checks the gate's guarantees for every round. The ignored tests print
+//! tables with a row per defence: the accuracy on held-out pictures in percent after 50 rounds with three seeds, from
+//! weights that know the shapes. Run them with `cargo xtask test --test hostile_clients table -- --ignored --nocapture
+//! --test-threads 1`.
 
 use std::{collections::BTreeMap, fmt, sync::LazyLock};
 
@@ -21,22 +22,22 @@ use unmask_model::{Network, block_on, device::OpenDevice};
 
 const CLIENTS: usize = 10;
 const HOSTILE: usize = 2;
-/// Pictures of one client: all classes, in turn.
+/// Pictures of one client; labels cycle through the classes.
 const SHARD: usize = 64;
-/// Under FedAvg those of one round, an epoch on which is a few steps.
+/// Pictures of one client in a round under FedAvg, so that an epoch is a few steps.
 const EPOCH: usize = 16;
 const ROUNDS: u32 = 50;
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
 
-/// What a hostile client does to the update that it would have sent.
+/// How a hostile client changes its update.
 #[derive(Debug, Clone, Copy)]
 enum Attack {
     None,
-    /// Every value is this one.
+    /// Sets every value to this one.
     Value(f32),
-    /// Its own update times this.
+    /// Multiplies the update by this factor.
     Times(f32),
-    /// A claim to so many samples.
+    /// Claims this many samples.
     Samples(u32),
 }
 
@@ -54,7 +55,7 @@ impl fmt::Display for Attack {
     }
 }
 
-/// What the clients train, and how.
+/// The model and how the clients train it.
 #[derive(Debug, Clone, Copy)]
 struct Lesson {
     model: &'static str,
@@ -87,22 +88,22 @@ impl Lesson {
             .with_aggregation(aggregation)
     }
 
-    /// Samples that an update of a client stands for.
+    /// Number of samples in a client's update.
     fn samples(&self) -> usize {
         if self.rule().is_fedavg() { EPOCH } else { self.batch.into() }
     }
 
-    /// By how much an update is multiplied before the weights move by it.
+    /// The factor between an update and the change of the weights.
     fn rate(&self) -> f64 {
         let optimiser: OptimiserKind = self.optimiser.parse().unwrap();
         if self.rule().is_fedavg() { 1.0 } else { optimiser.rate().into() }
     }
 }
 
-/// One round, as it went.
+/// Result of one round.
 struct Round<'a> {
     summary: &'a RoundSummary,
-    /// How far the weights went.
+    /// Norm of the change of the weights.
     step: f64,
     /// Largest norm of an honest client's update.
     honest: f64,
@@ -115,7 +116,7 @@ static DATA: LazyLock<DataSet> = LazyLock::new(|| DataSet {
     left_out: Vec::new(),
 });
 
-/// The length of `values`, or of what lies between them and `reference`.
+/// The norm of `values`, or of their difference from `reference`.
 fn norm(values: &[f32], reference: Option<&[f32]>) -> f64 {
     let base = |i: usize| reference.map_or(0.0, |reference| f64::from(reference[i]));
     values.iter().enumerate().map(|(i, value)| (f64::from(*value) - base(i)).powi(2)).sum::<f64>().sqrt()
@@ -135,7 +136,7 @@ impl Federation {
         Self { lesson, network, seed, start: architecture.initial(seed) }
     }
 
-    /// The same from weights that were trained on all clients' pictures for so many epochs.
+    /// Starts from weights trained for `epochs` epochs on the pictures of all clients.
     fn pretrained(mut self, epochs: u32) -> Self {
         let rule: Rule = format!("fedavg:epochs={epochs},rate=0.05").parse().unwrap();
         let layout = self.network.architecture().layout();
@@ -158,13 +159,13 @@ impl Federation {
         Batch { images, labels: indices.map(|i| DATA.train.labels()[i].into()).collect() }
     }
 
-    /// Pictures of `client` in `round`: the next ones of its shard. Ten in a row are one of each class.
+    /// Pictures of `client` in `round`: the next ones of its shard. Ten consecutive pictures show each class once.
     fn pictures(&self, client: usize, round: u32) -> Batch {
         let first = round as usize * self.lesson.samples();
         self.batch((first..first + self.lesson.samples()).map(|i| client * SHARD + i % SHARD))
     }
 
-    /// The room after `rounds` rounds, each of which must leave finite weights; `watch` is told of each.
+    /// Runs `rounds` rounds and returns the room. Every round must leave finite weights. `watch` is called after each.
     fn run(
         &self,
         settings: RoundSettings,
@@ -214,7 +215,7 @@ impl Federation {
                                 update.values.fill(value);
                                 loss = value;
                             }
-                            // Under FedAvg it is the change of the weights that is multiplied.
+                            // Under FedAvg, the factor applies to the change of the weights.
                             Attack::Times(factor) => {
                                 let checked = update.checked(&layout).unwrap();
                                 update.values = checked.scaled(reference, factor.into());
@@ -234,7 +235,7 @@ impl Federation {
                 honest = if client < HOSTILE { honest } else { f64::max(honest, norm) };
                 effects = room.handle(Event::Update(answer));
                 let refused = effects.iter().find(|effect| matches!(effect, Effect::Refused { .. }));
-                // Of what is no gradient the room may say so; everybody else is taken.
+                // The room may refuse only an update that is not a gradient.
                 let may_be_refused = client < HOSTILE && matches!(attack, Attack::Value(_));
                 assert!(may_be_refused || refused.is_none(), "{refused:?}");
             }
@@ -253,7 +254,7 @@ impl Federation {
         room
     }
 
-    /// Share of the held-out pictures that the room's model gets right.
+    /// Share of the held-out pictures that the room's model classifies correctly.
     fn accuracy(&self, state: &ModelState) -> f64 {
         let side = self.network.architecture().side();
         let correct: usize = (0..TEST)
@@ -269,15 +270,15 @@ impl Federation {
     }
 }
 
-/// Whether so many rounds of the smallest model go as the gate promises, whoever answers: a step is taken; nobody counts for
-/// more samples than they were given; and without mask and Adam, which hide how long a mean is, the step is no longer than
-/// honest clients and the bound allow.
+/// Whether the gate keeps its guarantees for this many rounds of the smallest model. Every round takes a step. No
+/// client counts for more samples than it was given. Without masks and Adam, which hide the norm of the mean, the step
+/// is at most as long as the honest updates and the bound allow.
 fn holds(lesson: Lesson, defence: &str, aggregation: Aggregation, attack: Attack, rounds: u32) -> bool {
     let (mut is_held, mut honest) = (true, 0.0);
     let is_plain = defence == "none" && !lesson.optimiser.starts_with("adam");
     Federation::new(lesson, 1).run(lesson.settings(defence, aggregation), attack, rounds, &mut |_, round| {
         honest = f64::max(honest, round.honest);
-        // The median lies among honest norms, since most are; every honest update is at most as large as the largest.
+        // Most norms are honest, so the median lies among them, and no honest update exceeds the largest.
         let units = (CLIENTS - HOSTILE) as f64 + HOSTILE as f64 * CLIP_FACTOR;
         let longest = lesson.rate() * honest * units / CLIENTS as f64;
         is_held &= round.summary.void.is_none() && round.step > 0.0;
@@ -300,7 +301,7 @@ fn two_hostile_clients_move_the_model_no_further_than_the_bound() {
             assert!(holds(lesson, defence, Aggregation::Clipped, attack, 3), "{attack}: {lesson}, {defence}");
         }
     }
-    // The plain mean keeps none of it: so the bound does, and not luck.
+    // The plain mean breaks the guarantees, so the bound makes the difference and not luck.
     for attack in [Attack::Value(1e38), Attack::Times(100.0), Attack::Value(1e25)] {
         for lesson in [sgd, averaging] {
             assert!(!holds(lesson, "none", Aggregation::Mean, attack, 1), "{attack}: {lesson}");
@@ -310,11 +311,12 @@ fn two_hostile_clients_move_the_model_no_further_than_the_bound() {
 
 const OPEN_AND_MASKED: [&str; 2] = ["none", "random-binary:0.5"];
 
-/// Rows of the table: accuracies of three seeds, at the start, after 50 clean rounds, and under each attack, for each
-/// defence. The mean under an attack may be two points below the clean one.
+/// Prints a row per defence: the accuracies of three seeds at the start, after 50 clean rounds, and under each attack.
+/// The mean under an attack may be at most two points below the clean one.
 ///
-/// The start knows the shapes. From nothing, a sign turned by 2 of 10 leaves 0.6 of each step and is as large as others, so
-/// that no bound on norms sees it: it costs what the last rounds would have added.
+/// The initial weights know the shapes. From random weights, 2 of 10 clients with flipped signs shrink each step to 0.6
+/// of its length. Their updates have normal norms, so a bound on norms cannot detect them, and the model loses what the
+/// last rounds would have gained.
 fn table(lesson: Lesson, defences: &[&str], aggregations: &[Aggregation], attacks: &[Attack]) {
     let heads: String = attacks.iter().map(|attack| format!(" {attack} |")).collect();
     println!("\n| {lesson} | start | clean |{heads}");
@@ -330,7 +332,7 @@ fn table(lesson: Lesson, defences: &[&str], aggregations: &[Aggregation], attack
     let rows = defences.iter().flat_map(|defence| aggregations.iter().map(move |by| (*defence, *by)));
     for (defence, aggregation) in rows {
         let settings = lesson.settings(defence, aggregation);
-        // How many of the updates pointed against the others, too.
+        // Also counts the updates that pointed against the others.
         let run = |attack| -> (Vec<f64>, u32) {
             let mut opposed = 0;
             let ends = federations.iter().map(|federation| {
@@ -369,14 +371,14 @@ fn table_fedsgd_adam() {
     table(ADAM, &OPEN_AND_MASKED, &[Aggregation::Clipped], &ATTACKS);
 }
 
-/// The mean of those who agree, against those who turn their sign.
+/// The mean of the clients that agree, against flipped signs.
 #[test]
 #[ignore = "needs ten minutes: cargo xtask test --test hostile_clients table_aligned -- --ignored --nocapture"]
 fn table_aligned() {
     table(ADAM, &OPEN_AND_MASKED, &[Aggregation::Aligned], &[Attack::Times(-1.0)]);
 }
 
-/// What does not go by length, against what no length shows.
+/// Aggregation rules that ignore norms, against an attack that does not change norms.
 #[test]
 #[ignore = "needs half an hour: cargo xtask test --test hostile_clients table_turned_signs -- --ignored --nocapture"]
 fn table_turned_signs() {

@@ -1,4 +1,4 @@
-//! Runs with files: what is written, and that a run can be interrupted anywhere.
+//! Runs with files: their contents, and that a run can be interrupted at any point.
 
 mod common;
 
@@ -21,7 +21,7 @@ fn run(out: &Path, resume: bool, overrides: &[&str], stop: Option<u32>) -> Resul
     })
 }
 
-/// `metrics.csv` without its seconds.
+/// `metrics.csv` without the seconds.
 fn metrics(out: &Path) -> Vec<String> {
     let text = fs::read_to_string(out.join("metrics.csv")).unwrap();
     text.lines().map(|line| line.rsplit_once(',').unwrap().0.to_owned()).collect()
@@ -109,7 +109,7 @@ fn another_config_or_other_pictures_are_not_resumed() {
     let files = Files { out: out.to_owned(), resume: true, write_order: false, storage: Storage::F32, commit: None };
     let error = train(&config(&["rounds=3"]), &other, &OpenDevice::cpu(), &files, &mut |_| ControlFlow::Continue(()));
     assert!(refused(error).contains("made on other training pictures"));
-    // What no weight depends on may change, and a run at a constant rate may become longer.
+    // Keys that do not affect the weights may change, and a run at a constant rate may be extended.
     let longer = run(out, true, &["rounds=5", "threads=1", "evaluate-every=1", "checkpoint-every=0"], None).unwrap();
     assert!(longer.finished);
     assert_eq!(longer.metrics.last().unwrap().round, 5);
@@ -164,7 +164,7 @@ fn files_say_what_was_run_and_what_came_of_it() {
     assert_ne!(read("start.safetensors"), stored);
 }
 
-/// Training goes on from a stored model: its first test is the stored model's last.
+/// Training continues from a stored model: the first test equals the stored model's last.
 #[test]
 fn a_run_begins_with_the_weights_it_is_given() {
     let folder = tempfile::tempdir().unwrap();
@@ -190,7 +190,7 @@ fn weights_of_another_model_are_called_by_its_name() {
         error.contains("nano.safetensors looks like a vit_nano_patch4_32, not like a vit_pico_patch4_16"),
         "{error}"
     );
-    // Of a model that is none of ours, a few tensors are named.
+    // For an unknown model, the error names a few tensors.
     let layout = ParamLayout::vit(&VitConfig { dim: 60, ..VitConfig::from(VitPreset::Pico) });
     fs::write(&file, weights::encode_flat(&layout, &vec![0.5; layout.len()]).unwrap()).unwrap();
     let error = refused(run(&folder.path().join("out"), false, &[&start], None));

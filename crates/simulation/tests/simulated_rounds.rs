@@ -1,4 +1,4 @@
-//! Rounds as a caller sees them: they learn, depend on nothing but config and pictures, and are the papers' equations.
+//! Rounds from a caller's view: they learn, depend only on config and pictures, and follow the papers' equations.
 
 mod common;
 
@@ -18,7 +18,7 @@ const RUNS: [&[&str]; 7] = [
     &["defence=encrypted", "passphrase=violet otter", "optimiser=sgd:0.1"],
     &["model=resnet_nano", "schedule=cosine:warmup=1", "rounds=2"],
     &["model=resnet_nano", "rule=fedavg:epochs=1,rate=0.05", "rounds=1", "clients=3", "train-slice=0..24"],
-    // Large enough for a single client's matrix products to be shared out.
+    // Large enough to split a single client's matrix products over several threads.
     &["model=vit_nano_patch4_32", "batch=16", "rounds=2", "clients=3", "evaluate-every=0"],
 ];
 
@@ -42,7 +42,7 @@ fn the_seed_decides_everything() {
     assert_ne!(trained(&["seed=1"]).0, trained(&["seed=2"]).0);
 }
 
-/// One round by hand: the mean of the clients' gradients on the pictures the simulation says they have, and SGD.
+/// Repeats a round by hand: the mean of the clients' gradients on their pictures, then SGD.
 #[test]
 fn a_round_is_equation_1() {
     let mut simulation = simulation(&["optimiser=sgd:0.5", "clients=3"]);
@@ -69,7 +69,7 @@ fn a_round_is_equation_1() {
     }
 }
 
-/// One round of FedAvg by hand: the mean of the clients' weights, weighted by their numbers of pictures.
+/// Repeats a FedAvg round by hand: the mean of the clients' weights, weighted by their numbers of pictures.
 #[test]
 fn an_averaging_round_is_equation_3() {
     let overrides = ["rule=fedavg:epochs=2,rate=0.05", "partition=dirichlet:0.3", "clients=3", "model=resnet_nano"];
@@ -119,7 +119,8 @@ fn an_encrypted_run_is_the_plain_run() {
     assert_ne!(plain.0, encrypted.0);
 }
 
-/// What a frozen mask drops is never trained; a fixed position embedding stays; batch norm's statistics do not.
+/// Parameters under a frozen mask are never trained, and a fixed position embedding does not change. Batch norm's
+/// statistics do.
 #[test]
 fn defences_leave_their_marks() {
     let run = |overrides: &[&str]| {
@@ -144,7 +145,7 @@ fn defences_leave_their_marks() {
     assert!(moved * 10 > 9 * before.statistics.len(), "{moved} of {} statistics moved", before.statistics.len());
 }
 
-/// One client with two batches a pass: what its mask drops does not move.
+/// One client with two batches per pass: masked parameters do not change.
 #[test]
 fn a_mask_lasts_a_round_or_a_pass() {
     let moved = |masks: &str| -> Vec<HashSet<usize>> {
@@ -185,7 +186,7 @@ fn it_learns() {
 #[test]
 fn epochs_are_counted_in_pictures() {
     let rounds = |overrides: &[&str]| simulation(&[overrides, &["epochs=3"]].concat()).rounds();
-    // 90 pictures, 5 clients with 4 each.
+    // 90 training pictures; 5 clients with 4 pictures per round.
     assert_eq!(rounds(&[]), 14);
     assert_eq!(rounds(&["clients=1", "batch=90"]), 3);
     assert_eq!(rounds(&["rule=fedavg:epochs=2,rate=0.1"]), 2);
@@ -232,7 +233,8 @@ fn what_cannot_work_is_said() {
     assert!(refused(&[], untested).contains("colours has no test pictures"));
 }
 
-/// A rate that blows the model up ends the run with client and round, and the model is as it was before that round.
+/// A rate that makes the training diverge ends the run with an error that names client and round. The model is
+/// unchanged by that round.
 #[test]
 fn divergence_is_told_and_undone() {
     let mut simulation = simulation(&["optimiser=sgd:1e30", "rounds=50"]);

@@ -1,4 +1,5 @@
-//! The bytes of a checkpoint: a magic line, the header as JSON, the arrays in little-endian, and SHA-256 of all that.
+//! The byte format of a checkpoint: a magic line, the header as JSON, the arrays in little-endian, and the SHA-256 of
+//! all of it.
 
 use std::array;
 
@@ -10,7 +11,7 @@ use crate::Metrics;
 const MAGIC: &[u8] = b"unmask checkpoint 1\n";
 const HASH: usize = 32;
 
-/// What is wrong with the bytes of a checkpoint.
+/// The problem with a checkpoint's bytes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FormatError {
     #[error("it is no checkpoint of this version of unmask")]
@@ -23,7 +24,7 @@ pub(crate) enum FormatError {
 
 impl Checkpoint {
     pub(super) fn encode(&self) -> Vec<u8> {
-        // Numbers and strings: JSON has them all.
+        // This cannot fail: the header has only numbers and strings.
         let header = serde_json::to_vec(&self.header).unwrap_or_default();
         let mut bytes = MAGIC.to_vec();
         section(&mut bytes, header.len(), header);
@@ -59,7 +60,7 @@ impl Checkpoint {
     }
 }
 
-/// A length in items, and the items.
+/// Appends the number of items, then the items.
 fn section(bytes: &mut Vec<u8>, items: usize, content: impl IntoIterator<Item = u8>) {
     bytes.extend_from_slice(&(items as u64).to_le_bytes());
     bytes.extend(content);
@@ -68,7 +69,7 @@ fn section(bytes: &mut Vec<u8>, items: usize, content: impl IntoIterator<Item = 
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// The bytes of a section whose items have `size` bytes each.
+    /// Returns the bytes of a section with items of `size` bytes.
     fn section(&mut self, size: usize) -> Result<&'a [u8], FormatError> {
         let short = || FormatError::Content("a section is cut off".to_owned());
         let (length, rest) = self.0.split_first_chunk().ok_or_else(short)?;

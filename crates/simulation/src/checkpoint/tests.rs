@@ -75,7 +75,7 @@ fn the_last_two_are_kept_and_the_newest_whole_one_is_found() {
     assert!(broken.contains("no checkpoint of this version of unmask; begin anew"), "{broken}");
 }
 
-/// A folder that cannot be made stands for a full disk.
+/// A folder that cannot be created simulates a full disk.
 #[test]
 fn only_what_can_be_gone_on_with_is_advised() {
     let folder = tempfile::tempdir().unwrap();

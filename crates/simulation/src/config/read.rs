@@ -1,4 +1,4 @@
-//! A config file, and what the command line sets differently.
+//! Reads a config file and the overrides from the command line.
 
 use std::fmt;
 
@@ -40,10 +40,10 @@ pub const KEYS: [&str; 25] = [
     "checkpoint-every",
 ];
 
-/// Where a key stands.
+/// Where a key was given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// In this line of the file, counted from 1.
+    /// This line of the file, counted from 1.
     Line(usize),
     /// On the command line.
     Override,
@@ -59,13 +59,13 @@ impl fmt::Display for Origin {
 }
 
 impl Config {
-    /// Reads TOML, then sets what each of `overrides`, `KEY=VALUE`, says; a value that is no TOML is taken for a string.
-    /// What neither mentions is as in [`Config::default`]. A passphrase of the file goes with the file's defence: where
-    /// an override chooses one that encrypts nothing, it is left out.
+    /// Reads TOML, then applies the `overrides`, each `KEY=VALUE`. A value that is not TOML is taken as a string. Keys
+    /// that neither mentions keep their [`Config::default`]. If an override chooses a defence that does not encrypt,
+    /// the file's passphrase is dropped.
     ///
     /// # Errors
-    /// [`ConfigError`] names the key, its line and the remedy. Whether the values fit together is for
-    /// [`validate`](Self::validate) to say.
+    /// [`ConfigError`] names the key, its line and the remedy. [`validate`](Self::validate) checks whether the values
+    /// fit together.
     pub fn read(text: &str, overrides: &[String]) -> Result<Self, ConfigError> {
         let syntax = |error: toml::de::Error| ConfigError::Syntax {
             line: line(text, error.span().map_or(0, |span| span.start)),
@@ -86,7 +86,7 @@ impl Config {
             let (key, value) = overriding(text)?;
             table.insert(key.to_owned(), value);
             match key {
-                // A run has one length, so the one on the command line replaces the other of the file.
+                // A run has one length, so an override replaces the file's other key.
                 "rounds" => drop(table.remove("epochs")),
                 "epochs" => drop(table.remove("rounds")),
                 "defence" => keeps_defence = false,
@@ -96,7 +96,7 @@ impl Config {
         if let Some(passphrase) = passphrase.filter(|_| keeps_defence || is_encrypted(&table)) {
             table.entry("passphrase").or_insert(passphrase);
         }
-        // Each key was read alone before, so that what is left to fail has no single place.
+        // Each key was checked on its own before, so a remaining error has no line.
         Self::deserialize(table).map_err(|error| ConfigError::Syntax { line: 1, reason: error.message().to_owned() })
     }
 }
@@ -107,7 +107,7 @@ fn is_encrypted(table: &Table) -> bool {
     defence.is_some_and(|defence| defence.is_encrypted())
 }
 
-/// One `KEY=VALUE`.
+/// Parses one `KEY=VALUE`.
 fn overriding(text: &str) -> Result<(&str, Value), ConfigError> {
     let (key, given) = text.split_once('=').ok_or_else(|| ConfigError::Override(text.to_owned()))?;
     let (key, given) = (key.trim(), given.trim());
@@ -130,7 +130,7 @@ fn known(key: &str, origin: Origin) -> Result<(), ConfigError> {
     Err(ConfigError::UnknownKey { origin, key: key.to_owned(), nearest })
 }
 
-/// Whether the key can have this value.
+/// Checks that the key can have this value.
 fn fitting(key: &str, value: &Value, origin: Origin) -> Result<(), ConfigError> {
     let alone = Table::from_iter([(key.to_owned(), value.clone())]);
     let bad = |error: toml::de::Error| {
@@ -140,7 +140,7 @@ fn fitting(key: &str, value: &Value, origin: Origin) -> Result<(), ConfigError> 
     Config::deserialize(alone).map(drop).map_err(bad)
 }
 
-/// The line of a byte, from 1.
+/// The line number of a byte, from 1.
 fn line(text: &str, byte: usize) -> usize {
     1 + text.bytes().take(byte).filter(|byte| *byte == b'\n').count()
 }
@@ -154,7 +154,7 @@ mod tests {
         Config::read(text, &overrides).unwrap_err().to_string()
     }
 
-    /// The keys are the fields: an unknown field is the one thing that a single key alone can be refused for by name.
+    /// `KEYS` are exactly the fields: a single key is refused by name only if it is unknown.
     #[test]
     fn keys_are_the_fields() {
         for key in KEYS {

@@ -1,10 +1,10 @@
-//! What the keys of a config take, in a person's words.
+//! The kinds of values that config keys take, for error messages.
 
 use toml::{Table, Value};
 
 use super::{EXAMPLE, MOST_CLIENTS, Origin};
 
-/// What a key takes.
+/// The kind of value of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A string in quotes.
@@ -16,7 +16,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// What `key` takes, as the example shows it.
+    /// The kind of `key`'s value in the example.
     pub(super) fn of(key: &str) -> Self {
         match example(key).parse::<Table>().ok().and_then(|mut table| table.remove(key)) {
             Some(Value::Integer(_)) => Self::Number,
@@ -26,7 +26,7 @@ impl Kind {
     }
 }
 
-/// What to give in place of `value`, which `key` cannot have; `None` for a text, whose reader says more.
+/// Explains what to give `key` instead of `value`. `None` for a string, because its parser has a better message.
 pub(super) fn refusal(key: &str, value: &Value, origin: Origin) -> Option<String> {
     let wanted = match Kind::of(key) {
         Kind::Text if value.is_str() => return None,
@@ -41,7 +41,7 @@ pub(super) fn refusal(key: &str, value: &Value, origin: Origin) -> Option<String
     Some(format!("{value} will not do; give {wanted}, such as {example}"))
 }
 
-/// Which whole numbers `key` takes.
+/// The whole numbers that `key` takes.
 fn whole_number(key: &str) -> String {
     let (least, most) = match key {
         "clients" => (1, MOST_CLIENTS as u64),
@@ -54,7 +54,7 @@ fn whole_number(key: &str) -> String {
     format!("a whole number from {least} to {most}")
 }
 
-/// `key = value` as the example has it, without the comment beside it.
+/// The line `key = value` of the example, without its comment.
 fn example(key: &str) -> &'static str {
     let mut lines = EXAMPLE.lines().map(|line| line.trim_start_matches("# "));
     let line = lines.find(|line| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(" = ")));
@@ -85,7 +85,7 @@ mod tests {
         assert!(error.starts_with("--set: optimiser: \"0.1\" is no optimiser; write sgd:RATE"), "{error}");
     }
 
-    /// The example proposed for each key is one that its key takes.
+    /// The example proposed for each key is valid.
     #[test]
     fn every_key_has_an_example_that_works() {
         for key in KEYS {

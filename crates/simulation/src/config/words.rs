@@ -1,13 +1,13 @@
-//! The string forms of start, slice, schedule and mask period.
+//! Text forms of start, slice, schedule and mask period.
 
 use std::{convert::Infallible, f64::consts::PI, fmt, ops::Range, path::PathBuf, str::FromStr};
 
 use unmask_core::{InitialWeights, serde_as_text};
 
-/// The weights a run begins with.
+/// The initial weights of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StartWeights {
-    /// Drawn from the seed, or those that come with the program.
+    /// Drawn from the seed, or included in the program.
     Initial(InitialWeights),
     /// A file of tensors.
     File(PathBuf),
@@ -25,18 +25,18 @@ impl fmt::Display for StartWeights {
 impl FromStr for StartWeights {
     type Err = Infallible;
 
-    /// Whatever is none of [`InitialWeights`] is the path of a file.
+    /// Takes any text that is not one of [`InitialWeights`] as a path.
     fn from_str(text: &str) -> Result<Self, Infallible> {
         Ok(text.parse().map_or_else(|_| Self::File(text.into()), Self::Initial))
     }
 }
 
-/// Some of the training pictures in a row: `start..end`, without `end`.
+/// A contiguous range of the training pictures: `start..end`, without `end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slice {
-    /// The first one, from 0.
+    /// Index of the first picture, from 0.
     pub start: usize,
-    /// The one behind the last.
+    /// Index after the last picture.
     pub end: usize,
 }
 
@@ -45,7 +45,6 @@ pub struct Slice {
 pub struct ParseSliceError(String);
 
 impl Slice {
-    /// As a range.
     pub fn range(self) -> Range<usize> {
         self.start..self.end
     }
@@ -69,21 +68,21 @@ impl FromStr for Slice {
     }
 }
 
-/// What becomes of the learning rate over the rounds.
+/// How the learning rate changes over the rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Schedule {
-    /// It stays.
+    /// Constant.
     #[default]
     Constant,
-    /// It rises evenly for `warmup` rounds and then falls to 0 along half a cosine (Loshchilov and Hutter, 2017).
+    /// A linear rise over `warmup` rounds, then a fall to 0 along half a cosine (Loshchilov and Hutter, 2017).
     Cosine {
-        /// Rounds of the rise.
+        /// Number of rounds of the rise.
         warmup: u32,
     },
 }
 
 impl Schedule {
-    /// What the rate is multiplied by in round `round` of `rounds`, counted from 0.
+    /// The factor of the rate in round `round` of `rounds`, counted from 0.
     pub fn factor(self, round: u32, rounds: u32) -> f32 {
         match self {
             Self::Constant => 1.0,
@@ -130,10 +129,10 @@ impl FromStr for Schedule {
 /// How long a client keeps a mask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MaskPeriod {
-    /// For a round, as FLRSP and rooms have it.
+    /// One round, as in FLRSP and in rooms.
     #[default]
     Round,
-    /// For a pass over its pictures, as RBW has it.
+    /// One pass over the client's pictures, as in RBW.
     Epoch,
 }
 

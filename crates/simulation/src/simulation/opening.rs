@@ -1,4 +1,4 @@
-//! From a config and pictures to a run that can begin.
+//! Creates a run from a config and pictures.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use super::{RunState, Simulation, plan::RunPlan};
 use crate::{Config, SimulationError, order::Order, seeds::Seeds, start};
 
 impl<'a> Simulation<'a> {
-    /// A run of `config` on the pictures of `data`, before its first round. The config's `data`, `data_dir` and `device`
-    /// are for whoever opens these.
+    /// Creates a run of `config` on the pictures of `data`, before its first round. Ignores the config's `data`,
+    /// `data_dir` and `device`: the caller has opened them.
     ///
     /// # Errors
-    /// [`SimulationError`] where the config does not fit itself, the pictures or the machine.
+    /// [`SimulationError`]: the config contradicts itself, or does not fit the pictures or the machine.
     pub fn new(config: &Config, data: &'a DataSet, device: &OpenDevice) -> Result<Self, SimulationError> {
         let plan = RunPlan::new(config, data)?;
         let architecture = config.architecture(data.train.classes().len())?;
@@ -65,7 +65,7 @@ impl<'a> Simulation<'a> {
     }
 }
 
-/// The clients' keys, if the run is encrypted. The salt, which a room draws, follows from the seed here.
+/// The clients' keys, if the run is encrypted. A room draws the salt at random; here it is derived from the seed.
 fn cipher(config: &Config, seeds: Seeds, layout: &ParamLayout) -> Result<Option<Cipher>, SimulationError> {
     let (Some(start), Some(passphrase)) = (config.defence.encryption(), &config.passphrase) else {
         return Ok(None);
@@ -76,7 +76,7 @@ fn cipher(config: &Config, seeds: Seeds, layout: &ParamLayout) -> Result<Option<
     Ok(Some(Cipher::new(&key, layout)?))
 }
 
-/// Threads for clients, and for what a single client's step can share out. A GPU is fed by one.
+/// Threads for the clients, and for the parallel parts of a single client's step. A GPU needs only one.
 fn pool(config: &Config, device: &OpenDevice) -> Result<ThreadPool, SimulationError> {
     let threads = match device.compute() {
         Compute::Gpu => 1,

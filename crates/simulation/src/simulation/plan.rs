@@ -1,4 +1,4 @@
-//! How long a run is, and what becomes of its rate.
+//! The number of rounds and the learning rate.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use unmask_data::datasets::DataSet;
 
 use crate::{Config, Schedule, SimulationError};
 
-/// A config worked out on its pictures.
+/// A config, resolved for its pictures.
 #[derive(Debug)]
 pub(super) struct RunPlan {
     pub(super) config: Config,
@@ -15,7 +15,7 @@ pub(super) struct RunPlan {
     /// Indices of the training pictures.
     pub(super) train: Range<usize>,
     pub(super) rounds: u32,
-    /// Passes over all training pictures in one round.
+    /// Passes over all training pictures per round.
     epochs_per_round: f64,
 }
 
@@ -40,7 +40,7 @@ impl RunPlan {
                 let rounds = (u64::from(epochs) * pictures).div_ceil(seen);
                 u32::try_from(rounds).map_err(|_| SimulationError::TooLong { epochs, rounds })?
             }
-            // Either was asked for when the config was checked.
+            // Validation made sure that one of them is given.
             (None, None) => 0,
         };
         if let Schedule::Cosine { warmup } = config.schedule
@@ -52,7 +52,7 @@ impl RunPlan {
         Ok(Self { config: config.clone(), settings, train, rounds, epochs_per_round })
     }
 
-    /// The learning rate of round `round`, counted from 0: the server's, or the clients' under FedAvg.
+    /// The learning rate in round `round`, counted from 0: the server's, or the clients' under FedAvg.
     pub(super) fn rate(&self, round: u32) -> f32 {
         let rate = match self.settings.rule() {
             Rule::FedAvg { rate, .. } => rate,
@@ -61,12 +61,12 @@ impl RunPlan {
         rate * self.config.schedule.factor(round, self.rounds)
     }
 
-    /// Passes over all training pictures by the end of round `round`, counted from 1.
+    /// Passes over all training pictures after round `round`, counted from 1.
     pub(super) fn epoch(&self, round: u32) -> f64 {
         f64::from(round) * self.epochs_per_round
     }
 
-    /// Whether the model is tried after round `round`, counted from 1.
+    /// Whether a test is due after round `round`, counted from 1.
     pub(super) fn is_test_due(&self, round: u32) -> bool {
         let every = self.config.evaluate_every;
         round == self.rounds || (every > 0 && round.is_multiple_of(every))

@@ -1,44 +1,44 @@
-//! What a run tells, on the way and in the end.
+//! Events and outcome of a run.
 
 use unmask_core::ModelState;
 use unmask_federation::UpdateCounts;
 
 use crate::Metrics;
 
-/// What [`Simulation::run`](crate::Simulation::run) and [`train`](crate::train) tell as they go.
+/// Events that [`Simulation::run`](crate::Simulation::run) and [`train`](crate::train) report.
 #[derive(Debug, Clone, Copy)]
 pub enum RunEvent<'e> {
-    /// The run is about to begin, or to go on.
+    /// The run is about to start or resume.
     Started {
         rounds: u32,
-        /// What is to be said of the weights it begins with: a head replaced, tensors left aside.
+        /// Remarks about the initial weights: a replaced head, unused tensors.
         notes: &'e [String],
     },
-    /// The run goes on from a checkpoint. Only [`train`](crate::train) tells it.
+    /// The run resumes from a checkpoint. Only [`train`](crate::train) reports this.
     Resumed {
-        /// Rounds that were closed by then.
+        /// Number of rounds in the checkpoint.
         round: u32,
-        /// Newer checkpoints that are not whole, and why.
+        /// Newer checkpoints that are damaged, with the reasons.
         problems: &'e [String],
     },
-    /// A round has closed, or the start was tested (round 0).
+    /// A round has closed, or the initial weights were tested (round 0).
     Round(&'e Metrics),
 }
 
 #[derive(Debug, Clone)]
 pub struct RunOutcome {
-    /// One entry for each round; the first is the test of the start, unless tests come only at the end.
+    /// One entry per round. The first is the test of the initial weights, unless the only test is at the end.
     pub metrics: Vec<Metrics>,
-    /// The plain model.
+    /// The model, decrypted.
     pub state: ModelState,
     pub update_counts: UpdateCounts,
     pub finished: bool,
-    /// Seconds spent in rounds and tests.
+    /// Time in rounds and tests, in seconds.
     pub seconds: f64,
 }
 
 impl RunOutcome {
-    /// The last metrics with a test score.
+    /// The last entry with a test score.
     pub fn last_test(&self) -> Option<&Metrics> {
         self.metrics.iter().rev().find(|metrics| metrics.test_accuracy.is_some())
     }

@@ -1,4 +1,4 @@
-//! From a simulation to a checkpoint, and back.
+//! Conversion between a simulation and its checkpoint.
 
 use std::{path::Path, sync::Arc};
 
@@ -10,13 +10,13 @@ use crate::{
     checkpoint::{Checkpoint, Header},
 };
 
-/// Keys that may change within a run, since no weight depends on them.
+/// Keys that may change when a run is resumed, because no weight depends on them.
 const FREE: [&str; 5] = ["data-dir", "threads", "evaluate-every", "test-pictures", "checkpoint-every"];
-/// Keys that may change as long as the rate does not depend on them.
+/// Keys that may change if the learning rate does not depend on them.
 const LENGTHS: [&str; 2] = ["rounds", "epochs"];
 
 impl Simulation<'_> {
-    /// The run as it stands.
+    /// A checkpoint of the current state.
     pub(crate) fn checkpoint(&self, pictures: &str) -> Checkpoint {
         let current = &self.current;
         let OptimiserState { steps, moments: Moments { first, second } } = current.optimiser.state();
@@ -39,13 +39,13 @@ impl Simulation<'_> {
         }
     }
 
-    /// Goes on from the newest whole checkpoint of `folder`; tells what is wrong with newer ones.
+    /// Resumes from the newest complete checkpoint in `folder`. Returns the problems with newer ones.
     pub(crate) fn resume(&mut self, folder: &Path, pictures: &str) -> Result<Vec<String>, CheckpointError> {
         let (Checkpoint { header, weights, statistics, moments, counts, metrics }, problems) =
             Checkpoint::newest(folder)?;
         self.same_run(&header, pictures)?;
         let current = &mut self.current;
-        // The same model has the same numbers of values.
+        // The same model on the same pictures has the same numbers of values.
         if (weights.len(), statistics.len()) != (current.weights.len(), current.statistics.len()) {
             return Err(CheckpointError::OtherPictures);
         }

@@ -1,4 +1,4 @@
-//! Small runs that take milliseconds a round.
+//! Small runs that take milliseconds per round.
 #![allow(dead_code, reason = "not every test file needs all of it")]
 
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ use unmask_data::datasets::{DataSet, Labelled};
 use unmask_model::device::OpenDevice;
 use unmask_simulation::{Config, Simulation};
 
-/// Pictures of three classes that differ in their colour, under noise: learnt within some rounds.
+/// Noisy pictures of three classes with different colours. A model learns them within a few rounds.
 pub fn colours(train: usize, test: usize) -> DataSet {
     let mut rng = ChaCha8Rng::seed_from_u64(11);
     let mut half = |pictures: usize| {
@@ -29,7 +29,7 @@ pub fn colours(train: usize, test: usize) -> DataSet {
 
 pub static COLOURS: LazyLock<DataSet> = LazyLock::new(|| colours(90, 30));
 
-/// The pico ViT on five clients, with what `overrides` says.
+/// The pico ViT on five clients, with `overrides` applied.
 pub fn config(overrides: &[&str]) -> Config {
     let text = "model = 'vit_pico_patch4_16'\nbatch = 4\nrounds = 4\nevaluate-every = 2\ncheckpoint-every = 2";
     Config::read(text, &overrides.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()).unwrap()
@@ -39,10 +39,10 @@ pub fn simulation(overrides: &[&str]) -> Simulation<'static> {
     Simulation::new(&config(overrides), &COLOURS, &OpenDevice::cpu()).unwrap()
 }
 
-/// Round, loss, test accuracy and test loss: what does not depend on the clock.
+/// Round, loss, test accuracy and test loss, which do not depend on the clock.
 pub type Timeless = (u32, Option<f32>, Option<f64>, Option<f64>);
 
-/// The bits of the weights after all rounds, and the metrics without their seconds.
+/// The bits of the weights after all rounds, and the metrics without the seconds.
 pub fn trained(overrides: &[&str]) -> (Vec<u32>, Vec<Timeless>) {
     let mut simulation = simulation(overrides);
     let outcome = simulation.run(&mut |_| std::ops::ControlFlow::Continue(())).unwrap();
