@@ -1,8 +1,9 @@
-//! The attacks, on threads of their own: rounds never wait for them.
+//! The attacks. They run on their own threads, so rounds never wait for them.
 //!
-//! The room reads off an update of the client under attack what they need ([`Attacks::read`]) and goes on. A small pool of
-//! threads runs closed forms, labels and membership on the newest update, one thread gathers rounds, and one searches through
-//! the model where this relay can. What they find comes back as [`Report`]s, which the room hands to [`Attacks::heard`].
+//! The room extracts what they need from each update of the client under attack ([`Attacks::read`]) and goes on. A
+//! small pool of threads runs closed forms, labels and membership on the newest update; another thread gathers rounds;
+//! a third searches through the model, if this relay can. They send back [`Report`]s, which the room passes to
+//! [`Attacks::heard`].
 
 mod about;
 mod attacker;
@@ -48,10 +49,10 @@ use self::{
 };
 pub(crate) use self::{candidate::CandidatePicture, keys::GivenKey, pictures::Pictures, report::Report};
 
-/// Longest time that may be chosen for the attacks on one round, in seconds.
+/// Upper limit of the time for the attacks on one round, in seconds.
 const MAX_BUDGET: f64 = 600.0;
 
-/// What an attacked client is sent: the picture made of its update, for its score.
+/// A reconstruction for the attacked client to score.
 #[derive(Debug)]
 pub(crate) struct Reconstruction {
     pub(crate) client: ClientId,
@@ -60,45 +61,40 @@ pub(crate) struct Reconstruction {
     pub(crate) values: Vec<f32>,
 }
 
-/// What the teacher chose of the attacks, as it is written down.
+/// The teacher's choices about the attacks, as the journal stores them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct AttacksRecord {
     target: Option<ClientId>,
     is_searching: bool,
-    /// Of the budget for one round.
+    /// The budget for one round.
     seconds: f64,
 }
 
-/// The attacks as the room has them: whom they are on, what their threads are handed, and what is shown of what they find.
-/// Where there is something to say, the line is returned.
+/// The room's side of the attacks: the target, the work for the threads, and the results on show. Methods return the
+/// line to log, if any.
 pub(crate) struct Attacks {
     attacker: Attacker,
-    /// The client under attack.
     target: Option<ClientId>,
-    /// Who was under attack before the relay was started again, until they are back or somebody else is chosen.
+    /// The target before the relay restarted, until that client is back or another one is chosen.
     awaited: Option<ClientId>,
-    /// One for each attack.
     cards: Attacked,
     label: LabelCard,
     membership: MembershipCard,
-    /// What was read of the update that is being taken.
+    /// Data read from the update that the room is about to take.
     job: Option<(Job, Option<Arc<WholeUpdate>>)>,
     pictures: Arc<Pictures>,
-    /// Counts the models: what is known about an earlier one is not mixed in.
+    /// Counts the models, so that results for an earlier one are discarded.
     epoch: u64,
     /// Counts the updates attacked.
     serial: u64,
-    /// Counts how often rounds were to be gathered anew.
+    /// Counts restarts of the gathering, so that results of earlier rounds are discarded.
     gathering: u64,
-    /// The embeddings as they were sent to the client that is encrypting them.
+    /// The plaintext embeddings sent to the client that is encrypting them.
     plain: Option<Tensors>,
 }
 
 impl Attacks {
-    /// Starts the threads; `report` gives false once nobody listens.
-    ///
-    /// # Errors
-    /// If the operating system gives no thread.
+    /// Starts the threads; `report` returns false once the room is gone.
     pub(crate) fn start(
         report: impl Fn(Report) -> bool + Send + Sync + 'static,
         pictures: Arc<Pictures>,
@@ -121,12 +117,11 @@ impl Attacks {
         })
     }
 
-    /// The client under attack.
     pub(crate) fn target(&self) -> Option<ClientId> {
         self.target
     }
 
-    /// Attacks this client from its next update on. A search on an update of somebody else ends where it is.
+    /// Attacks this client from its next update on. Stops a search on another client's update.
     pub(crate) fn set_target(&mut self, client: ClientId) {
         self.awaited = None;
         self.turn_to(client);
@@ -138,8 +133,8 @@ impl Attacks {
         }
     }
 
-    /// Somebody is there whose pictures the class may see: attacked where nobody is, or where they were before the relay was
-    /// started again.
+    /// Notes that a client with consent is in the room. It becomes the target if there is none, or if it was the target
+    /// before the relay restarted.
     pub(crate) fn joined(&mut self, client: ClientId) {
         let is_awaited = self.awaited.take_if(|awaited| *awaited == client).is_some();
         if is_awaited || self.target.is_none() {
@@ -147,12 +142,12 @@ impl Attacks {
         }
     }
 
-    /// Somebody left, or the class may not see their pictures any more: what was made of their updates is forgotten. Where
-    /// that was the client under attack, `next` is.
+    /// Forgets everything made from a client's updates after it left or withdrew consent. If it was the target, `next`
+    /// becomes the target.
     pub(crate) fn left(&mut self, client: ClientId, next: Option<ClientId>) {
         if self.target == Some(client) {
             self.target = next;
-            // Rounds of before are not put together with those that may follow.
+            // If the client returns, its new rounds must not be combined with the old ones.
             self.gathering += 1;
         }
         self.awaited.take_if(|awaited| *awaited == client);
@@ -164,8 +159,11 @@ impl Attacks {
         self.pictures.forget(|other| other == client);
     }
 
-    /// Reads off an update of the client under attack, one that will be taken, what the attacks need, before the round that it
-    /// completes alters the weights it was made with. Were the model kept for them, the step would have to copy it.
+    /// Extracts what the attacks need from an update that the room will take. Does nothing unless the client is the
+    /// target.
+    ///
+    /// Call this before the update completes its round, which changes the weights. If the attacks held the model
+    /// instead, the optimiser's step would have to copy it.
     pub(crate) fn read(
         &mut self,
         (client, round, samples): (ClientId, u32, u32),
@@ -189,18 +187,18 @@ impl Attacks {
         };
         let sent = Sent { about, batch: settings.batch(), encryption: settings.encryption(), model, update };
         let job = Job::new(&sent);
-        // Else two would be there for a moment.
+        // Free the previous model first, so that memory never holds two.
         self.attacker.drop_model();
         let whole = if self.attacker.is_searching() == Some(true) {
             Some(Arc::new(job.whole(&sent)))
         } else {
-            // Membership runs the model too, also on a picture that is dropped only later.
+            // Membership needs the model too, and the teacher may drop a picture later.
             self.attacker.runs_models().then(|| job.model(&sent)).flatten().map(Arc::new)
         };
         self.job = Some((job, whole));
     }
 
-    /// The update that was read is taken, and attacked.
+    /// Attacks the update that was read; the room has taken it.
     pub(crate) fn begin(&mut self) {
         if let Some((job, whole)) = self.job.take() {
             self.cards.begin(job.concealment.methods(job.architecture));
@@ -208,12 +206,12 @@ impl Attacks {
         }
     }
 
-    /// The update that was read is dealt with.
+    /// Discards the update that was read, if it was not attacked.
     pub(crate) fn forget_read(&mut self) {
         self.job = None;
     }
 
-    /// A new model begins: nothing found of the old one is shown beside it. The picture that was dropped stays.
+    /// Forgets the results for the old model. The teacher's picture stays.
     pub(crate) fn forget_model(&mut self) {
         self.epoch += 1;
         self.cards = Attacked::default();
@@ -223,8 +221,8 @@ impl Attacks {
         self.attacker.forget_model();
     }
 
-    /// Takes news of a thread; returns what the attacked client is to be sent. `nickname` is that of a client whose pictures
-    /// the class may see now, for the attack may have taken longer than the client stayed.
+    /// Takes a thread's report and returns the message for the attacked client. `nickname` returns `None` for a client
+    /// that has left or withdrawn consent since the attack began.
     pub(crate) fn heard(
         &mut self,
         report: Report,
@@ -235,7 +233,7 @@ impl Attacks {
         match report {
             Report::Found(finding) if self.is_current(&finding.about) => {
                 let (client, method) = (finding.about.client, finding.method);
-                // Of rounds that were to be forgotten.
+                // The teacher has restarted the gathering since.
                 if method == AttackMethod::Rounds && finding.about.gathering != self.gathering {
                     return None;
                 }
@@ -251,7 +249,7 @@ impl Attacks {
             Report::Membership(about, number, outcome) if self.is_current(&about) => {
                 self.membership.told(&about, number, outcome, nickname);
             }
-            // Of a model that is gone; or nothing but time spent, which the view shows.
+            // Results for an earlier model, or only time spent, which the view shows.
             _ => {}
         }
         None
@@ -261,11 +259,8 @@ impl Attacks {
         about.epoch == self.epoch
     }
 
-    /// Takes the score that a client gives the reconstruction of its picture; returns the defence that it is of, unless it
-    /// comes too late to be shown.
-    ///
-    /// # Errors
-    /// What is wrong with it.
+    /// Takes a client's score of its reconstruction. Returns the defence it applies to, or `None` if a newer result has
+    /// replaced the one scored.
     pub(crate) fn score(
         &mut self,
         client: ClientId,
@@ -277,12 +272,13 @@ impl Attacks {
         self.cards.score(client, round, attack, psnr, ssim)
     }
 
-    /// Lets a search know whether rounds run.
+    /// Tells the search whether rounds are running.
     pub(crate) fn room_is_paused(&self, is_paused: bool) {
         self.attacker.room_is_paused(is_paused);
     }
 
-    /// Asks for this picture from now on, in place of the one before. `side` is that of the room's model.
+    /// Checks updates for this picture from now on, instead of the previous one. `side` is the picture side of the
+    /// room's model.
     pub(crate) fn take_candidate(
         &mut self,
         CandidatePicture { values, png }: CandidatePicture,
@@ -290,7 +286,7 @@ impl Attacks {
     ) -> Result<&'static str, String> {
         if values.len() != 3 * side * side {
             return Err(format!(
-                "The picture has not the {side} x {side} pixels that the room's model sees; drop it again."
+                "The picture does not have the {side} x {side} pixels of the room's model; drop it again."
             ));
         }
         let number = self.membership.next_number();
@@ -299,17 +295,17 @@ impl Attacks {
         Ok("The teacher dropped a picture: was it among those of the client under attack?")
     }
 
-    /// The picture that was dropped is asked for no more.
+    /// Stops checking for the teacher's picture.
     pub(crate) fn forget_candidate(&mut self) {
         self.attacker.ask(None);
         self.pictures.forget_candidate();
         self.membership.forget_picture();
     }
 
-    /// Chooses the time for the attacks on one round.
+    /// Sets the time for the attacks on one round.
     pub(crate) fn set_budget(&self, seconds: f64) -> Result<String, String> {
         if !(0.0..=MAX_BUDGET).contains(&seconds) {
-            return Err(format!("{seconds} is no time for the attacks; give seconds a round, 0 to {MAX_BUDGET}."));
+            return Err(format!("{seconds} is not a valid time for attacks; give 0 to {MAX_BUDGET} seconds a round."));
         }
         self.attacker.set_budget(Duration::from_secs_f64(seconds));
         Ok(match seconds {
@@ -318,7 +314,7 @@ impl Attacks {
         })
     }
 
-    /// What the teacher chose, to be written down.
+    /// Returns the teacher's choices for the journal.
     pub(crate) fn record(&self) -> AttacksRecord {
         AttacksRecord {
             target: self.awaited.or(self.target),
@@ -327,7 +323,7 @@ impl Attacks {
         }
     }
 
-    /// Takes up what was chosen before; the budget in force holds where it was given anew.
+    /// Restores the teacher's choices. A budget given when the relay was started takes precedence over the stored one.
     pub(crate) fn restore(&mut self, record: AttacksRecord, is_budget_given: bool) {
         self.awaited = record.target;
         self.attacker.search(record.is_searching);
@@ -338,31 +334,32 @@ impl Attacks {
         }
     }
 
-    /// Searches through the model, or stops.
+    /// Turns the search through the model on or off.
     pub(crate) fn search(&self, on: bool) -> Result<&'static str, String> {
         if self.attacker.is_searching().is_none() {
             return Err("This relay cannot search through the model: it was started without token matching.".to_owned());
         }
         self.attacker.search(on);
         Ok(match on {
-            true => "The teacher has the relay search through the model for the picture behind an update.",
+            true => "The teacher started a search through the model for the picture behind an update.",
             false => "The teacher stopped the search.",
         })
     }
 
-    /// Forgets the rounds gathered.
+    /// Starts the gathering of rounds again.
     pub(crate) fn gather_anew(&mut self) -> &'static str {
         self.gathering += 1;
         self.cards.remove(AttackMethod::Rounds);
-        "The teacher has the relay gather rounds anew."
+        "The teacher made the relay start gathering rounds again."
     }
 
-    /// A client is asked to encrypt a model, which it is sent in the plain or makes itself.
+    /// Remembers the embeddings of the model that a client is asked to encrypt. `model` is `None` if the client makes
+    /// its own.
     pub(crate) fn sent_plain(&mut self, model: Option<&GlobalModel>) {
         self.plain = model.and_then(readable);
     }
 
-    /// Keeps both forms of the embeddings of the model that was just encrypted, if the relay had them in the plain.
+    /// Keeps the embeddings of the newly encrypted model in both forms, if the relay had the plaintext.
     pub(crate) fn compare_forms(&mut self, model: &GlobalModel, seal: Option<&Seal>) {
         let (plain, encrypted) = (self.plain.take(), readable(model));
         if let (Some(plain), Some(encrypted), Some(seal)) = (plain, encrypted, seal) {
@@ -370,7 +367,7 @@ impl Attacks {
         }
     }
 
-    /// Takes the key that a client gave away, if it is that of the encryption in force.
+    /// Takes the key that a client gave away, if it belongs to the current encryption.
     pub(crate) fn take_key(&self, key: Result<GivenKey, String>, seal: Option<&Seal>) -> Result<&'static str, String> {
         let key = key?;
         if seal.is_none_or(|seal| seal.check != key.check()) {
@@ -380,7 +377,7 @@ impl Attacks {
         Ok("A client, played by the teacher, gave the relay the key of the room.")
     }
 
-    /// Forgets the key that a client gave away, if one did.
+    /// Forgets the key that a client gave away.
     pub(crate) fn forget_key(&self) -> Option<&'static str> {
         self.attacker.has_key().then(|| {
             self.attacker.set_key(None);
@@ -388,32 +385,32 @@ impl Attacks {
         })
     }
 
-    /// Forgets all keys but those of the encryption of this check.
+    /// Forgets all keys except those of the encryption with this check.
     pub(crate) fn keep_keys(&self, check: Option<KeyCheck>) {
         self.attacker.keep_keys(check);
     }
 
-    /// The results there are, in the order of [`AttackMethod::ALL`].
+    /// Returns the current results, in the order of [`AttackMethod::ALL`].
     pub(crate) fn cards(&self) -> impl Iterator<Item = &AttackView> {
         self.cards.views()
     }
 
-    /// The labels told last.
+    /// Returns the most recent labels.
     pub(crate) fn label(&self) -> Option<&LabelView> {
         self.label.view()
     }
 
-    /// What was last told of the picture that was dropped.
+    /// Returns the most recent answer about the teacher's picture.
     pub(crate) fn membership(&self) -> Option<&MembershipView> {
         self.membership.view()
     }
 
-    /// How much of the time is spent.
+    /// Returns how much of the time has been spent.
     pub(crate) fn budget(&self) -> BudgetView {
         self.attacker.budget()
     }
 
-    /// Whether they search; `None` where this relay cannot.
+    /// Whether the search is on; `None` if this relay cannot search.
     pub(crate) fn is_searching(&self) -> Option<bool> {
         self.attacker.is_searching()
     }

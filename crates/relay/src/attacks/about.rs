@@ -1,24 +1,19 @@
-//! Which update a result is of.
-
 use unmask_core::{ClientId, Defence, Rule};
 
-/// Which update a result is of.
+/// Identifies the update behind a result.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct About {
-    /// Tells the models of one room apart; results for an earlier one are not shown.
+    /// Number of the room's model; results for an earlier model are not shown.
     pub(crate) epoch: u64,
-    /// Counts the updates under attack: a result of a newer one is never replaced by that of an older.
+    /// Number of the attacked update; an older update's result never replaces a newer one's.
     pub(crate) serial: u64,
-    /// Counts how often the teacher had rounds gathered anew.
+    /// Counts how often the teacher restarted the gathering of rounds.
     pub(crate) gathering: u64,
-    /// Who sent it.
+    /// The sender.
     pub(crate) client: ClientId,
-    /// The round.
     pub(crate) round: u32,
-    /// The defence it was made under.
     pub(crate) defence: Defence,
-    /// The rule it was made under.
     pub(crate) rule: Rule,
-    /// Pictures in it, by what the client said.
+    /// Number of pictures in the update, according to the client.
     pub(crate) samples: u32,
 }

@@ -1,4 +1,4 @@
-//! The attacking threads: what the room hands them, and how they are started and stopped.
+//! The attacking threads: starting and stopping them, and handing them work.
 
 use std::{num::NonZeroUsize, sync::Arc, thread, time::Duration};
 
@@ -19,22 +19,19 @@ use super::{
     search,
 };
 
-/// Most threads for closed forms.
+/// Upper limit of threads for closed forms.
 const MOST_THREADS: usize = 4;
-/// Updates that may wait to be gathered; adding one takes less time than any round.
+/// Upper limit of updates queued for gathering; adding one takes less time than any round.
 const MOST_TO_GATHER: usize = 16;
 
-/// The attacking threads; they end when this is dropped, after what they are at.
+/// The attacking threads. Dropping this ends each thread after its current task.
 pub(super) struct Attacker {
     shared: Arc<Shared>,
     can_search: bool,
 }
 
 impl Attacker {
-    /// Starts the threads; `report` gives false once nobody listens.
-    ///
-    /// # Errors
-    /// If the operating system gives no thread.
+    /// Starts the threads; `report` returns false once the room is gone.
     pub(super) fn start(
         report: impl Fn(Report) -> bool + Send + Sync + 'static,
         budget: Duration,
@@ -42,7 +39,7 @@ impl Attacker {
     ) -> anyhow::Result<Self> {
         let shared = Arc::new(Shared::new(budget, Box::new(report)));
         let attacker = Self { shared: Arc::clone(&shared), can_search: searches.is_some() };
-        // The other half of the machine is the tabs', and the relay's own.
+        // Leave the other half of the machine to the tabs and the relay.
         let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get) / 2;
         for number in 0..threads.clamp(1, MOST_THREADS) {
             let (shared, searches) = (Arc::clone(&shared), searches.clone());
@@ -58,7 +55,7 @@ impl Attacker {
         Ok(attacker)
     }
 
-    /// Hands in an update. Of those waiting only the newest is attacked, and all masked ones are gathered.
+    /// Hands in an update. Of the waiting updates, only the newest is attacked, but all masked ones are gathered.
     pub(super) fn attack(&self, job: Job, whole: Option<Arc<WholeUpdate>>) {
         let job = Arc::new(job);
         self.change(|schedule| {
@@ -75,7 +72,7 @@ impl Attacker {
         });
     }
 
-    /// The model is gone, and with it whatever was to be made of its updates.
+    /// Drops all work on updates of the old model.
     pub(super) fn forget_model(&self) {
         self.change(|schedule| {
             schedule.queue.clear();
@@ -85,7 +82,7 @@ impl Attacker {
         });
     }
 
-    /// Nothing more is to be made of this client's updates.
+    /// Drops all work on this client's updates.
     pub(super) fn forget_client(&self, client: ClientId) {
         self.change(|schedule| {
             schedule.to_gather.retain(|job| job.about.client != client);
@@ -99,49 +96,49 @@ impl Attacker {
         });
     }
 
-    /// Time for the attacks on one round.
+    /// Sets the time for the attacks on one round.
     pub(super) fn set_budget(&self, time: Duration) {
         self.change(|schedule| schedule.budget.set(time));
     }
 
-    /// How much of it is spent.
+    /// Returns how much of the time has been spent.
     pub(super) fn budget(&self) -> BudgetView {
         self.shared.lock().budget.view()
     }
 
-    /// Whether no round runs and none is to come.
+    /// Tells the threads whether no round is running or due.
     pub(super) fn room_is_paused(&self, is_paused: bool) {
         if self.shared.lock().is_paused != is_paused {
             self.change(|schedule| schedule.is_paused = is_paused);
         }
     }
 
-    /// Searches from the next update on, or goes on with the last; or stops.
+    /// Turns the search on or off. It begins with the next update, or resumes the last one.
     pub(super) fn search(&self, on: bool) {
         self.change(|schedule| schedule.search.turn(on));
     }
 
-    /// The search under way is on an update of somebody who is not attacked any more: it ends where it is.
+    /// Stops the current search, because its client is no longer the target.
     pub(super) fn forget_search(&self) {
         self.change(|schedule| schedule.search.forget());
     }
 
-    /// Whether it is to search; `None` where this relay cannot.
+    /// Whether the search is on; `None` if this relay cannot search.
     pub(super) fn is_searching(&self) -> Option<bool> {
         self.can_search.then(|| self.shared.lock().search.is_on())
     }
 
-    /// Whether it may run a model on a picture.
+    /// Whether an attack may run the model on a picture.
     pub(super) fn runs_models(&self) -> bool {
         self.can_search && !self.shared.lock().budget.is_none()
     }
 
-    /// Drops the model of the newest update: a newer one comes.
+    /// Drops the model of the newest update to make room for the next one.
     pub(super) fn drop_model(&self) {
         self.change(|schedule| schedule.whole.take());
     }
 
-    /// The picture to ask each update for, and the newest one at once.
+    /// Sets the picture to check each update for, and checks the newest one immediately.
     pub(super) fn ask(&self, candidate: Option<Candidate>) {
         self.change(|schedule| {
             let asks = candidate.is_some();
@@ -152,12 +149,12 @@ impl Attacker {
         });
     }
 
-    /// The model in force was just encrypted, and is known in both forms.
+    /// Keeps both forms of the model that was just encrypted.
     pub(super) fn set_known_start(&self, check: KeyCheck, known: KnownStart) {
         self.change(|schedule| schedule.keys.known = Some((check, Arc::new(known))));
     }
 
-    /// A client gives the key away: the newest update is read with it at once.
+    /// Sets the key that a client gave away, and immediately reads the newest update with it.
     pub(super) fn set_key(&self, key: Option<GivenKey>) {
         self.change(|schedule| {
             schedule.keys.given = key;
@@ -172,12 +169,12 @@ impl Attacker {
         self.shared.lock().keys.given.is_some()
     }
 
-    /// Forgets all keys but those of the encryption of this check.
+    /// Forgets all keys except those of the encryption with this check.
     pub(super) fn keep_keys(&self, check: Option<KeyCheck>) {
         self.shared.lock().keys.keep(check);
     }
 
-    /// Changes the schedule and wakes the threads; what is taken out of it is dropped once it is unlocked.
+    /// Changes the schedule and wakes the threads. Drops anything removed only after unlocking.
     fn change<T>(&self, change: impl FnOnce(&mut Schedule) -> T) {
         let rest = change(&mut self.shared.lock());
         self.shared.changed();
@@ -192,7 +189,7 @@ fn at_once(schedule: &mut Schedule, task: Task) {
 }
 
 fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
-    thread::Builder::new().name(name).spawn(work).context("no thread for the attacks")?;
+    thread::Builder::new().name(name).spawn(work).context("cannot start the threads for the attacks")?;
     Ok(())
 }
 

@@ -1,14 +1,16 @@
-//! How much time the attacks may take.
+//! The time that attacks may take.
 
 use std::time::Duration;
 
 use unmask_wire::view::BudgetView;
 
-/// An attack that has begun is ended after so many budgets while rounds run: at 5 s a round a low-rank completion of 224 x 224
-/// pixels, which takes 7 to 12 s where it finds the picture, has its time, and one that is stuck does not hold a thread for minutes. A choice: more shows more of large models and answers later.
+/// While rounds run, an attack is ended after this many budgets. This is a compromise: a higher factor lets attacks
+/// succeed on larger models but delays their results. At 5 s a round it leaves enough time for low-rank completion of
+/// 224 x 224 pixels, which takes 7 to 12 s when it finds the picture, and keeps a stuck attack from holding a thread
+/// for minutes.
 const OVERTIME: u32 = 4;
 
-/// Time spent on the newest update, and what was left out of it.
+/// Time spent on the newest update, and the attacks skipped on it.
 #[derive(Debug)]
 pub(super) struct Budget {
     limit: Duration,
@@ -18,40 +20,40 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// Nothing spent yet of `limit` a round.
     pub(super) fn new(limit: Duration) -> Self {
         Self { limit, newest: 0, spent: Duration::ZERO, skipped: Vec::new() }
     }
 
-    /// From now on `limit` a round; 0 runs nothing.
+    /// Sets the time for each round; 0 runs nothing.
     pub(super) fn set(&mut self, limit: Duration) {
         self.limit = limit;
     }
 
-    /// A newer update came.
+    /// Starts counting for a newer update.
     pub(super) fn begin(&mut self, serial: u64) {
         (self.newest, self.spent) = (serial, Duration::ZERO);
         self.skipped.clear();
     }
 
-    /// Time went into update number `serial`; what went into an older one is not held against the newest.
+    /// Counts time spent on update number `serial`. Time spent on an older update does not reduce the newest one's
+    /// budget.
     pub(super) fn spend(&mut self, serial: u64, time: Duration) {
         if serial == self.newest {
             self.spent += time;
         }
     }
 
-    /// Time went into a search, of whichever update: it is this round's.
+    /// Counts time spent on a search, on any update, towards the current round.
     pub(super) fn spend_now(&mut self, time: Duration) {
         self.spent += time;
     }
 
-    /// Whether nothing more may begin.
+    /// Whether no further attack may begin.
     pub(super) fn is_spent(&self) -> bool {
         self.spent >= self.limit
     }
 
-    /// Whether an attack that has run for so long has had more than its time.
+    /// Whether an attack that has run for this long has exceeded its time.
     pub(super) fn is_overrun(&self, time: Duration) -> bool {
         time > self.limit.saturating_mul(OVERTIME)
     }
@@ -61,17 +63,16 @@ impl Budget {
         self.limit.is_zero()
     }
 
-    /// An attack was left out of the newest update.
+    /// Notes that an attack was skipped on the newest update.
     pub(super) fn skip(&mut self, name: &'static str) {
         self.skipped.push(name);
     }
 
-    /// An attack that was left out was run after all.
+    /// Notes that a skipped attack ran after all.
     pub(super) fn make_up(&mut self, name: &str) {
         self.skipped.retain(|skipped| *skipped != name);
     }
 
-    /// As the room shows it.
     pub(super) fn view(&self) -> BudgetView {
         BudgetView {
             seconds: self.limit.as_secs_f64(),

@@ -1,4 +1,4 @@
-//! Whether the picture that the teacher dropped was the client's.
+//! Membership: whether the teacher's picture was in the client's update.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use unmask_wire::view::MembershipView;
 
 use super::{about::About, job::Job};
 
-/// A picture as the model sees it.
+/// A picture at the model's size.
 #[derive(Debug)]
 pub(crate) struct CandidatePicture {
     /// `[side, side, 3]` in [0, 1].
@@ -19,72 +19,72 @@ pub(crate) struct CandidatePicture {
 /// A picture that may have been in an update.
 #[derive(Debug)]
 pub(crate) struct Candidate {
-    /// Counts the pictures dropped.
+    /// Counts the teacher's pictures.
     pub(crate) number: u64,
-    /// As the model sees it, `[side, side, 3]` in [0, 1].
+    /// `[side, side, 3]` in [0, 1], at the model's size.
     pub(crate) values: Vec<f32>,
 }
 
-/// What is known of a picture: was it in the update?
+/// The answer to whether a picture was in the update.
 #[derive(Debug)]
 pub(crate) struct MembershipAnswer {
-    /// What it amounts to.
     pub(crate) verdict: MembershipVerdict,
-    /// What the candidate's class token has outside of the span of those in the update.
+    /// Length of the candidate's class token outside the span of those in the update, relative to its own length.
     pub(crate) residual: f64,
-    /// Central 95 % of it.
+    /// Central 95 % interval of the residual.
     pub(crate) interval: [f64; 2],
-    /// What altered copies of it have there, ascending.
+    /// Residuals of altered copies of the candidate, ascending.
     pub(crate) distractors: Vec<f64>,
     /// The verdict in words.
     pub(crate) sentence: String,
 }
 
-/// What the room shows of it.
+/// The card that shows the answer.
 #[derive(Debug, Default)]
 pub(super) struct MembershipCard {
     view: Option<MembershipView>,
-    /// Counts the pictures dropped.
+    /// Counts the teacher's pictures.
     pictures: u64,
-    /// Number of the update of which it was last told.
+    /// Number of the update behind the last answer.
     serial: u64,
 }
 
 impl MembershipCard {
-    /// What was told last, while there is a picture.
+    /// The card, while there is a picture.
     pub(super) fn view(&self) -> Option<&MembershipView> {
         self.view.as_ref()
     }
 
-    /// The number of one more picture.
+    /// Returns the number for another picture.
     pub(super) fn next_number(&mut self) -> u64 {
         self.pictures += 1;
         self.pictures
     }
 
-    /// Asks for the picture under this path from now on.
+    /// Starts asking for the picture at this path.
     pub(super) fn ask(&mut self, path: String) {
         self.view = Some(blank(path));
     }
 
-    /// There is no picture any more.
+    /// Removes the picture and its answer.
     pub(super) fn forget_picture(&mut self) {
         self.view = None;
     }
 
-    /// A new model begins: nothing told of the old one is shown beside it. The picture stays.
+    /// Clears the answer for the old model. The picture stays.
     pub(super) fn forget_answer(&mut self) {
         self.view = self.view.take().map(|MembershipView { picture, .. }| blank(picture));
     }
 
-    /// Forgets what was told of this client.
+    /// Clears the answer if it is about this client.
     pub(super) fn forget_client(&mut self, client: ClientId) {
         if self.view.as_ref().is_some_and(|view| view.client == client) {
             self.forget_answer();
         }
     }
 
-    /// Takes the answer on the picture of this number, unless there is a newer picture, or one on a newer update.
+    /// Takes the answer for the picture of this number, unless there is a newer picture or an answer for a newer
+    /// update.
     pub(super) fn told(
         &mut self,
         about: &About,
@@ -116,15 +116,12 @@ impl MembershipCard {
     }
 }
 
-/// A card with nothing told yet.
+/// Returns a card without an answer.
 fn blank(picture: String) -> MembershipView {
     MembershipView { picture, ..MembershipView::default() }
 }
 
-/// Asks whether `candidate` was in the update, by what `searches` make of it with the model of `whole`; `go_on` may end it.
-///
-/// # Errors
-/// Why that cannot be told.
+/// Asks whether `candidate` was in the update, using `searches` to run the model of `whole`. `go_on` may stop it early.
 pub(super) fn ask(
     job: &Job,
     candidate: &Candidate,
@@ -133,9 +130,9 @@ pub(super) fn ask(
     go_on: GoOn<'_>,
 ) -> Result<MembershipAnswer, String> {
     if job.encryption.is_some() {
-        return Err("the embeddings are encrypted: what a picture causes can be compared with the update only by \
-                    whoever has the key"
-            .to_owned());
+        return Err(
+            "the embeddings are encrypted: only someone with the key can compare a picture with the update".to_owned()
+        );
     }
     let mut observation = job.observation.clone();
     observation.whole = whole;
@@ -149,18 +146,18 @@ pub(super) fn ask(
     Ok(answer(&found, job.about.defence))
 }
 
-/// The verdict in words.
+/// Puts the verdict into words.
 fn answer(found: &Membership, defence: Defence) -> MembershipAnswer {
     let verdict = found.verdict;
     let end = match verdict {
         MembershipVerdict::Member => "It was among the client's pictures.",
         MembershipVerdict::Stranger => "It was not among the client's pictures.",
         MembershipVerdict::Undecided if defence.noise().is_some() => {
-            "Whether it was cannot be told: noise was added to the update, and hides what is in it."
+            "Whether it was among them cannot be told: noise was added to the update and hides the answer."
         }
         MembershipVerdict::Undecided => {
-            "That is too much for one of its pictures and too little for any other: not all of them show, the client took \
-             several steps, or the photograph is an altered copy."
+            "That is too much for one of its pictures and too little for any other picture: not all of them show, the \
+             client took several steps, or the photograph is an altered copy."
         }
     };
     let likeness = match found.distractors.get(found.distractors.len() / 2) {
@@ -168,7 +165,7 @@ fn answer(found: &Membership, defence: Defence) -> MembershipAnswer {
         None => String::new(),
     };
     let sentence = format!(
-        "The update shows {} {}. Of the photograph {} does not fit {} (95 %: {} to {}){likeness}. {end}",
+        "The update shows {} {}. {} of the photograph does not fit {} (95 %: {} to {}){likeness}. {end}",
         found.batch,
         if found.batch.seen() == 1 { "picture" } else { "pictures" },
         percent(found.residual),
@@ -185,7 +182,7 @@ fn answer(found: &Membership, defence: Defence) -> MembershipAnswer {
     }
 }
 
-/// A share in per cent with two digits that count.
+/// Formats a share as a percentage with two significant digits.
 fn percent(share: f64) -> String {
     let percent = 100.0 * share;
     if percent < 1e-5 {
@@ -212,7 +209,7 @@ mod tests {
         let told = answer(&found(0.00002, MembershipVerdict::Member), Defence::None);
         assert_eq!(
             told.sentence,
-            "The update shows 2 pictures. Of the photograph 0.0020 % does not fit them (95 %: 0.0018 % to 0.0022 %), while \
+            "The update shows 2 pictures. 0.0020 % of the photograph does not fit them (95 %: 0.0018 % to 0.0022 %), while \
              3.0 % of an altered copy does not. It was among the client's pictures."
         );
         assert_eq!(percent(1e-15), "less than 0.00001 %");

@@ -1,4 +1,4 @@
-//! The last result of each attack, and the scores that the attacked client gives it.
+//! The last result of each attack, with the attacked client's scores.
 
 use std::collections::BTreeMap;
 
@@ -15,37 +15,37 @@ use super::{
 };
 use crate::scores::Scores;
 
-/// Rounds whose scores are shown, of which the verdict takes the median.
+/// Number of rounds in the chart of scores; the verdict takes their median.
 const RECENT: usize = 5;
 
-/// What is shown of one attack.
+/// The card of one attack.
 #[derive(Debug, Default)]
 struct Card {
-    /// `None` while the attack says nothing about updates like the newest.
+    /// `None` while the attack does not apply to updates like the newest.
     view: Option<AttackView>,
-    /// The number of the update it is of.
+    /// Number of the update behind the result.
     serial: u64,
-    /// Client and round of the result shown before: a score for it may still be on its way.
+    /// Client and round of the previous result, for which a score may still arrive.
     before: Option<(ClientId, u32)>,
-    /// SSIM by round, of the client and under the defence shown, newest last.
+    /// SSIM by round, newest last, for the current client and defence.
     recent: Scores,
 }
 
-/// What the projector shows of each attack.
+/// The cards of all attacks.
 #[derive(Debug, Default)]
 pub(crate) struct Attacked {
     cards: BTreeMap<AttackMethod, Card>,
-    /// The attacks that say something about updates like the newest.
+    /// The attacks that apply to updates like the newest.
     applicable: Vec<AttackMethod>,
 }
 
 impl Attacked {
-    /// The results there are, in the order of [`AttackMethod::ALL`].
+    /// Returns the current results, in the order of [`AttackMethod::ALL`].
     pub(crate) fn views(&self) -> impl Iterator<Item = &AttackView> {
         self.cards.values().filter_map(|card| card.view.as_ref())
     }
 
-    /// A newer update is attacked: what says nothing about its kind is not shown beside it.
+    /// Removes the results of attacks that do not apply to the newer update.
     pub(crate) fn begin(&mut self, applicable: Vec<AttackMethod>) {
         self.applicable = applicable;
         let gone: Vec<AttackMethod> =
@@ -53,7 +53,7 @@ impl Attacked {
         gone.into_iter().for_each(|method| self.remove(method));
     }
 
-    /// Takes a result away.
+    /// Removes an attack's result.
     pub(crate) fn remove(&mut self, method: AttackMethod) {
         if let Some(card) = self.cards.get_mut(&method)
             && let Some(view) = card.view.take()
@@ -63,7 +63,7 @@ impl Attacked {
         }
     }
 
-    /// Takes away what is of this client.
+    /// Removes the results for this client.
     pub(crate) fn forget(&mut self, client: ClientId) {
         let is_of = |card: &Card| card.view.as_ref().is_some_and(|view| view.client == client);
         let gone: Vec<AttackMethod> =
@@ -71,7 +71,8 @@ impl Attacked {
         gone.into_iter().for_each(|method| self.remove(method));
     }
 
-    /// Takes a result; returns the message that shows the attacked client its reconstruction, if there is one picture.
+    /// Takes a result. Returns the message that sends the attacked client its reconstruction, if that is a single
+    /// picture.
     pub(crate) fn found(
         &mut self,
         finding: Finding,
@@ -98,7 +99,7 @@ impl Attacked {
         }
         if let Some(earlier) = earlier.filter(|earlier| earlier.client == view.client) {
             view.gathered = earlier.gathered;
-            // The pictures of a search follow so fast on each other that the last score stands until the next one comes.
+            // A search shows pictures so quickly that the last score stays until the next one arrives.
             if is_search && earlier.round == view.round && view.picture.is_some() {
                 (view.psnr, view.ssim) = (earlier.psnr, earlier.ssim);
             }
@@ -107,7 +108,7 @@ impl Attacked {
         message
     }
 
-    /// Takes where the gathering of rounds stands; the picture comes by [`Attacked::found`].
+    /// Takes the state of the gathering; its picture arrives through [`Attacked::found`].
     pub(crate) fn gathered(
         &mut self,
         about: &About,
@@ -123,7 +124,7 @@ impl Attacked {
         match outcome {
             Ok(gathered) => {
                 view.gathered = Some(gathered);
-                // Until there is a picture, a remark can only be on an update that was not added.
+                // Without a picture, an earlier remark can only be about an update that was not added.
                 view.remark = view.remark.filter(|_| view.picture.is_some());
             }
             Err(reason) => {
@@ -133,7 +134,8 @@ impl Attacked {
         card.view = Some(view);
     }
 
-    /// The card of a method to be replaced by a result of this update, and what it showed; `None` where it shall not be.
+    /// Returns the card that a result for this update replaces, and its earlier content; `None` if the result must not
+    /// be shown.
     fn turn(&mut self, method: AttackMethod, about: &About) -> Option<(&mut Card, Option<AttackView>)> {
         let (card, earlier) = self.turn_in_place(method, about)?;
         card.serial = about.serial;
@@ -160,8 +162,8 @@ impl Attacked {
         Some((card, earlier))
     }
 
-    /// Takes the score that a client gives the reconstruction of its picture; returns the defence that it is of, unless it
-    /// comes too late to be shown.
+    /// Takes a client's score of its reconstruction. Returns the defence it applies to, or `None` if a newer result has
+    /// replaced the one scored.
     pub(crate) fn score(
         &mut self,
         client: ClientId,
@@ -174,7 +176,7 @@ impl Attacked {
         let card = self.cards.get_mut(&attack).ok_or_else(nothing)?;
         let shown = card.view.as_ref().map(|view| (view.client, view.round));
         if card.before == Some((client, round)) && shown != Some((client, round)) {
-            // Overtaken by the next result on its way here: no offence, but nothing to show either.
+            // The next result overtook this score. That is not an error, but there is nothing to show it on.
             return Ok(None);
         }
         let view = card.view.as_mut().ok_or_else(nothing)?;
@@ -188,7 +190,7 @@ impl Attacked {
             ));
         }
         if view.picture.is_none() {
-            return Err(format!("a score for round {round}, of which {attack} made no picture"));
+            return Err(format!("a score for round {round}, for which {attack} made no picture"));
         }
         if !psnr.is_finite() || !(-1.0..=1.0).contains(&ssim) {
             return Err(format!("a score of {psnr} dB and SSIM {ssim}; a PSNR is finite and an SSIM within -1 and 1"));
@@ -203,7 +205,7 @@ impl Attacked {
     }
 }
 
-/// A card with nothing found yet.
+/// Returns a card without a result.
 fn blank(method: AttackMethod, about: &About, nickname: &str, config: Option<&VitConfig>) -> AttackView {
     let family = method.family();
     AttackView {
@@ -336,7 +338,7 @@ mod tests {
         assert_eq!(room.shown(), (4, None));
     }
 
-    /// A score for a card that went with its defence is no offence.
+    /// A score for a card that was removed with its defence is not an error.
     #[test]
     fn cards_that_do_not_apply_disappear() {
         let mut room = Shown::new(Concealment::Entries);

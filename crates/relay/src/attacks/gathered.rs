@@ -1,4 +1,4 @@
-//! Several rounds of one client, put together.
+//! Several rounds of one client, combined.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use unmask_wire::view::GatheredView;
 
 use super::{about::About, job::Job};
 
-/// What rounds must have in common to be put together.
+/// The properties that rounds must share to be combined.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Common {
     epoch: u64,
@@ -28,34 +28,34 @@ impl Common {
 #[derive(Debug)]
 pub(super) struct Gathered {
     common: Common,
-    /// The means over them.
+    /// Means over the rounds.
     pub(super) rounds: Arc<AccumulatedRounds>,
-    /// Whether the picture behind just these rounds was sought already.
+    /// Whether exactly these rounds have been solved for the picture.
     is_solved: bool,
 }
 
 impl Gathered {
-    /// None yet, of updates like this one.
+    /// Starts an empty gathering for updates like this one.
     pub(super) fn new(about: &About, config: &VitConfig) -> Self {
         Self { common: Common::of(about), rounds: Arc::new(AccumulatedRounds::new(config)), is_solved: false }
     }
 
-    /// Whether an update may be put together with these.
+    /// Whether an update may be combined with these rounds.
     pub(super) fn goes_with(&self, about: &About) -> bool {
         self.common == Common::of(about)
     }
 
-    /// Whether they are of this client.
+    /// Whether the rounds are from this client.
     pub(super) fn is_of(&self, client: ClientId) -> bool {
         self.common.client == client
     }
 
-    /// Whether the picture behind just these rounds was sought already.
+    /// Whether exactly these rounds have been solved for the picture.
     pub(super) fn is_solved(&self) -> bool {
         self.is_solved
     }
 
-    /// The picture behind these rounds was sought.
+    /// Notes that these rounds have been solved for the picture.
     pub(super) fn solved(&mut self, rounds: &Arc<AccumulatedRounds>) {
         self.is_solved |= Arc::ptr_eq(&self.rounds, rounds);
     }
@@ -71,7 +71,7 @@ impl Gathered {
 }
 
 fn view(rounds: &AccumulatedRounds, defence: Defence) -> GatheredView {
-    // One common mask hides the same entries in every round.
+    // A common mask hides the same entries in every round.
     let is_frozen = defence.has_common_mask();
     let rounds_needed = rounds.rounds_until_solvable().filter(|_| !is_frozen);
     GatheredView {
@@ -85,7 +85,7 @@ fn view(rounds: &AccumulatedRounds, defence: Defence) -> GatheredView {
     }
 }
 
-/// Whether an update is to be added.
+/// Whether to add an update to the rounds.
 pub(super) fn is_wanted(job: &Job) -> bool {
     job.concealment == Concealment::Entries && job.architecture.vit().is_some()
 }

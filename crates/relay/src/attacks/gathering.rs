@@ -1,4 +1,4 @@
-//! Adds rounds of one client up, on a thread of its own: adding is cheap, and must not wait behind an attack.
+//! Gathers rounds of one client on a separate thread. Adding a round is cheap and must not wait behind an attack.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -16,7 +16,7 @@ use super::{
     schedule::Shared,
 };
 
-/// Adds what comes, in order, until the room is gone.
+/// Adds updates in order until the room is gone.
 pub(super) fn work(shared: &Shared) {
     while let Some((job, config, gathered)) = next(shared) {
         let mut gathered = gathered
@@ -24,7 +24,7 @@ pub(super) fn work(shared: &Shared) {
             .unwrap_or_else(|| Gathered::new(&job.about, &config));
         let outcome = catch_unwind(AssertUnwindSafe(|| gathered.add(&job))).unwrap_or_else(|_| {
             error!(round = job.about.round, "gathering broke down on an update");
-            // What a panic left of the means is not worth keeping.
+            // A panic may have left the means half updated.
             gathered = Gathered::new(&job.about, &config);
             Err("gathering broke down on this update".to_owned())
         });
@@ -45,7 +45,7 @@ pub(super) fn work(shared: &Shared) {
     }
 }
 
-/// The next update, and what was gathered before it; nobody else has that meanwhile.
+/// Takes the next update and the rounds gathered so far, so that no other thread sees them half updated.
 fn next(shared: &Shared) -> Option<(Arc<Job>, VitConfig, Option<Gathered>)> {
     let mut schedule = shared.lock();
     loop {

@@ -11,18 +11,16 @@ use super::{
     reading::{self, Scale},
 };
 
-/// An update that came.
+/// An update as the room received it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sent<'a> {
-    /// Which.
     pub(crate) about: About,
     /// Samples per step.
     pub(crate) batch: u16,
-    /// How the room is encrypted, if it is.
+    /// How the room's model is encrypted, if it is.
     pub(crate) encryption: Option<EncryptionStart>,
-    /// The model it was made with.
+    /// The model from which the client computed the update.
     pub(crate) model: &'a GlobalModel,
-    /// What was sent.
     pub(crate) update: &'a ProtectedUpdate,
 }
 
@@ -32,23 +30,21 @@ impl Sent<'_> {
     }
 }
 
-/// What the attacks need to know of an update; the update itself is not kept.
+/// The attacks' view of an update; the update itself is not kept.
 #[derive(Debug)]
 pub(crate) struct Job {
-    /// Which update.
     pub(crate) about: About,
-    /// What it hides.
+    /// How the defence conceals the update.
     pub(crate) concealment: Concealment,
-    /// How it is encrypted, if it is.
+    /// How the update is encrypted, if it is.
     pub(crate) encryption: Option<(EncryptionStart, KeyCheck)>,
-    /// The model.
     pub(crate) architecture: Architecture,
-    /// What the attacks hold of it, but for what comes later: keys, rounds, and the model for a search.
+    /// The attacks' input, without the parts added later: keys, rounds, and the model for a search.
     pub(super) observation: Observation,
 }
 
 impl Job {
-    /// Reads off an update what the attacks need.
+    /// Extracts what the attacks need from an update.
     pub(crate) fn new(sent: &Sent<'_>) -> Self {
         let evidence = reading::evidence(sent.model, sent.scale(), sent.update);
         let encryption = match (sent.update.form, sent.encryption) {
@@ -63,7 +59,7 @@ impl Job {
         Self { about: sent.about, concealment, encryption, architecture: sent.model.architecture, observation }
     }
 
-    /// Copies what a search needs of the update: the whole weights, and so a model's memory.
+    /// Copies what a search needs of the update, including all weights: this takes a model's memory.
     pub(crate) fn whole(&self, sent: &Sent<'_>) -> WholeUpdate {
         let searches = self.concealment.searches(self.architecture);
         let reading::Part { values, kept } = reading::front(&searches, sent.model, sent.scale(), sent.update);
@@ -71,7 +67,7 @@ impl Job {
         WholeUpdate { architecture: *architecture, state: state.clone(), gradient: values, kept, is_training: true }
     }
 
-    /// Copies the weights at which it was taken, and nothing of the update; `None` where no attack runs them on a picture.
+    /// Copies only the weights, to run the model on a picture; `None` if no attack can use them.
     pub(crate) fn model(&self, sent: &Sent<'_>) -> Option<WholeUpdate> {
         let GlobalModel { architecture, state } = sent.model;
         let is_of_use = architecture.vit().is_some() && self.encryption.is_none();
@@ -84,10 +80,10 @@ impl Job {
         })
     }
 
-    /// The labels behind the update.
+    /// Reads the labels from the update.
     ///
     /// # Errors
-    /// Why they cannot be told.
+    /// If the labels cannot be told.
     pub(super) fn labels(&self) -> Result<Labels, AttackError> {
         Ok(labels::with_remarks(self.observation.read_labels()?, &self.about))
     }

@@ -1,4 +1,4 @@
-//! Ways to the key of an encrypted room.
+//! Ways to obtain the key of an encrypted room.
 
 use std::{fmt, sync::Arc};
 
@@ -9,10 +9,10 @@ use unmask_core::{Architecture, KeyCheck};
 use unmask_defence::{Cipher, KeyError, RoomKey};
 use unmask_federation::{GlobalModel, Seal};
 
-/// The weights of the embeddings, all that a key changes, out of a model.
+/// Returns a model's embedding weights, the only ones that a key changes.
 ///
 /// # Errors
-/// The model has no embeddings, or the weights are not its own.
+/// If the model has no embeddings, or the weights do not match its architecture.
 pub(crate) fn embeddings(model: &GlobalModel) -> Result<Tensors, AttackError> {
     let GlobalModel { architecture, state } = model;
     let config = ModelShape::from(*architecture).vit()?;
@@ -26,7 +26,7 @@ pub(crate) struct GivenKey {
     decrypt: Decrypt,
 }
 
-/// Shows which model's it is, and nothing of the key.
+/// Shows which model the key belongs to, without the key.
 impl fmt::Debug for GivenKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GivenKey").field("check", &self.check).finish_non_exhaustive()
@@ -34,10 +34,7 @@ impl fmt::Debug for GivenKey {
 }
 
 impl GivenKey {
-    /// The key of a passphrase, if it is the one with which the room's model was encrypted. Takes a while on purpose.
-    ///
-    /// # Errors
-    /// A sentence: no passphrase, or another one.
+    /// Derives the key from a passphrase and checks that it encrypted the room's model. Slow on purpose.
     pub(crate) fn derive(passphrase: &str, seal: &Seal, architecture: Architecture) -> Result<Self, String> {
         let sentence = |error: KeyError| format!("The key cannot be made: {error}.");
         let key = RoomKey::derive(passphrase, &seal.salt, seal.start).map_err(sentence)?;
@@ -54,29 +51,29 @@ impl GivenKey {
         Ok(Self { check: seal.check, decrypt: Arc::new(decrypt) })
     }
 
-    /// Tells which model's key it is.
+    /// Identifies the model that the key belongs to.
     pub(crate) fn check(&self) -> KeyCheck {
         self.check
     }
 }
 
-/// What the relay holds of the keys of the encryption in force.
+/// The relay's knowledge of the current encryption's keys.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Keys {
-    /// The model in both forms.
+    /// The encrypted model in both forms.
     pub(super) known: Option<(KeyCheck, Arc<KnownStart>)>,
-    /// What a client gave away.
+    /// The key that a client gave away.
     pub(super) given: Option<GivenKey>,
 }
 
 impl Keys {
-    /// Forgets what belongs to another encryption than this one.
+    /// Forgets keys of any other encryption.
     pub(super) fn keep(&mut self, check: Option<KeyCheck>) {
         self.known.take_if(|(known, _)| Some(*known) != check);
         self.given.take_if(|given| Some(given.check()) != check);
     }
 
-    /// What belongs to the encryption of this check.
+    /// Returns the keys of the encryption with this check.
     pub(super) fn of(&self, check: KeyCheck) -> Encryption {
         let known = self.known.as_ref().filter(|(known, _)| *known == check);
         let given = self.given.as_ref().filter(|given| given.check == check);

@@ -1,4 +1,4 @@
-//! Labels read off the head.
+//! Labels read from the head's gradients.
 
 use unmask_attack::LabelReading;
 use unmask_core::ClientId;
@@ -6,21 +6,21 @@ use unmask_wire::view::LabelView;
 
 use super::about::About;
 
-/// Energies closer than this ratio leave the choice open.
+/// If two energies differ by less than this factor, either class may be the right one.
 const CLOSE: f64 = 2.0;
 
-/// What the head's gradients told.
+/// The labels in an update.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Labels {
-    /// Pictures of each class.
+    /// Number of pictures in each class.
     pub(crate) counts: Vec<usize>,
-    /// What each class has of the evidence, adding up to 1.
+    /// Each class's share of the evidence; the shares add up to 1.
     pub(crate) shares: Vec<f64>,
-    /// What to know about it.
+    /// Caveats.
     pub(crate) remark: Option<String>,
 }
 
-/// What the head tells, and what to know about it.
+/// Adds caveats to the labels.
 pub(super) fn with_remarks(LabelReading { counts, shares, margin }: LabelReading, about: &About) -> Labels {
     let doubt = match margin {
         Some(margin) => (margin < CLOSE).then_some("Two classes have nearly the same evidence."),
@@ -29,36 +29,34 @@ pub(super) fn with_remarks(LabelReading { counts, shares, margin }: LabelReading
     let noise =
         about.defence.noise().is_some().then_some("Noise was added to this update: what stands out may be the noise.");
     let plain =
-        about.defence.is_encrypted().then_some("The head is not encrypted: the key covers the embeddings alone.");
+        about.defence.is_encrypted().then_some("The head is not encrypted: the key covers only the embeddings.");
     let remarks: Vec<&str> = [doubt, noise, plain].into_iter().flatten().collect();
     Labels { counts, shares, remark: (!remarks.is_empty()).then(|| remarks.join(" ")) }
 }
 
-/// What the room shows of them.
+/// The card that shows the labels.
 #[derive(Debug, Default)]
 pub(super) struct LabelCard {
     view: Option<LabelView>,
-    /// Number of the update that they were last told of.
+    /// Number of the update behind the card.
     serial: u64,
 }
 
 impl LabelCard {
-    /// What was told last.
     pub(super) fn view(&self) -> Option<&LabelView> {
         self.view.as_ref()
     }
 
-    /// A new model begins.
     pub(super) fn forget(&mut self) {
         self.view = None;
     }
 
-    /// Forgets what was told of this client.
+    /// Clears the labels of this client.
     pub(super) fn forget_client(&mut self, client: ClientId) {
         self.view.take_if(|view| view.client == client);
     }
 
-    /// Takes what was told of an update, unless something was told of a newer one.
+    /// Takes an update's labels, unless the card shows a newer update's.
     pub(super) fn told(&mut self, about: &About, outcome: Result<Labels, String>, nickname: String) {
         if about.serial < self.serial {
             return;

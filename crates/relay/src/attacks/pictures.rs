@@ -1,4 +1,4 @@
-//! The pictures that the projector may still ask for.
+//! The pictures that the projector may still request.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -8,10 +8,11 @@ use std::{
 use axum::body::Bytes;
 use unmask_core::ClientId;
 
-/// Pictures kept of each attack: a page asks as soon as it hears of one, and a search makes four a second.
+/// Number of pictures kept for each attack. A page requests each one as soon as it is announced, and a search makes
+/// four a second.
 const KEPT: usize = 6;
 
-/// A picture made of a client's update.
+/// A picture reconstructed from a client's update.
 #[derive(Debug)]
 struct Reconstructed {
     client: ClientId,
@@ -21,11 +22,11 @@ struct Reconstructed {
 
 #[derive(Debug, Default)]
 struct KeptPictures {
-    /// Numbers all pictures, so that no path ever means two of them.
+    /// Numbers all pictures, so that a path never refers to two of them.
     number: u64,
     attacks: BTreeMap<&'static str, VecDeque<Reconstructed>>,
     candidate: Option<(String, Bytes)>,
-    /// What clients show of their own: never written down.
+    /// Pictures that clients show of their own; never written to disk.
     originals: BTreeMap<ClientId, (String, Bytes)>,
 }
 
@@ -34,8 +35,8 @@ struct KeptPictures {
 pub(crate) struct Pictures(Mutex<KeptPictures>);
 
 impl Pictures {
-    /// Keeps a picture that an attack made of a client's update, and forgets the attack's oldest; its path, whose last part
-    /// begins with `prefix`.
+    /// Keeps a picture that an attack made from a client's update, and forgets the attack's oldest. Returns its path,
+    /// whose last part begins with `prefix`.
     pub(crate) fn keep(&self, client: ClientId, attack: &'static str, prefix: &str, png: Vec<u8>) -> String {
         let mut kept = self.lock();
         kept.number += 1;
@@ -48,14 +49,14 @@ impl Pictures {
         path
     }
 
-    /// Forgets what was made of the updates of the clients that this picks out. The picture that the teacher dropped stays.
+    /// Forgets the reconstructions for which `is_forgotten` returns true. The teacher's picture stays.
     pub(crate) fn forget(&self, is_forgotten: impl Fn(ClientId) -> bool) {
         for pictures in self.lock().attacks.values_mut() {
             pictures.retain(|picture| !is_forgotten(picture.client));
         }
     }
 
-    /// Keeps the picture that the teacher dropped in place of the one before; its path.
+    /// Replaces the picture that the teacher dropped; returns its path.
     pub(crate) fn keep_candidate(&self, number: u64, png: Vec<u8>) -> String {
         let path = format!("/api/candidate/{number}.png");
         self.lock().candidate = Some((path.clone(), png.into()));
@@ -66,7 +67,7 @@ impl Pictures {
         self.lock().candidate = None;
     }
 
-    /// Keeps the picture that a client shows to the class, in place of the one before.
+    /// Replaces the picture that a client shows to the class.
     pub(crate) fn keep_original(&self, client: ClientId, png: Vec<u8>) {
         let mut kept = self.lock();
         kept.number += 1;
@@ -74,12 +75,12 @@ impl Pictures {
         kept.originals.insert(client, (path, png.into()));
     }
 
-    /// Forgets it; returns whether there was one.
+    /// Forgets the picture that a client shows; returns whether there was one.
     pub(crate) fn forget_original(&self, client: ClientId) -> bool {
         self.lock().originals.remove(&client).is_some()
     }
 
-    /// Forgets those of all clients; returns whose they were.
+    /// Forgets the pictures that clients show; returns their clients.
     pub(crate) fn forget_originals(&self) -> Vec<ClientId> {
         std::mem::take(&mut self.lock().originals).into_keys().collect()
     }

@@ -1,4 +1,4 @@
-//! The threads that run closed forms, labels and membership, one task each at a time.
+//! The threads that run closed forms, labels and membership. Each runs one task at a time.
 
 use std::{
     ops::ControlFlow,
@@ -25,7 +25,7 @@ use super::{
     schedule::{Schedule, Shared},
 };
 
-/// What a task takes with it besides the update.
+/// A task's input in addition to the update.
 struct Held {
     keys: Keys,
     candidate: Option<Arc<Candidate>>,
@@ -33,14 +33,15 @@ struct Held {
     rounds: Option<Arc<AccumulatedRounds>>,
 }
 
-/// What a thread is to do next.
+/// A thread's next order.
 enum Order {
     Run(QueuedTask<Arc<Job>>, Held),
-    /// Tasks were left out, which is all there is to say.
+    /// Tasks were skipped; there is nothing to run.
     Skipped,
 }
 
-/// The tasks on an update as soon as it comes. Several rounds together follow once it is added to them, if it is to be.
+/// Returns the tasks to run on an update when it arrives. If the update is to be gathered, the attack on several rounds
+/// follows later.
 pub(super) fn tasks(job: &Job, has_candidate: bool) -> Vec<Task> {
     let is_later = |method| method == AttackMethod::Rounds && gathered::is_wanted(job);
     let methods = job.concealment.methods(job.architecture).into_iter();
@@ -91,11 +92,11 @@ fn order(schedule: &mut Schedule) -> Option<Order> {
     Some(Order::Run(queued, held))
 }
 
-/// Runs one task; its time is taken off the budget.
+/// Runs one task and charges its time to the budget.
 fn run(shared: &Shared, searches: &dyn Searches, queued: &QueuedTask<Arc<Job>>, held: &Held) -> Option<Report> {
     let QueuedTask { task, job, .. } = queued;
     let started = Instant::now();
-    // What is attacked comes from outside: whatever it makes the linear algebra do, the thread lives on.
+    // Updates come from outside: if one makes the linear algebra panic, the thread must survive.
     let report = catch_unwind(AssertUnwindSafe(|| perform(*task, shared, searches, job, held))).unwrap_or_else(|_| {
         error!(round = job.about.round, "{} broke down on an update", task.name());
         broken(*task, job, held)
@@ -177,9 +178,10 @@ fn attack(
     Seen::new(job.architecture.side(), pictures.concat(), &notes)
 }
 
-/// What the picture leaves unexplained of the tensors read of its update, by its own gradient. Of a mixture of several
-/// pictures nothing is said, and nothing where the model is not at hand, encrypted or of an older update, or the round's time
-/// is spent: other attacks come first.
+/// Says how much of the update's tensors a reconstruction leaves unexplained, by its own gradient.
+///
+/// Returns `None` for a mixture of several pictures, if the model is not available (encrypted, or of an older update),
+/// and if the round's time is spent, because other attacks come first.
 fn check(
     shared: &Shared,
     searches: &dyn Searches,
@@ -191,7 +193,7 @@ fn check(
     if observation.batch != 1 || go_on().is_break() {
         return None;
     }
-    // Taken only here: kept while an attack runs, it would stand in memory beside the next update's.
+    // Take the model only now: held during the attack, it would share memory with the next update's model.
     observation.whole = {
         let schedule = shared.lock();
         let is_due = schedule.serial() == job.about.serial && !schedule.budget.is_spent();

@@ -1,22 +1,22 @@
-//! What is to be run on the newest update.
+//! The queue of tasks on the newest update.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use unmask_core::AttackMethod;
 
-/// One thing to do with an update.
+/// One task on an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Task {
     /// Read the labels.
     Label,
     /// Reconstruct the picture.
     Method(AttackMethod),
-    /// Tell whether the picture that was dropped is the client's.
+    /// Tell whether the teacher's picture was in the update.
     Membership,
 }
 
 impl Task {
-    /// Whether it may take as long as it is given: what takes moments comes before it, on the only thread of a small machine.
+    /// Whether the task may use up any time it is given. On a small machine with one thread, short tasks run first.
     fn is_long(self) -> bool {
         matches!(self, Self::Method(AttackMethod::Completion | AttackMethod::Rounds))
     }
@@ -31,27 +31,25 @@ impl Task {
     }
 }
 
-/// A task with the update `J` it is for.
+/// A task for the update `J`.
 #[derive(Debug, PartialEq)]
 pub(super) struct QueuedTask<J> {
-    /// What to do.
     pub(super) task: Task,
-    /// The update.
     pub(super) job: J,
-    /// Whether the teacher has just asked for it, so that it is not left out for want of time.
+    /// Whether the teacher has just asked for the task, which exempts it from the time limit.
     pub(super) is_asked: bool,
 }
 
-/// Tasks on the newest update that wait: first those that were left out of the one before, which went longest without a turn
-/// before the others; then short ones before long ones. No task runs twice at one time, so
-/// that a slow one takes one thread and not all.
+/// Waiting tasks on the newest update. Tasks left out of the previous update come first, those that waited longest in
+/// front; then short tasks, then long ones. A task never runs twice at the same time, so that a slow one occupies only
+/// one thread.
 #[derive(Debug)]
 pub(super) struct Queue<J> {
     waiting: Vec<QueuedTask<J>>,
     running: BTreeSet<Task>,
-    /// Those that had no turn on the newest update they were for.
+    /// Tasks that did not run on their last update.
     left_out: BTreeSet<Task>,
-    /// The number of the update on which a task last had its turn.
+    /// Number of the update on which each task last ran.
     last: BTreeMap<Task, u64>,
 }
 
@@ -62,7 +60,7 @@ impl<J> Default for Queue<J> {
 }
 
 impl<J: Clone> Queue<J> {
-    /// A newer update: what still waits for an older one is dropped.
+    /// Queues the tasks for a newer update. Drops those that still wait for an older one.
     pub(super) fn renew(&mut self, tasks: impl IntoIterator<Item = Task>, job: &J) {
         self.left_out.extend(self.waiting.drain(..).map(|queued| queued.task));
         for task in tasks {
@@ -70,7 +68,7 @@ impl<J: Clone> Queue<J> {
         }
     }
 
-    /// One more task for the newest update, in place of the same one where that waits.
+    /// Queues a task for the newest update, replacing the same task if it is waiting.
     pub(super) fn add(&mut self, queued: QueuedTask<J>) {
         self.waiting.retain(|waiting| waiting.task != queued.task);
         let key = |task: Task| {
@@ -81,7 +79,7 @@ impl<J: Clone> Queue<J> {
         self.waiting.insert(place, queued);
     }
 
-    /// The next task that may begin, which runs from now on. `serial` is the number of the newest update.
+    /// Starts and returns the next task that may begin. `serial` is the number of the newest update.
     pub(super) fn take(&mut self, serial: u64, is_ready: impl Fn(Task) -> bool) -> Option<QueuedTask<J>> {
         let may = |queued: &QueuedTask<J>| !self.running.contains(&queued.task) && is_ready(queued.task);
         let queued = self.waiting.remove(self.waiting.iter().position(may)?);
@@ -91,7 +89,7 @@ impl<J: Clone> Queue<J> {
         Some(queued)
     }
 
-    /// Takes out those that may not begin for want of time; they have their turn first on the next update.
+    /// Removes the tasks for which there is no time. They run first on the next update.
     pub(super) fn skip(&mut self, is_skipped: impl Fn(&QueuedTask<J>) -> bool) -> Vec<Task> {
         let skipped: Vec<Task> =
             self.waiting.iter().filter(|queued| is_skipped(queued)).map(|queued| queued.task).collect();
@@ -100,22 +98,21 @@ impl<J: Clone> Queue<J> {
         skipped
     }
 
-    /// A task has ended.
+    /// Notes that a task has ended.
     pub(super) fn done(&mut self, task: Task) {
         self.running.remove(&task);
     }
 
-    /// Nothing waits any more.
     pub(super) fn clear(&mut self) {
         self.waiting.clear();
     }
 
-    /// Whether something waits for its turn.
+    /// Whether a task is waiting.
     pub(super) fn is_awaited(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Whether nothing waits and nothing runs.
+    /// Whether no task is waiting or running.
     pub(super) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.running.is_empty()
     }
@@ -144,7 +141,7 @@ mod tests {
         assert!(queue.is_idle());
         queue.renew([Task::Label, EMBEDDING, APRIL], &2);
         assert_eq!(next(&mut queue, 2), Some((APRIL, 2)));
-        // Overtaken while it waits is as good as left out.
+        // A task overtaken while it waits counts as left out.
         queue.renew([Task::Label, EMBEDDING, APRIL], &3);
         queue.done(APRIL);
         let order: Vec<_> = std::iter::from_fn(|| next(&mut queue, 3)).map(|(task, _)| task).collect();

@@ -1,4 +1,4 @@
-//! What the attacks read of an update, and nothing more of it.
+//! Extracts from an update only what the attacks need.
 
 use std::ops::Range;
 
@@ -7,13 +7,13 @@ use unmask_core::{Architecture, AttackMethod, ParamLayout, Rule};
 use unmask_defence::ProtectedUpdate;
 use unmask_federation::GlobalModel;
 
-/// How an update becomes what stands for a gradient.
+/// How to turn an update into an approximate gradient.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Scale {
-    /// It is one.
+    /// The update is a gradient.
     Gradient,
-    /// It holds weights W_n after so many local steps of one rate, and (w - W_n) / (rate steps) is about their mean
-    /// gradient. The closed forms do not care for the factor; label counts and searches do.
+    /// The update holds weights W_n after several local steps at one rate, so (w - W_n) / (rate steps) approximates
+    /// their mean gradient. The closed forms do not depend on the factor; label counts and searches do.
     Weights {
         /// rate * steps.
         moved: f64,
@@ -21,7 +21,7 @@ pub(super) enum Scale {
 }
 
 impl Scale {
-    /// For an update made from `samples`, at most `batch` a step.
+    /// The scale of an update made from `samples`, at most `batch` a step.
     pub(super) fn of(rule: Rule, samples: u32, batch: u16) -> Self {
         match rule {
             Rule::FedSgd => Self::Gradient,
@@ -44,15 +44,15 @@ impl Scale {
 pub(super) struct Part {
     /// As sent; 0 where dropped.
     pub(super) values: Vec<f32>,
-    /// Which entries arrived; `None` where no mask dropped any.
+    /// Which entries arrived; `None` if no mask dropped any.
     pub(super) kept: Option<Vec<bool>>,
 }
 
-/// Takes the tensors that the closed forms, the labels and membership need out of model and update, so that a waiting job
-/// keeps neither alive. Entries that a mask dropped are marked as not kept, whatever the rule.
+/// Copies the tensors that closed forms, labels and membership need, so that a waiting job keeps neither the model nor
+/// the update alive. Entries that a mask dropped are marked as not kept, under any rule.
 ///
 /// # Errors
-/// The update does not fit the model.
+/// If the update does not fit the model.
 pub(super) fn evidence(model: &GlobalModel, scale: Scale, update: &ProtectedUpdate) -> Result<Evidence, AttackError> {
     let architecture = model.architecture;
     let layout = architecture.layout();
@@ -76,7 +76,7 @@ pub(super) fn evidence(model: &GlobalModel, scale: Scale, update: &ProtectedUpda
     Ok(Evidence { weights, gradients })
 }
 
-/// What stands for the gradient, in f32 and as far as these searches through the model look.
+/// Returns the approximate gradient in f32, up to the last tensor that these searches read.
 pub(super) fn front(searches: &[AttackMethod], model: &GlobalModel, scale: Scale, update: &ProtectedUpdate) -> Part {
     let layout = model.architecture.layout();
     let needs = union(searches.iter().filter_map(|&method| Needs::of(method, model.architecture).ok()));
@@ -91,7 +91,7 @@ pub(super) fn front(searches: &[AttackMethod], model: &GlobalModel, scale: Scale
     Part { values, kept }
 }
 
-/// What the closed forms, labels and membership read, as far as they work on the model.
+/// The needs of the closed forms, labels and membership that work on the model.
 fn needs(architecture: Architecture) -> Needs {
     let closed_forms = AttackMethod::ALL.into_iter().filter(|method| !method.is_search());
     let needs = closed_forms.map(|method| Needs::of(method, architecture));
@@ -103,7 +103,7 @@ fn union(needs: impl Iterator<Item = Needs>) -> Needs {
     needs.fold(Needs::default(), Needs::and)
 }
 
-/// Those of the model's parameters that are named, in its order.
+/// The model's parameters with these names, in the model's order.
 fn params<'a>(layout: &'a ParamLayout, names: &[&str]) -> Vec<&'a unmask_core::Param> {
     layout.iter().filter(|param| names.contains(&param.name.as_str())).collect()
 }
@@ -112,7 +112,8 @@ fn slice<'a>(values: &'a [f32], range: &Range<usize>) -> &'a [f32] {
     values.get(range.clone()).unwrap_or_default()
 }
 
-/// What was sent of `ranges`, which ascend and do not overlap. A mask is drawn again once, up to the end of the last.
+/// Returns the entries sent in `ranges`, which must ascend without overlap. Expands the mask once, up to the end of the
+/// last range.
 fn parts(update: &ProtectedUpdate, layout: &ParamLayout, ranges: &[Range<usize>]) -> Vec<Part> {
     let sent = update.values.as_slice();
     let Some(mask) = update.mask(layout) else {
@@ -169,7 +170,7 @@ mod tests {
         defence.protect(layout, plain, KeyMaterial { seed: SEED, cipher: None }).unwrap()
     }
 
-    /// The tensors read are those of the whole update expanded, and what is kept is what the mask kept.
+    /// The tensors read equal those of the expanded update, and the kept entries are those that the mask kept.
     #[test]
     fn masked_tensors_are_those_of_the_expanded_update() {
         let (model, layout) = model();
@@ -197,7 +198,7 @@ mod tests {
         }
     }
 
-    /// Under FedAvg an entry that arrived stands for a mean gradient, and one that was dropped for nothing.
+    /// Under FedAvg, an entry that arrived becomes a mean gradient, and a dropped one becomes 0.
     #[test]
     fn weights_become_gradients() {
         let (model, layout) = model();
@@ -221,7 +222,7 @@ mod tests {
         }
     }
 
-    /// An update that does not fit is refused by the room; reading it before must not end the actor.
+    /// The room refuses an update that does not fit; reading it first must not panic.
     #[test]
     fn updates_of_another_length_are_read_without_harm() {
         let (model, _) = model();

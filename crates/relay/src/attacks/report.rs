@@ -1,4 +1,4 @@
-//! What the attacks tell the room.
+//! Reports from the attacks to the room.
 
 use unmask_core::AttackMethod;
 use unmask_data::{Picture, encode_png};
@@ -6,23 +6,23 @@ use unmask_wire::view::{GatheredView, SearchView};
 
 use super::{about::About, candidate::MembershipAnswer, labels::Labels};
 
-/// News of an attack.
+/// A report from an attack.
 #[derive(Debug)]
 pub(crate) enum Report {
-    /// An attack, or a search so far, made something of an update.
+    /// A finished attack's result on an update, or a running search's result so far.
     Found(Box<Finding>),
-    /// An update was added to the rounds gathered, or why it was not.
+    /// An update was added to the gathered rounds, or the reason why not.
     Gathered(Box<About>, Result<GatheredView, String>),
-    /// Labels, or why they cannot be told.
+    /// Labels, or the reason why they cannot be told.
     Labels(Box<About>, Result<Labels, String>),
-    /// Whether the picture of this number was in the update, or why that cannot be told.
+    /// Whether the picture of this number was in the update, or the reason why that cannot be told.
     Membership(Box<About>, u64, Result<MembershipAnswer, String>),
-    /// Attacks were left out for want of time.
+    /// Attacks were skipped for lack of time.
     Skipped,
 }
 
 impl Report {
-    /// The update it is of, if it is of one.
+    /// The update that the report is about, if any.
     pub(super) fn about(&self) -> Option<&About> {
         match self {
             Self::Found(finding) => Some(&finding.about),
@@ -32,18 +32,16 @@ impl Report {
     }
 }
 
-/// What one attack made of an update.
+/// One attack's result on an update.
 #[derive(Debug)]
 pub(crate) struct Finding {
-    /// Which update.
     pub(crate) about: About,
-    /// Which attack.
     pub(crate) method: AttackMethod,
-    /// Time it took, or has taken so far.
+    /// Time taken so far.
     pub(crate) seconds: f64,
-    /// The picture, or why there is none.
+    /// The picture, or the reason why there is none.
     pub(crate) outcome: Result<Seen, String>,
-    /// Where it stands, if it is a search.
+    /// The state of a search.
     pub(crate) search: Option<SearchView>,
 }
 
@@ -52,29 +50,29 @@ pub(crate) struct Finding {
 pub(crate) struct Seen {
     /// Side of each picture in pixels.
     pub(crate) side: u16,
-    /// Pictures side by side in the PNG.
+    /// Number of pictures side by side in the PNG.
     pub(crate) pictures: u16,
     /// `[pictures, side, side, 3]` in `[0, 1]`.
     pub(crate) values: Vec<f32>,
-    /// All of them in a row.
+    /// All pictures in a row.
     pub(crate) png: Vec<u8>,
-    /// What to know about it.
+    /// Caveats.
     pub(crate) remark: Option<String>,
 }
 
 impl Seen {
-    /// Pictures `[n, side, side, 3]`, of which there is at least one.
+    /// Encodes at least one picture, `[n, side, side, 3]`.
     ///
     /// # Errors
-    /// A sentence, if the values are no such pictures.
+    /// A sentence, if `values` do not hold such pictures.
     pub(super) fn new(side: usize, values: Vec<f32>, remarks: &[String]) -> Result<Self, String> {
         let len = 3 * side * side;
-        let wrong = || format!("it made {} values, which are no pictures of side {side}", values.len());
+        let wrong = || format!("it made {} values, which are not pictures of side {side}", values.len());
         if len == 0 || values.is_empty() || !values.len().is_multiple_of(len) {
             return Err(wrong());
         }
         if values.iter().any(|value| !value.is_finite()) {
-            return Err("what it made is not all finite".to_owned());
+            return Err("its output has values that are not finite".to_owned());
         }
         let count = values.len() / len;
         let row = |y: usize| (0..count).flat_map(move |n| n * len + y * 3 * side..n * len + (y + 1) * 3 * side);
@@ -87,7 +85,7 @@ impl Seen {
     }
 }
 
-/// Why an attack made nothing, as a sentence.
+/// Says in a sentence why an attack has no result.
 pub(super) fn cannot(reason: &str) -> String {
     format!("Cannot, because {}.", reason.trim_end_matches('.'))
 }

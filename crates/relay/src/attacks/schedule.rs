@@ -1,4 +1,5 @@
-//! What the room and the attacking threads share: one lock and one signal for all of it, so that nobody misses a change.
+//! The state that the room and the attacking threads share, behind one lock and one signal so that no thread misses a
+//! change.
 
 use std::{
     collections::VecDeque,
@@ -13,30 +14,29 @@ use super::{
     search_queue::SearchQueue,
 };
 
-/// Everything that waits or is under way. It is locked for moments only: the room's actor takes it too.
+/// All waiting and running work. Lock it only briefly: the room's actor takes the same lock.
 #[derive(Debug)]
 pub(super) struct Schedule {
     /// Closed forms, labels and membership on the newest update.
     pub(super) queue: Queue<Arc<Job>>,
-    /// Time for them.
+    /// The time for the attacks.
     pub(super) budget: Budget,
     /// The newest update of the client under attack.
     pub(super) newest: Option<Arc<Job>>,
-    /// It whole, with its model, where this relay can run that.
+    /// The newest update in full with its model, if this relay can run the model.
     pub(super) whole: Option<Arc<WholeUpdate>>,
     /// Updates to gather, oldest first.
     pub(super) to_gather: VecDeque<Arc<Job>>,
-    /// The rounds gathered, unless one is just being added.
+    /// The rounds gathered; `None` while one is being added.
     pub(super) gathered: Option<Gathered>,
-    /// Whether one is.
+    /// Whether a round is being added.
     pub(super) is_gathering: bool,
-    /// The search through the model.
     pub(super) search: SearchQueue,
-    /// Keys of the encryption in force.
+    /// Keys of the current encryption.
     pub(super) keys: Keys,
-    /// The picture that the teacher dropped.
+    /// The teacher's picture.
     pub(super) candidate: Option<Arc<Candidate>>,
-    /// Whether no round runs and none is to come.
+    /// Whether no round is running or due.
     pub(super) is_paused: bool,
     /// Whether the room is gone.
     pub(super) is_closed: bool,
@@ -48,23 +48,23 @@ impl Schedule {
         self.newest.as_ref().map_or(0, |job| job.about.serial)
     }
 
-    /// Whether an attack that has run for so long is to end: nothing is to be made of any update any more, or its time is over
-    /// while rounds run or another one waits for a thread.
+    /// Whether to end an attack that has run for this long: the room or the target's updates are gone, or the attack
+    /// has exceeded its time while rounds run or another task waits for a thread.
     pub(super) fn is_overdue(&self, time: Duration) -> bool {
         let is_in_the_way = !self.is_paused || self.queue.is_awaited();
         self.is_closed || self.newest.is_none() || (is_in_the_way && self.budget.is_overrun(time))
     }
 
-    /// Whether a search may take a step: where rounds run, after the closed forms and from what they left.
+    /// Whether a search may take a step. While rounds run, it runs after the closed forms, on the rest of their budget.
     pub(super) fn may_search(&self) -> bool {
         !self.budget.is_none() && (self.is_paused || (self.queue.is_idle() && !self.budget.is_spent()))
     }
 }
 
-/// Tells the room; false once it is gone.
+/// Sends the room a report; returns false once the room is gone.
 type Reporter = Box<dyn Fn(Report) -> bool + Send + Sync>;
 
-/// The schedule and the signal that it has changed.
+/// The schedule with a signal for changes.
 pub(super) struct Shared {
     schedule: Mutex<Schedule>,
     changed: Condvar,
@@ -72,7 +72,6 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// An empty schedule.
     pub(super) fn new(budget: Duration, reporter: Reporter) -> Self {
         let schedule = Schedule {
             queue: Queue::default(),
@@ -91,22 +90,22 @@ impl Shared {
         Self { schedule: Mutex::new(schedule), changed: Condvar::new(), reporter }
     }
 
-    /// Locks the schedule. Nothing is reported while it is locked: the room may be waiting for it.
+    /// Locks the schedule. Do not report while holding the lock: the room may be waiting for it.
     pub(super) fn lock(&self) -> MutexGuard<'_, Schedule> {
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Unlocks the schedule until it has changed.
+    /// Unlocks the schedule and waits for a change.
     pub(super) fn wait<'a>(&self, schedule: MutexGuard<'a, Schedule>) -> MutexGuard<'a, Schedule> {
         self.changed.wait(schedule).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes whoever waits for a change.
+    /// Wakes all waiting threads.
     pub(super) fn changed(&self) {
         self.changed.notify_all();
     }
 
-    /// Tells the room; `false` once it is gone.
+    /// Sends the room a report; returns false once the room is gone.
     pub(super) fn report(&self, report: Report) -> bool {
         (self.reporter)(report)
     }

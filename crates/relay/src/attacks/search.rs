@@ -1,4 +1,4 @@
-//! The search through the model, on a thread of its own.
+//! The thread that searches through the model.
 
 mod current;
 
@@ -14,18 +14,18 @@ use super::{
     search_queue::Target,
 };
 
-/// What the thread is to do next.
+/// The thread's next order.
 #[derive(Debug)]
 enum Order {
-    /// Begin with an update, whatever was searched before.
+    /// Begin with an update and drop the previous search.
     Begin(Box<Target>),
-    /// Go on with a newer update from the pictures found.
+    /// Continue with a newer update from the pictures found so far.
     Retarget(Box<Target>),
     /// Take a step.
     Step,
-    /// Say that it stands still.
+    /// Report that the search has paused.
     Rest(SearchState),
-    /// Let it stand, and drop it: its update counts no longer.
+    /// Stop and drop the search, because its update is outdated.
     Forget,
     /// The room is gone.
     End,
@@ -41,7 +41,7 @@ pub(super) fn work(shared: &Shared, searches: &dyn Searches) {
             Order::End => return,
             Order::Forget => current.take().map(|mut current| current.rest(SearchState::Stopped)).unwrap_or_default(),
             Order::Begin(target) => {
-                // The old search's memory is given back before the new one takes its own.
+                // Free the old search's memory before the new one allocates its own.
                 drop(current.take());
                 let mut begun = Current::begin(searches, *target);
                 let findings = begun.news();
@@ -71,7 +71,7 @@ fn spend(shared: &Shared, time: Duration, is_free: bool) {
     }
 }
 
-/// Waits for something to do; with it whether its time is not counted, since the room is paused.
+/// Waits for an order. The flag says that its time is free, because the room is paused.
 fn next(shared: &Shared, current: Option<&Current>) -> (Order, bool) {
     let mut schedule = shared.lock();
     loop {
@@ -107,7 +107,7 @@ fn order(schedule: &mut Schedule, current: Option<&Current>) -> Option<Order> {
             None => Some(Order::Step),
         };
     }
-    // Closed forms at work are no reason to say anything: it goes on in a moment.
+    // If only the closed forms hold the search up, it resumes in a moment: report nothing.
     let is_out = schedule.budget.is_spent() && state == Some(SearchState::Running);
     is_out.then_some(Order::Rest(SearchState::Waiting))
 }

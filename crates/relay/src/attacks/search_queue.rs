@@ -1,4 +1,4 @@
-//! What the room wants of the search through the model.
+//! The room's orders for the search through the model.
 
 use std::sync::Arc;
 
@@ -6,33 +6,31 @@ use unmask_attack::WholeUpdate;
 
 use super::job::Job;
 
-/// An update to search through.
+/// An update to search.
 #[derive(Debug)]
 pub(super) struct Target {
-    /// The update.
     pub(super) job: Arc<Job>,
-    /// It whole, with its model.
+    /// The update in full, with its model.
     pub(super) whole: Arc<WholeUpdate>,
 }
 
-/// What the room wants of the search.
+/// The room's orders for the search.
 #[derive(Debug, Default)]
 pub(super) struct SearchQueue {
-    /// Whether to search.
     is_on: bool,
-    /// The newest update that came while it was on and has not been searched.
+    /// The newest update that arrived while the search was on and that has not been searched.
     pub(super) next: Option<Target>,
-    /// Whether what is being searched counts no longer: a newer update came while it was off, or it is nobody's who is attacked.
+    /// Whether the current search is outdated: a newer update arrived while the search was off, its client is no longer
+    /// the target, or its model is gone.
     pub(super) is_overtaken: bool,
 }
 
 impl SearchQueue {
-    /// Whether to search.
     pub(super) fn is_on(&self) -> bool {
         self.is_on
     }
 
-    /// Begins, goes on or stops.
+    /// Turns the search on or off.
     pub(super) fn turn(&mut self, on: bool) {
         self.is_on = on;
         if !on {
@@ -40,7 +38,8 @@ impl SearchQueue {
         }
     }
 
-    /// A newer update of the client under attack, without its model where the search is off; the one that it replaces.
+    /// Offers a newer update of the target; returns the waiting update that it replaces. While the search is off, the
+    /// update comes without its model and outdates the current search.
     pub(super) fn offer(&mut self, job: &Arc<Job>, whole: Option<Arc<WholeUpdate>>) -> Option<Target> {
         let Some(whole) = whole.filter(|whole| self.is_on && !whole.gradient.is_empty()) else {
             self.is_overtaken = true;
@@ -49,7 +48,8 @@ impl SearchQueue {
         self.next.replace(Target { job: Arc::clone(job), whole })
     }
 
-    /// Everything belongs to a model that is gone, or to somebody who is not attacked any more; what waited.
+    /// Marks the current search as outdated, and returns the update that was waiting. Its model is gone or its client
+    /// is no longer the target.
     pub(super) fn forget(&mut self) -> Option<Target> {
         self.is_overtaken = true;
         self.next.take()

@@ -1,4 +1,4 @@
-//! The searches on one update, which take their steps in turns.
+//! The searches on one update, which take turns to step.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -22,16 +22,16 @@ use crate::attacks::{
 /// Shortest time between two pictures of one search.
 const BEAT: Duration = Duration::from_millis(250);
 
-/// One search of several on the same update.
+/// One of the searches on an update.
 struct Member {
     method: AttackMethod,
     /// `None` once it has failed.
     search: Option<Box<dyn Search>>,
     last: Option<SearchProgress>,
     state: SearchState,
-    /// Why it cannot, or cannot go on.
+    /// Why it could not begin or continue.
     refusal: Option<String>,
-    /// What its last picture leaves unexplained, once it is done.
+    /// How much its final picture leaves unexplained.
     checked: Option<String>,
     seconds: f64,
     shown: Option<Instant>,
@@ -40,14 +40,14 @@ struct Member {
 /// The searches on one update.
 pub(super) struct Current {
     job: Arc<Job>,
-    /// With the model, as long as one of them is not done.
+    /// Holds the model until all searches are done.
     observation: Observation,
     members: Vec<Member>,
     turn: usize,
 }
 
 impl Current {
-    /// Begins those that say something about an update that hides what this one does.
+    /// Begins the searches that apply to an update with this concealment.
     pub(super) fn begin(searches: &dyn Searches, target: Target) -> Self {
         let (job, observation) = observe(target);
         let begin = |method| Member::begin(method, searches, &observation, job.about.round);
@@ -55,7 +55,8 @@ impl Current {
         Self { job, observation, members, turn: 0 }
     }
 
-    /// Goes on with a newer update like this one from the pictures found, or, where there are none, begins.
+    /// Continues each search with a newer update like this one from the pictures found, or begins it again if there are
+    /// none.
     pub(super) fn retarget(&mut self, searches: &dyn Searches, target: Target) {
         let (job, observation) = observe(target);
         (self.job, self.observation) = (job, observation);
@@ -67,8 +68,8 @@ impl Current {
         }
     }
 
-    /// Whether an update is one to which the pictures found may be carried on: found under another defence they would
-    /// say more than that update gives away.
+    /// Whether the pictures found may be carried over to an update. Pictures found under another defence would reveal
+    /// more than that update does.
     pub(super) fn is_like(&self, job: &Job) -> bool {
         let key = |job: &Job| {
             let About { epoch, client, rule, defence, .. } = job.about;
@@ -77,7 +78,7 @@ impl Current {
         key(&self.job) == key(job)
     }
 
-    /// Running as long as one of them does.
+    /// The state of the first search that is not done; done if all are.
     pub(super) fn state(&self) -> SearchState {
         self.members
             .iter()
@@ -86,16 +87,16 @@ impl Current {
             .unwrap_or(SearchState::Done)
     }
 
-    /// What those have to say that have not begun.
+    /// Returns the refusals of searches that could not begin.
     pub(super) fn news(&mut self) -> Vec<Finding> {
         let job = &self.job;
         self.members.iter_mut().filter(|member| member.refusal.is_some()).map(|member| member.show(job)).collect()
     }
 
-    /// One step of the next that is not done; what is to be shown of it. The picture that it ends with is checked by its own
-    /// gradient.
+    /// Takes one step of the next unfinished search and returns any picture to show. Checks the final picture by its
+    /// own gradient.
     pub(super) fn step(&mut self, searches: &dyn Searches) -> Vec<Finding> {
-        // Whoever stood still goes on.
+        // Resume paused searches.
         let is_resting = |member: &&mut Member| matches!(member.state, SearchState::Waiting | SearchState::Stopped);
         for member in self.members.iter_mut().filter(is_resting) {
             (member.state, member.shown) = (SearchState::Running, None);
@@ -119,7 +120,7 @@ impl Current {
         if is_due { vec![member.show(&self.job)] } else { Vec::new() }
     }
 
-    /// Stands still: the last pictures, as they are.
+    /// Pauses the searches and returns their last pictures.
     pub(super) fn rest(&mut self, state: SearchState) -> Vec<Finding> {
         let mut findings = Vec::new();
         let is_moving = |member: &&mut Member| member.state != SearchState::Done && member.state != state;
@@ -139,7 +140,7 @@ impl Member {
         Self { method, search, last: None, state, refusal, checked: None, seconds, shown: None }
     }
 
-    /// Noise to start from differs by round.
+    /// Seeds the noise with the round, so that every round starts from other noise.
     fn begin(method: AttackMethod, searches: &dyn Searches, observation: &Observation, round: u32) -> Self {
         let started = Instant::now();
         let options = SearchOptions { seed: round.into(), ..SearchOptions::default() };
@@ -151,7 +152,7 @@ impl Member {
         }
     }
 
-    /// Whether it goes on with another update.
+    /// Whether the search could continue with another update.
     fn retarget(&mut self, observation: &Observation) -> bool {
         let (method, started) = (self.method, Instant::now());
         let Some(search) = &mut self.search else { return false };
@@ -175,12 +176,12 @@ impl Member {
                 }
                 self.last = Some(progress);
             }
-            Ok(_) => self.fail("what it makes small is no longer a finite number"),
+            Ok(_) => self.fail("its objective is no longer finite"),
             Err(reason) => self.fail(&reason),
         }
     }
 
-    /// Says what the picture it ended with leaves unexplained, as far as the model can be run.
+    /// Notes how much the final picture leaves unexplained, if the model can be run.
     fn check(&mut self, searches: &dyn Searches, observation: &Observation) {
         let (method, Some(progress), Some(whole)) = (self.method, &self.last, &observation.whole) else { return };
         let values = (progress.image.len() / observation.batch.max(1)).max(1);
@@ -192,7 +193,7 @@ impl Member {
         self.checked = misfit.ok().as_ref().and_then(remarks::unexplained);
     }
 
-    /// It cannot go on; the last picture stays, with the reason beside it.
+    /// Ends the search; its last picture stays, with the reason beside it.
     fn fail(&mut self, reason: &str) {
         (self.search, self.state) = (None, SearchState::Done);
         self.refusal = Some(format!("It stopped, because {}.", reason.trim_end_matches('.')));
@@ -201,7 +202,7 @@ impl Member {
     fn show(&mut self, job: &Job) -> Finding {
         self.shown = Some(Instant::now());
         let outcome = match (&self.last, &self.refusal) {
-            (None, refusal) => Err(refusal.clone().unwrap_or_else(|| "It has made no picture yet.".to_owned())),
+            (None, refusal) => Err(refusal.clone().unwrap_or_else(|| "It has not made a picture yet.".to_owned())),
             (Some(progress), refusal) => {
                 let mut notes: Vec<String> =
                     progress.note.iter().chain(refusal).chain(&self.checked).cloned().collect();
@@ -219,7 +220,7 @@ impl Member {
     }
 }
 
-/// What a panic of the search's own becomes, so that the thread lives on.
+/// Turns a panic in the search into an error, so that the thread survives.
 fn guarded<T>(method: AttackMethod, run: impl FnOnce() -> Result<T, AttackError>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(outcome) => outcome.map_err(|error| error.to_string()),
@@ -230,7 +231,7 @@ fn guarded<T>(method: AttackMethod, run: impl FnOnce() -> Result<T, AttackError>
     }
 }
 
-/// The update and what a search holds of it.
+/// Combines the update with its model for a search.
 fn observe(Target { job, whole }: Target) -> (Arc<Job>, Observation) {
     let mut observation = job.observation.clone();
     observation.whole = Some(whole);
