@@ -1,7 +1,7 @@
-//! The recording of the lesson: what the class was shown, a state a second, for whoever plays it later.
+//! The recording of the lesson: what the class saw, one state a second, for later playback.
 //!
-//! The room hands in its states and what is to be forgotten, in their order; a thread of its own keeps them, in memory and,
-//! where there is a journal, in a file beside it. So a state from before somebody withdrew can never follow the withdrawal.
+//! The room hands states and withdrawals to a thread in order. The thread keeps the recording in memory and, if there
+//! is a journal, also in a file. A state from before a withdrawal can therefore never be recorded after it.
 
 mod file;
 mod thread;
@@ -25,56 +25,53 @@ pub(crate) use self::file::RecordingFile;
 use self::thread::{Order, RecordingThread};
 use crate::attacks::Pictures;
 
-/// Shortest time between two states of a recording that has most of its room left.
+/// Shortest time between two states while the recording is less than 1 / [`PARTS`] full.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Each time another such part of the room is used, states are twice as far apart: so a long lesson fits.
+/// The interval doubles each time another 1 / `PARTS` of the space is used, so that a long lesson fits.
 const PARTS: usize = 8;
-/// States that may wait for the thread; more are passed over.
+/// Upper limit of states queued for the thread; further states are skipped.
 const MAX_WAITING: usize = 8;
-/// Between the last state before a relay was stopped and the first one after.
+/// Milliseconds between the last state before a restart of the relay and the first one after it.
 const BREAK: u64 = 1000;
 
-/// Where a recording is kept.
+/// Where the recording is kept.
 #[derive(Debug)]
 pub(crate) enum Kept {
-    /// Nowhere: none is made.
+    /// No recording is made.
     Nowhere,
-    /// In memory alone.
+    /// Only in memory.
     InMemory,
-    /// In this folder too.
+    /// In memory and in this folder.
     InFolder(PathBuf),
 }
 
-/// The recording in the room.
+/// The room's side of the recording.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    /// Where this relay makes one.
+    /// `None` if this relay does not record.
     thread: Option<RecordingThread>,
-    /// Bytes that the recording has.
+    /// Size of the recording in bytes.
     used: Arc<AtomicUsize>,
-    /// One for each state that waits, and this.
+    /// Each queued state holds a clone, so the reference count gives the length of the queue.
     waiting: Arc<()>,
     began: Instant,
-    /// Milliseconds of recording from before this relay was started.
+    /// Milliseconds recorded before this relay was started.
     offset: u64,
     /// When the last state was handed in.
     last: Option<Instant>,
-    /// When the next one is due, where anything has changed.
+    /// When the next state is due, if anything has changed.
     due: Option<Instant>,
-    /// Addresses of the pictures in the last state, which the thread has.
+    /// Addresses of the pictures in the last state, which the thread already has.
     handed: Vec<String>,
-    /// Clients of whom a picture or a result of an attack was handed in.
+    /// Clients with a picture or an attack result in the recording.
     seen: BTreeSet<ClientId>,
-    /// Whether there may be more of them, from before this relay was started.
+    /// Whether the recording may show other clients, from before the relay was restarted.
     may_have_more: bool,
 }
 
 impl Recorder {
-    /// Goes on with the recording of the lesson that began then, or begins one; what was wrong with the one that was there,
-    /// in a sentence. The thread tells `report` what the class should know.
-    ///
-    /// # Errors
-    /// If the operating system gives no thread.
+    /// Continues the recording of the lesson that began at `began`, or starts one. Also returns a sentence about any
+    /// problem with the existing recording. The thread passes lines for the class to `report`.
     pub(crate) fn start(
         report: impl Fn(String) + Send + 'static,
         kept: Kept,
@@ -112,26 +109,26 @@ impl Recorder {
         Ok((recorder, problem))
     }
 
-    /// Something in the room has changed, and is recorded in time.
+    /// Notes a change in the room; the next state becomes due after the interval.
     pub(crate) fn changed(&mut self, now: Instant) {
         if self.thread.is_some() && self.due.is_none() {
             self.due = Some(self.last.map_or(now, |last| now.max(last + self.interval())));
         }
     }
 
-    /// When the next state is to be recorded, if anything has changed.
+    /// When to record the next state, if anything has changed.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// Records the room as it is published, if that is due.
+    /// Records the published room if a state is due.
     pub(crate) fn record_if_due(&mut self, now: Instant, view: &Arc<RoomView>, pictures: &Pictures) {
         if self.due.is_some_and(|due| due <= now) {
             self.record(now, view, pictures);
         }
     }
 
-    /// Records the last state of a room that ends, if it is not recorded yet.
+    /// Records the last state of a room that ends, if anything has changed since.
     pub(crate) fn record_last(&mut self, now: Instant, view: &Arc<RoomView>, pictures: &Pictures) {
         if self.due.is_some() {
             self.record(now, view, pictures);
@@ -147,7 +144,7 @@ impl Recorder {
         let at = self.offset + u64::try_from((now - self.began).as_millis()).unwrap_or(u64::MAX);
         let shown: Vec<&str> = addresses(view).map(|shown| shown.address).collect();
         let new = shown.iter().filter(|address| !self.handed.iter().any(|handed| handed == *address));
-        // Here, where they cannot have been forgotten since the view was made.
+        // Fetch the pictures now: none can have been forgotten since the view was made.
         let pictures = new.filter_map(|address| Some(((*address).to_owned(), pictures.get(address)?))).collect();
         let handed = shown.into_iter().map(str::to_owned).collect();
         self.seen.extend(addresses(view).map(|shown| shown.client));
@@ -158,28 +155,29 @@ impl Recorder {
         self.handed = handed;
     }
 
-    /// Takes out pictures of a client and what attacks found, where it was ever shown: anybody may come and not agree.
+    /// Removes a client's pictures and attack results, if it was ever shown. Other clients are skipped, because anyone
+    /// can join without consenting.
     pub(crate) fn hide(&mut self, client: ClientId) {
         if self.seen.remove(&client) || self.may_have_more {
             self.forget(Forgotten::shown(client));
         }
     }
 
-    /// Takes out the own picture of a client, where it may have been shown.
+    /// Removes the picture of its own that a client showed, if it may be in the recording.
     pub(crate) fn hide_original(&self, client: ClientId) {
         if self.seen.contains(&client) || self.may_have_more {
             self.forget(Forgotten::original(client));
         }
     }
 
-    /// Takes out what somebody withdrew, from all states so far.
+    /// Removes withdrawn content from all states recorded so far.
     pub(crate) fn forget(&self, forgotten: Forgotten) {
         if let Some(thread) = &self.thread {
             thread.hand(Order::Forget(forgotten));
         }
     }
 
-    /// Gives the file as it is now, packed; drops `reply` where none is made.
+    /// Sends the packed file as it is now; drops `reply` if there is no recording.
     pub(crate) fn give(&self, reply: oneshot::Sender<Result<Vec<u8>, String>>) {
         if let Some(thread) = &self.thread {
             thread.hand(Order::Give(reply));

@@ -1,16 +1,16 @@
-//! Scores of the newest rounds.
+//! Attack scores of the newest rounds.
 
 use serde::{Deserialize, Serialize};
 
-/// SSIM by round, newest last. It is written down as it is.
+/// SSIM by round, newest last. The journal stores it as is.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct Scores {
     by_round: Vec<(u32, f32)>,
 }
 
 impl Scores {
-    /// Adds a round's score to those of at most `most` rounds, in place of an earlier one of the same round: a search is
-    /// scored many times.
+    /// Adds a round's score and keeps the newest `most` rounds. Replaces an earlier score of the same round, because a
+    /// search is scored many times.
     pub(crate) fn push(&mut self, round: u32, ssim: f32, most: usize) {
         self.by_round.retain(|(scored, _)| *scored != round);
         self.by_round.push((round, ssim));
@@ -22,7 +22,7 @@ impl Scores {
         self.by_round.iter().map(|(_, ssim)| *ssim).collect()
     }
 
-    /// Of an even number the mean of both in the middle; `None` without any.
+    /// Returns the median, the mean of the middle two for an even number; `None` without scores.
     pub(crate) fn median(&self) -> Option<f32> {
         let mut values = self.values();
         values.sort_by(f32::total_cmp);

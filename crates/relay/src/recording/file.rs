@@ -1,4 +1,4 @@
-//! The recording on the disk: lines are added at its end, and all of it is written anew where something was taken out.
+//! The recording on disk: new lines are appended; the whole file is rewritten after content was removed.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -11,53 +11,54 @@ use unmask_recording::{MAX_BYTES, NAME, Read, Recording};
 
 use crate::private_file;
 
-/// The file of one lesson, in the relay's data folder.
+/// The file of one lesson in the relay's data folder.
 #[derive(Debug)]
 pub(crate) struct RecordingFile {
     folder: PathBuf,
-    /// Open at its end, while what is in it is right.
+    /// Open for appending while its content is correct.
     file: Option<File>,
-    /// Lines of the recording that are in it.
+    /// Number of the recording's lines in the file.
     written: usize,
-    /// Whether it was said that it cannot be written.
+    /// Whether a write error has been reported, so that it is reported once.
     is_failing: bool,
 }
 
 impl RecordingFile {
-    /// The file in `folder`, with the recording in it if that is of the lesson that began then. One of another lesson is
-    /// moved aside, and so is one that cannot be read; why, in a sentence.
+    /// Opens the file in `folder` and returns its recording if that belongs to the lesson that began at `began`. Moves
+    /// an unreadable file, or one of another lesson, aside. The sentence says why a file was unreadable.
     pub(crate) fn open(folder: PathBuf, began: u64) -> (Self, Option<Recording>, Option<String>) {
         let (found, problem) = match read(&folder) {
             Ok(found) => (found.filter(|found| found.recording.began() == began), None),
-            Err(reason) => (None, Some(format!("The recording of this lesson begins anew: {reason}."))),
+            Err(reason) => (None, Some(format!("The recording of this lesson starts over: {reason}."))),
         };
         if found.is_none() {
             set_aside(&folder);
         }
         let recording = found.map(|Read { recording, torn }| {
             if let Some(torn) = torn {
-                warn!("the recording is gone on with as far as it is whole: {torn}");
+                warn!("continuing the recording from its intact part: {torn}");
             }
             recording
         });
         (Self { folder, file: None, written: 0, is_failing: false }, recording, problem)
     }
 
-    /// Deletes the file in `folder` if it is of the lesson that began then: it could not follow what students withdraw.
+    /// Deletes the file in `folder` if it belongs to the lesson that began at `began`: it would keep what students
+    /// withdraw from now on.
     pub(crate) fn delete(folder: &Path, began: u64) {
         if let Ok(Some(found)) = read(folder)
             && found.recording.began() == began
             && let Err(error) = fs::remove_file(folder.join(NAME))
         {
-            warn!("the recording of before cannot be deleted: {error}");
+            warn!("cannot delete the earlier recording: {error}");
         }
     }
 
-    /// Writes what is new in the recording; all of it where `is_less`, or where the last time failed.
+    /// Appends new lines of the recording. Rewrites all of it if `is_less`, or if the last write failed.
     ///
     /// # Errors
-    /// The file system's, in a sentence, the first time of several. What could not be taken out of the file is then gone with
-    /// it.
+    /// The file system's error as a sentence, the first time in a row. If `is_less`, a file that cannot be rewritten is
+    /// deleted; failure to delete it is always reported.
     pub(crate) fn keep(&mut self, recording: &Recording, is_less: bool) -> Result<(), String> {
         if is_less {
             self.file = None;
@@ -101,7 +102,7 @@ impl RecordingFile {
     }
 }
 
-/// The recording in `folder`, if there is one.
+/// Reads the recording in `folder`, if there is one.
 fn read(folder: &Path) -> Result<Option<Read>, String> {
     let file = match File::open(folder.join(NAME)) {
         Ok(file) => file,
@@ -113,12 +114,12 @@ fn read(folder: &Path) -> Result<Option<Read>, String> {
     Recording::read(&bytes).map(Some).map_err(|error| error.to_string())
 }
 
-/// Moves what is there out of the way, in place of what was moved there before.
+/// Moves the file aside, replacing any file moved aside before.
 fn set_aside(folder: &Path) {
     let path = folder.join(NAME);
     match fs::rename(&path, folder.join(format!("{NAME}.old"))) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            warn!("{} cannot be moved out of the way: {error}", path.display());
+            warn!("cannot move {} aside: {error}", path.display());
         }
         _ => {}
     }
@@ -153,7 +154,7 @@ mod tests {
         let path = folder.path().join(NAME);
         let whole = fs::read_to_string(&path).unwrap();
         assert_eq!(whole, recording.text_from(0).unwrap());
-        // Torn in its last line.
+        // Damage the last line.
         fs::write(&path, &whole[..whole.len() - 5]).unwrap();
         let (mut file, found) = open(7);
         let mut recording = found.unwrap();

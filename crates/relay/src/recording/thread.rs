@@ -1,4 +1,4 @@
-//! The thread that keeps the recording: the room waits neither for JSON nor for the disk.
+//! The thread that keeps the recording, so that the room waits neither for JSON nor for the disk.
 
 use std::{
     sync::{
@@ -19,11 +19,11 @@ use unmask_wire::view::RoomView;
 
 use super::file::RecordingFile;
 
-/// Shortest time between two searches of the whole recording for what is to be forgotten: clients that change their minds
-/// as fast as they can shall not keep a processor busy. Whoever takes the recording does not wait for it.
+/// Shortest time between two searches of the whole recording for withdrawn content, so that clients that keep changing
+/// their minds do not occupy a processor. A request for the recording does not wait for it.
 const BETWEEN: Duration = Duration::from_secs(3);
 
-/// What the thread is to do.
+/// A request to the thread.
 pub(super) enum Order {
     /// Add a state, with the pictures that it is the first to show.
     State {
@@ -33,11 +33,11 @@ pub(super) enum Order {
         _waits: Arc<()>,
     },
     Forget(Forgotten),
-    /// Give the file, packed, or say why there is none.
+    /// Send the packed file, or the reason why there is none.
     Give(oneshot::Sender<Result<Vec<u8>, String>>),
 }
 
-/// The thread. Dropping this waits until everything handed in is done.
+/// The recording's thread. Dropping this waits until all requests are done.
 #[derive(Debug)]
 pub(super) struct RecordingThread {
     orders: Option<mpsc::Sender<Order>>,
@@ -52,7 +52,7 @@ struct Keeper<R> {
     to_forget: Forgotten,
     /// When the recording was last searched.
     searched: Option<Instant>,
-    /// Whether that it is full has been said.
+    /// Whether the class was told that the recording is full.
     is_full: bool,
 }
 
@@ -68,11 +68,11 @@ impl RecordingThread {
         let to_forget = Forgotten::default();
         let keeper = Keeper { report, recording, file, used, to_forget, searched: None, is_full: false };
         let thread = thread::Builder::new().name("recording".to_owned()).spawn(move || keeper.run(&waiting));
-        Ok(Self { orders: Some(orders), thread: Some(thread.context("no thread for the recording")?) })
+        Ok(Self { orders: Some(orders), thread: Some(thread.context("cannot start the thread for the recording")?) })
     }
 
     pub(super) fn hand(&self, order: Order) {
-        // A thread that is gone has said so, and gives no file.
+        // If the thread has panicked, the panic is already in the log and there is no file to give.
         let _ = self.orders.as_ref().map(|orders| orders.send(order));
     }
 }
@@ -81,7 +81,7 @@ impl Drop for RecordingThread {
     fn drop(&mut self) {
         self.orders = None;
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so.
+            // A panic of the thread is already in the log.
             let _ = thread.join();
         }
     }
@@ -99,7 +99,7 @@ impl<R: Fn(String)> Keeper<R> {
         self.forget();
     }
 
-    /// How long until the recording is searched.
+    /// How long to wait before searching the recording.
     fn patience(&self) -> Duration {
         match self.searched {
             _ if self.to_forget.is_empty() => Duration::MAX,
@@ -119,7 +119,7 @@ impl<R: Fn(String)> Keeper<R> {
             }
             Order::Give(reply) => {
                 self.forget();
-                // Whoever asked may have gone.
+                // The requester may be gone.
                 let _ = reply.send(self.recording.packed().map_err(|error| error.to_string()));
             }
         }
@@ -134,9 +134,9 @@ impl<R: Fn(String)> Keeper<R> {
             Ok(()) => self.keep(false),
             Err(RecordingError::Full) => {
                 self.is_full = true;
-                (self.report)("The recording of this lesson is full: what follows is not recorded.".to_owned());
+                (self.report)("The recording of this lesson is full; nothing more is recorded.".to_owned());
             }
-            Err(error) => warn!("a state is not recorded: {error}"),
+            Err(error) => warn!("cannot record a state: {error}"),
         }
     }
 
@@ -148,12 +148,12 @@ impl<R: Fn(String)> Keeper<R> {
         match self.recording.forget(&std::mem::take(&mut self.to_forget)) {
             Ok(false) => return,
             Ok(true) => self.is_full = false,
-            Err(error) => (self.report)(format!("The recording of this lesson begins anew: {error}.")),
+            Err(error) => (self.report)(format!("The recording of this lesson starts over: {error}.")),
         }
         self.keep(true);
     }
 
-    /// Brings the file up to date; `is_less` where something was taken out.
+    /// Brings the file up to date; `is_less` if content was removed.
     fn keep(&mut self, is_less: bool) {
         self.used.store(self.recording.bytes(), Ordering::Relaxed);
         if let Some(file) = &mut self.file
