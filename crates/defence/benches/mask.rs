@@ -1,7 +1,7 @@
-//! What protecting an update of 21.7 million parameters (`vit_small_patch16_224`) and making its frames costs a client,
-//! on one core: `cargo bench -p unmask-defence`.
+//! Measures, on one core, what it costs a client to protect an update of 21.7 million parameters
+//! (`vit_small_patch16_224`) and to frame it: `cargo bench -p unmask-defence`.
 //!
-//! Rates are of *plain* update, 4 bytes for each of the model's parameters. Target: 1 GB/s.
+//! Rates count bytes of the *plain* update, 4 per model parameter. Target: 1 GB/s.
 
 use std::hint::black_box;
 

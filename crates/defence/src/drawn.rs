@@ -1,20 +1,21 @@
-//! A whole mask in memory, and moving values through it.
+//! A mask held in memory, and operations that move values through it.
 
 use crate::Mask;
 use unmask_core::RateRun;
 
-/// A mask, drawn: one bit for each parameter, in words that follow the layout's runs.
+/// A drawn mask: one bit per parameter. Words follow the layout's runs.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DrawnMask {
     words: Vec<u64>,
     runs: Vec<RateRun>,
 }
 
-/// With more kept entries in a word than this, a step for each entry costs less than one for each kept entry.
+/// Above this number of kept entries per word, stepping through every entry is cheaper than stepping through the kept
+/// ones.
 const DENSE: u32 = 24;
 
 impl DrawnMask {
-    /// `mask` must be at its beginning.
+    /// `mask` must not have yielded any word.
     pub(crate) fn new(mask: Mask) -> Self {
         let runs = mask.runs().to_vec();
         Self { words: mask.into_words(), runs }
@@ -24,7 +25,7 @@ impl DrawnMask {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// For each run the share of values that its rate keeps in the mean, above 0, and the number that are kept here.
+    /// Returns, for each run, the expected share of kept values (above 0) and the number of values actually kept.
     pub(crate) fn kept_by_run(&self) -> impl Iterator<Item = (f64, usize)> {
         let mut words = self.words.iter();
         self.runs.iter().map(move |run| {
@@ -33,11 +34,11 @@ impl DrawnMask {
         })
     }
 
-    /// Leaves of `values` `[P]` those that are kept, in order.
+    /// Removes the values that the mask drops from `values` `[P]`; keeps the order.
     pub(crate) fn keep(&self, values: &mut Vec<f32>) {
         let (mut start, mut kept) = (0, 0);
         self.for_each_word(|word, len| {
-            // What is kept moves forward only, so it never runs over what is still to be read.
+            // Kept values only move towards the front, so they never overwrite unread ones.
             match values[start..].first_chunk().copied() {
                 Some(chunk) if len == 64 => {
                     values[kept..kept + 64].copy_from_slice(&compress(&chunk, word));
@@ -63,7 +64,7 @@ impl DrawnMask {
         });
     }
 
-    /// Adds `weight` times each kept value, all of them finite, to its place in `sums` `[P]`.
+    /// Adds `weight` times each kept value to its place in `sums` `[P]`. All kept values must be finite.
     pub(crate) fn add(&self, kept: &[f32], weight: f32, sums: &mut [f32]) {
         let mut kept = kept;
         self.for_each_chunk(sums, |word, sums| {
@@ -76,7 +77,7 @@ impl DrawnMask {
         });
     }
 
-    /// Calls `f` with each word and the number of its entries.
+    /// Calls `f` with each word and its number of entries.
     fn for_each_word(&self, mut f: impl FnMut(u64, usize)) {
         let mut words = self.words.iter();
         for run in &self.runs {
@@ -86,7 +87,7 @@ impl DrawnMask {
         }
     }
 
-    /// Calls `f` with each word and its entries' places.
+    /// Calls `f` with each word and the places of its entries.
     fn for_each_chunk(&self, places: &mut [f32], mut f: impl FnMut(u64, &mut [f32])) {
         let (mut words, mut rest) = (self.words.as_slice(), places);
         for run in &self.runs {
@@ -100,7 +101,7 @@ impl DrawnMask {
     }
 }
 
-/// The values whose bit is set come first, in order; what is behind them has no meaning.
+/// Moves the values whose bit is set to the front, in order. The values after them are meaningless.
 fn compress(values: &[f32; 64], word: u64) -> [f32; 64] {
     let mut compressed = [0.0; 64];
     let mut kept = 0;
@@ -121,7 +122,7 @@ fn for_each_bit<'a>(word: u64, kept: &mut impl Iterator<Item = &'a f32>, mut f: 
     }
 }
 
-/// Adds eight entries at a time: a table says which of the next eight kept values belongs to each of them.
+/// Adds eight entries at a time. A table maps each entry to one of the next eight kept values.
 #[inline]
 fn add_word(word: u64, kept: &[f32; 64], weight: f32, sums: &mut [f32; 64]) {
     let mut next = 0;
@@ -141,7 +142,7 @@ fn add_word(word: u64, kept: &[f32; 64], weight: f32, sums: &mut [f32; 64]) {
     }
 }
 
-/// For each byte of a mask and each of its lanes, the number of kept lanes before it.
+/// For each byte of a mask and each of its lanes: the number of kept lanes before it.
 static ORDER: [[u8; 8]; 256] = {
     let mut table = [[0; 8]; 256];
     let mut bits = 0;
@@ -157,7 +158,7 @@ static ORDER: [[u8; 8]; 256] = {
     table
 };
 
-/// For each byte of a mask, all bits set in the lanes that are kept.
+/// For each byte of a mask: all bits set in the kept lanes.
 static MASK: [[u32; 8]; 256] = {
     let mut table = [[0; 8]; 256];
     let mut bits = 0;
@@ -182,7 +183,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Against one entry after the other, at every density and with runs that end in short words.
+        /// Compares with a loop over single entries, at every density and with runs that end in short words.
         #[test]
         fn values_go_where_the_mask_says(
             seed in any::<[u8; 32]>(),

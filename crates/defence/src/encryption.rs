@@ -1,14 +1,14 @@
-//! Encrypted ViT (Aso, Shiota, Kiya): the embeddings are multiplied by key matrices that the relay does not have.
+//! Encrypted ViT (Aso, Shiota, Kiya): multiplies the embeddings by key matrices that the relay does not have.
 //!
-//! E_pat -> E_a E_pat and E_pos -> E_b E_pos, where E_pat `[L, D]` is the patch embedding, E_pos `[1 + S, D]` the position
-//! embedding, E_a an invertible `[L, L]` matrix and E_b a permutation of the patch rows that fixes the class row. Both
-//! are linear, and so are averaging and plain SGD: what the relay computes from encrypted weights and encrypted updates
-//! is the encryption of what it would have computed from plain ones.
+//! E_pat -> E_a E_pat and E_pos -> E_b E_pos, where E_pat `[L, D]` is the patch embedding, E_pos `[1 + S, D]` the
+//! position embedding, E_a an invertible `[L, L]` matrix and E_b a permutation of the patch rows that fixes the class
+//! row. Both maps are linear, as are averaging and plain SGD. The relay therefore computes the encryption of the result
+//! that it would have computed from plain weights and updates.
 //!
-//! What it does not do: all other parameters travel plain, equal inputs give equal outputs, and E_b hides only the order of
-//! its rows. Above all, weights that somebody knows both plain and encrypted give the key away: rows of E_pos show E_b, and
-//! D >= L rows of E_pat determine E_a. A relay that made the model itself (plain start) is such a somebody; under a
-//! keyed start it never sees plain weights.
+//! Limits: all other parameters travel in plain text, equal inputs give equal outputs, and E_b hides only the order of
+//! its rows. Most important, an attacker who knows the same weights both plain and encrypted can recover the key: rows
+//! of E_pos reveal E_b, and D >= L rows of E_pat determine E_a. With a plain start, the relay made the model and is
+//! such an attacker. With a keyed start, it never sees plain weights.
 
 mod key;
 mod matrix;
@@ -21,10 +21,10 @@ use unmask_core::{KeyCheck, ParamLayout};
 pub use self::key::{KeyError, RoomKey};
 use self::{matrix::PatchMatrix, permutation::PatchOrder};
 
-/// The keys of a room, made ready for one model: encrypts and decrypts its weights, gradients and updates.
+/// A room's keys prepared for one model. Encrypts and decrypts its weights, gradients and updates.
 ///
-/// For `vit_small_patch16_224` (L = 768, D = 384) it keeps 2.4 MB. Its contents are wiped from memory when it is dropped
-/// and never printed.
+/// For `vit_small_patch16_224` (L = 768, D = 384) it takes 2.4 MB. Its contents are wiped from memory on drop and are
+/// never printed.
 pub struct Cipher {
     check: KeyCheck,
     len: usize,
@@ -62,16 +62,16 @@ impl Cipher {
         })
     }
 
-    /// The check of the key it was made from.
+    /// Returns the check of the key behind this cipher.
     pub fn check(&self) -> KeyCheck {
         self.check
     }
 
-    /// Encrypts a flat vector of the cipher's layout in place: E_a E_pat (timm keeps E_pat^T, so each row w of
-    /// `patch_embed.proj.weight` `[D, L]` becomes E_a w) and E_b E_pos. All other values stay.
+    /// Encrypts a flat vector of the cipher's layout in place: E_a E_pat and E_b E_pos. timm stores E_pat^T, so each
+    /// row w of `patch_embed.proj.weight` `[D, L]` becomes E_a w. All other values stay.
     ///
     /// # Errors
-    /// If the number of values is not the layout's; nothing is changed then, so `values` must not be sent.
+    /// If the number of values differs from the layout's. `values` is then still plain and must not be sent.
     pub fn encrypt(&self, values: &mut [f32]) -> Result<(), KeyError> {
         self.check_len(values)?;
         self.matrix.encrypt(&mut values[self.patch.clone()]);
@@ -79,10 +79,10 @@ impl Cipher {
         Ok(())
     }
 
-    /// Takes [`encrypt`](Self::encrypt) back, in place.
+    /// Reverses [`encrypt`](Self::encrypt) in place.
     ///
     /// # Errors
-    /// If the number of values is not the layout's; nothing is changed then.
+    /// If the number of values differs from the layout's. `values` is then unchanged.
     pub fn decrypt(&self, values: &mut [f32]) -> Result<(), KeyError> {
         self.check_len(values)?;
         self.matrix.decrypt(&mut values[self.patch.clone()]);
@@ -99,7 +99,7 @@ impl Cipher {
     }
 }
 
-/// Shows the check alone.
+/// Shows only the check.
 impl fmt::Debug for Cipher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cipher").field("check", &self.check).finish_non_exhaustive()

@@ -1,18 +1,18 @@
-//! Looking for NaN and infinity.
+//! Detection of NaN and infinity.
 
-/// Values looked at side by side, so that the additions need not wait for each other.
+/// Independent sums, so that additions do not wait for each other.
 const LANES: usize = 16;
 
-/// Whether all values are finite. Reads at the speed of memory, which a test of one value after the other does not.
+/// Returns whether all values are finite. Runs at memory speed; testing one value at a time does not.
 pub(crate) fn all_finite(values: &[f32]) -> bool {
-    // Several places at once keep more of the memory busy than one.
+    // Reading from four places in parallel makes better use of the memory bandwidth.
     let (chunks, rest) = values.as_chunks::<LANES>();
     let quarter = chunks.len() / 4;
     let (a, b) = chunks.split_at(quarter);
     let (b, c) = b.split_at(quarter);
     let (c, d) = c.split_at(quarter);
     let (d, behind) = d.split_at(quarter);
-    // 0 x is 0 for every finite x, and NaN otherwise; NaN stays in a sum.
+    // 0 x is 0 for every finite x and NaN otherwise, and a NaN stays in the sum.
     let mut sums = [0f32; LANES];
     for (((a, b), c), d) in a.iter().zip(b).zip(c).zip(d) {
         for lane in 0..LANES {

@@ -1,7 +1,8 @@
-//! What a client does to its update before it leaves the device.
+//! Defences: transformations of a client's update before it leaves the device.
 //!
-//! Pure transformations of a flat `f32` vector and its [`ParamLayout`](unmask_core::ParamLayout). Randomness is passed
-//! in as a [`MaskSeed`](unmask_core::MaskSeed); the same seed gives the same mask, bit for bit, natively and in the browser.
+//! All are pure functions of a flat `f32` vector and its [`ParamLayout`](unmask_core::ParamLayout). Callers pass
+//! randomness in as a [`MaskSeed`](unmask_core::MaskSeed). The same seed gives the same mask, bit for bit, natively and
+//! in the browser.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

@@ -4,28 +4,29 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use unmask_core::{GroupRates, MaskSeed, ParamLayout, RateRun, ZeroRate};
 
-/// The mask B of one update as a stream of words of up to 64 entries; bit `i` of a word is its entry `i`, 1 = kept.
+/// The mask B of one update, as a stream of words of up to 64 entries. Bit `i` of a word is its entry `i`; 1 means
+/// kept.
 ///
-/// Each word holds independent Bernoulli(1 - R) draws, made bit-sliced, up to 64 at a time: each lane compares a random
-/// binary fraction with the keep probability, both from the highest bit down, and is decided at the first bit in which
-/// they differ. A word is done when all of its lanes are decided: after a single random word at R = 0.5, after about
-/// seven at most rates, never after more than 16. A run of parameters of one rate ends with a short word.
+/// Each word holds independent Bernoulli(1 - R) draws. They are bit-sliced, up to 64 at a time: each lane compares a
+/// random binary fraction with the keep probability from the highest bit down, and is decided at the first bit that
+/// differs. A word is finished when all its lanes are decided: after one random word at R = 0.5, about seven at most
+/// rates, and never more than 16. A run of parameters with one rate ends with a short word.
 #[derive(Debug, Clone)]
 pub struct Mask {
     rng: ChaCha8Rng,
     runs: std::vec::IntoIter<RateRun>,
-    /// Keep probability of the run in hand in 65536ths, 1 to 65536.
+    /// Keep probability of the current run in 65536ths, 1 to 65536.
     keep: u32,
     remaining: usize,
 }
 
 impl Mask {
-    /// The mask over `layout` that belongs to `seed` and `rates`.
+    /// Creates the mask over `layout` that belongs to `seed` and `rates`.
     pub fn new(seed: MaskSeed, rates: &GroupRates, layout: &ParamLayout) -> Self {
         Self::of_runs(seed, rates.runs(layout))
     }
 
-    /// The mask of `len` entries of one rate.
+    /// Creates a mask of `len` entries with one rate.
     pub fn uniform(seed: MaskSeed, rate: ZeroRate, len: usize) -> Self {
         Self::of_runs(seed, vec![RateRun { rate, len }])
     }
@@ -34,17 +35,17 @@ impl Mask {
         Self { rng: ChaCha8Rng::from_seed(seed.0), runs: runs.into_iter(), keep: 65536, remaining: 0 }
     }
 
-    /// Entry by entry, `true` = kept.
+    /// Yields single entries; `true` means kept.
     pub fn entries(self) -> impl Iterator<Item = bool> {
         self.flat_map(|(word, len)| (0..len).map(move |lane| word >> lane & 1 == 1))
     }
 
-    /// The runs still to be drawn, but for the one in hand.
+    /// Returns the runs after the current one.
     pub(crate) fn runs(&self) -> &[RateRun] {
         self.runs.as_slice()
     }
 
-    /// All words from here on. One loop over each run, which is faster than one word after the other.
+    /// Collects all remaining words. A loop per run is faster than calling `next` for each word.
     pub(crate) fn into_words(mut self) -> Vec<u64> {
         let runs = self.runs().iter().map(|run| run.len.div_ceil(64)).sum::<usize>();
         let mut words = Vec::with_capacity(self.remaining.div_ceil(64) + runs);
@@ -61,13 +62,13 @@ impl Mask {
     }
 }
 
-/// 64 entries, each kept with probability `keep` / 65536.
+/// Draws 64 entries, each kept with probability `keep` / 65536.
 #[inline]
 fn draw(rng: &mut ChaCha8Rng, keep: u32) -> u64 {
     if keep == 65536 {
         return u64::MAX;
     }
-    // Bits set in `random` are those in which a lane's fraction has a zero.
+    // A set bit in `random` means that the lane's fraction has a zero in this place.
     let (mut word, mut undecided) = (0, u64::MAX);
     for bit in (keep.trailing_zeros()..16).rev() {
         let random = rng.next_u64();
@@ -84,7 +85,7 @@ fn draw(rng: &mut ChaCha8Rng, keep: u32) -> u64 {
     word
 }
 
-/// Yields `(word, number of valid entries in it)`; entries beyond that number are zero.
+/// Yields `(word, number of valid entries)`. Bits beyond that number are zero.
 impl Iterator for Mask {
     type Item = (u64, usize);
 
@@ -111,7 +112,7 @@ mod tests {
         Mask::uniform(MaskSeed([seed; 32]), ZeroRate::new(rate).unwrap(), len).entries().collect()
     }
 
-    /// Natively and in the browser the same seed must give these words.
+    /// The same seed must give these words natively and in the browser.
     #[test]
     fn words_are_fixed_by_the_seed() {
         let words: String = Mask::uniform(MaskSeed([7; 32]), ZeroRate::new(0.3).unwrap(), 1000)
@@ -154,7 +155,7 @@ mod tests {
         }
     }
 
-    /// Two masks of different seeds agree where independent draws would: in a share R^2 + (1-R)^2 of the entries.
+    /// Masks of two seeds agree as often as independent draws: in a share R^2 + (1-R)^2 of the entries.
     #[test]
     fn seeds_are_independent() {
         let n = 200_000;
@@ -166,7 +167,7 @@ mod tests {
         }
     }
 
-    /// Neighbouring entries of one mask are independent as well, across word borders too.
+    /// Neighbouring entries of one mask are independent, even across word boundaries.
     #[test]
     fn entries_are_independent() {
         let n = 200_000;

@@ -5,8 +5,8 @@ use rand_chacha::ChaCha20Rng;
 use rand_distr::{Distribution, StandardNormal};
 use unmask_core::{GaussianNoise, MaskSeed};
 
-/// Clips `update` to S_f, unless the noise is to leave it as it is, and adds noise drawn from `seed`, which must stay on the device: who knows it can take the
-/// noise off again.
+/// Clips `update` to S_f, unless the noise is unclipped, and adds noise drawn from `seed`. The seed must stay on the
+/// device: anyone who knows it can subtract the noise.
 pub(crate) fn add_noise(noise: &GaussianNoise, update: &mut [f32], seed: MaskSeed) {
     let norm = update.iter().map(|&value| f64::from(value) * f64::from(value)).sum::<f64>().sqrt();
     let scale = noise.clip().filter(|&clip| norm > clip).map_or(1.0, |clip| clip / norm);
@@ -28,7 +28,7 @@ mod tests {
         update
     }
 
-    /// Mean, variance, skewness and excess kurtosis of what is added, each within six of its standard errors.
+    /// Mean, variance, skewness and excess kurtosis of the noise are each within six standard errors.
     #[test]
     fn moments_are_those_of_the_normal_distribution() {
         let noise = GaussianNoise::new(2.0, 1e-5, 0.5).unwrap();

@@ -1,4 +1,4 @@
-//! From the plain update to the one that leaves.
+//! Turns a plain update into the one that leaves the device.
 
 use unmask_core::{Defence, GroupRates, MaskSeed, ParamLayout, UpdateForm};
 
@@ -7,25 +7,25 @@ use crate::{Cipher, KeyError, Mask, ProtectedUpdate, drawn::DrawnMask, noise::ad
 /// Seed of the one mask that frozen binary weights use for all clients and rounds.
 pub const FROZEN_SEED: MaskSeed = MaskSeed([0x46; 32]);
 
-/// What training gave. It must not leave the device as it is.
+/// The result of training. It must not leave the device unprotected.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlainUpdate<'a> {
     /// `[P]` in layout order: the gradient theta_n under FedSGD, the client's weights W_n under FedAvg.
     pub values: Vec<f32>,
-    /// Under FedAvg the global weights w, `[P]`, from which the client began.
+    /// Under FedAvg, the global weights w, `[P]`, from which the client started.
     pub reference: Option<&'a [f32]>,
 }
 
-/// What a defence draws from and encrypts with.
+/// The seed and the cipher that a defence uses.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyMaterial<'a> {
-    /// Fresh from the operating system for each call. Masks publish it, noise keeps it.
+    /// Fresh from the operating system for each call. Masks publish it; noise keeps it secret.
     pub seed: MaskSeed,
     /// The room's cipher, for [`Defence::Encrypted`].
     pub cipher: Option<&'a Cipher>,
 }
 
-/// Why an update could not be protected, and so must not leave.
+/// The update could not be protected and must not leave the device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProtectError {
     #[error("{what} has {values} values, its layout has {expected}")]
@@ -36,15 +36,16 @@ pub enum ProtectError {
     Key(#[from] KeyError),
 }
 
-/// Carrying out a defence.
+/// Applies a defence.
 pub trait Protect {
     /// Protects a plain update of `layout`.
     ///
-    /// Under FedAvg, fixed position sends the position embedding as it came, so that its change is zero; Gaussian noise clips
-    /// and blurs the change W_n - w, since weights themselves have no bound (McMahan et al. 2018); masks drop weights.
+    /// Under FedAvg, fixed position sends the position embedding as received, so that its change is zero. Gaussian
+    /// noise clips and blurs the change W_n - w, because weights have no bound (McMahan et al. 2018). Masks drop
+    /// weights.
     ///
     /// # Errors
-    /// If lengths do not fit, or the key is missing where one is needed.
+    /// If lengths do not match, or a required key is missing.
     fn protect(
         self,
         layout: &ParamLayout,
@@ -103,7 +104,7 @@ impl Protect for Defence {
     }
 }
 
-/// The kept values stay in the memory of all of them: fresh memory costs more time than the mask.
+/// Reuses the memory of the plain values: a fresh allocation would cost more time than the mask.
 fn masked(layout: &ParamLayout, mut values: Vec<f32>, seed: MaskSeed, rates: GroupRates) -> ProtectedUpdate {
     DrawnMask::new(Mask::new(seed, &rates, layout)).keep(&mut values);
     ProtectedUpdate { form: UpdateForm::Masked { seed, rates }, values }
@@ -151,7 +152,7 @@ mod tests {
         assert_ne!(protect("random-binary:0.5", 1, None), protect("random-binary:0.5", 2, None));
     }
 
-    /// Under FedAvg the noise is on the change, which is clipped, and not on the weights.
+    /// Under FedAvg, the change is clipped and noised, not the weights.
     #[test]
     fn noise_under_fedavg_is_on_the_change() {
         let (layout, global) = (layout(), values(0.5));

@@ -1,4 +1,4 @@
-//! What leaves the device.
+//! Protected updates, as they leave the device.
 
 use std::borrow::Cow;
 
@@ -6,15 +6,15 @@ use unmask_core::{ParamLayout, UpdateForm};
 
 use crate::{Mask, drawn::DrawnMask, finite::all_finite};
 
-/// An update after its defence, as it leaves the device and as the relay adds it up.
+/// An update after its defence, as the client sends it and the relay adds it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProtectedUpdate {
     pub form: UpdateForm,
-    /// The values that travel, in layout order.
+    /// The transmitted values, in layout order.
     pub values: Vec<f32>,
 }
 
-/// An update that does not fit the model.
+/// The update does not fit the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UpdateError {
     #[error("update has {values} values, its {} {expected}", if *masked { "mask keeps" } else { "layout has" })]
@@ -24,12 +24,12 @@ pub enum UpdateError {
 }
 
 impl ProtectedUpdate {
-    /// One of all P values.
+    /// Creates an update of all P values.
     pub fn dense(values: Vec<f32>) -> Self {
         Self { form: UpdateForm::Dense, values }
     }
 
-    /// Its mask, if it has one.
+    /// Returns the update's mask, if it has one.
     pub fn mask(&self, layout: &ParamLayout) -> Option<Mask> {
         match &self.form {
             UpdateForm::Masked { seed, rates } => Some(Mask::new(*seed, rates, layout)),
@@ -37,7 +37,7 @@ impl ProtectedUpdate {
         }
     }
 
-    /// Checks it against a model of `layout`.
+    /// Checks the update against a model of `layout`.
     ///
     /// # Errors
     /// If the number of values is wrong or one of them is not finite.
@@ -45,7 +45,7 @@ impl ProtectedUpdate {
         self.checked(layout).map(drop)
     }
 
-    /// The same, ready to be added: the mask is drawn once for both.
+    /// Checks the update like [`check`](Self::check) and prepares it for addition. Draws the mask only once for both.
     pub fn checked(&self, layout: &ParamLayout) -> Result<CheckedUpdate<'_>, UpdateError> {
         let values = self.values.as_slice();
         let mask = self.mask(layout).map(DrawnMask::new);
@@ -61,13 +61,13 @@ impl ProtectedUpdate {
         Ok(CheckedUpdate { values, mask })
     }
 
-    /// All P values in layout order, with zeros where the mask dropped one: B theta, which is what a naive attacker
-    /// takes for the update. Errors as those of [`check`](Self::check).
+    /// Returns all P values in layout order, with zeros where the mask dropped one: B theta, which a naive attacker
+    /// takes for the update. Returns the errors of [`check`](Self::check).
     pub fn expand(&self, layout: &ParamLayout) -> Result<Vec<f32>, UpdateError> {
         self.expand_over(layout, vec![0.0; layout.len()])
     }
 
-    /// The same with the values of `background`, `[P]`, where the mask dropped one.
+    /// Like [`expand`](Self::expand), with the values of `background`, `[P]`, where the mask dropped one.
     pub fn expand_over(&self, layout: &ParamLayout, mut background: Vec<f32>) -> Result<Vec<f32>, UpdateError> {
         let CheckedUpdate { values, mask } = self.checked(layout)?;
         match mask {
@@ -86,7 +86,7 @@ pub struct CheckedUpdate<'a> {
 }
 
 impl CheckedUpdate<'_> {
-    /// Adds `weight` times each value present to its place in `sums`, `[P]`; places without a value are left alone.
+    /// Adds `weight` times each value to its place in `sums`, `[P]`. Places that the mask dropped stay unchanged.
     pub fn accumulate(&self, weight: f32, sums: &mut [f32]) {
         match &self.mask {
             None => sums.iter_mut().zip(self.values).for_each(|(sum, value)| *sum += weight * value),
@@ -94,9 +94,9 @@ impl CheckedUpdate<'_> {
         }
     }
 
-    /// The squared norm of the change that the update stands for: of the values themselves, or with a `reference` (`[P]`) of
-    /// their difference from it. What a mask keeps of a run at rate R counts 1 / (1 - R) times, so that the estimate has
-    /// the same mean with every mask.
+    /// Returns the squared norm of the update's change: the values, minus `reference` (`[P]`) if there is one. Kept
+    /// values of a run with rate R are weighted by 1 / (1 - R), so that the estimate has the same mean under every
+    /// mask.
     pub fn squared_norm(&self, reference: Option<&[f32]>) -> f64 {
         let reference = reference.map(|reference| self.kept_of(reference));
         let square = |values: &[f32], reference: Option<&[f32]>| -> f64 {
@@ -119,7 +119,7 @@ impl CheckedUpdate<'_> {
         sum
     }
 
-    /// The values less those of `reference`, `[P]`, where the mask kept them; the values themselves without one.
+    /// Returns the kept values minus those of `reference`, `[P]`; without a reference, the values themselves.
     pub fn change(&self, reference: Option<&[f32]>) -> Cow<'_, [f32]> {
         match reference.map(|reference| self.kept_of(reference)) {
             None => Cow::Borrowed(self.values),
@@ -127,12 +127,12 @@ impl CheckedUpdate<'_> {
         }
     }
 
-    /// The norm of the values, those that a mask dropped counted as zero.
+    /// Returns the norm of the values; those that a mask dropped count as zero.
     pub fn length(&self) -> f64 {
         self.values.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt()
     }
 
-    /// The dot product of the values with `direction`, `[P]`, those that a mask dropped counted as zero.
+    /// Returns the dot product of the values with `direction`, `[P]`; values that a mask dropped count as zero.
     pub fn dot(&self, direction: &[f32]) -> f64 {
         let product = |(&value, &other): (&f32, &f32)| f64::from(value) * f64::from(other);
         match self.mask {
@@ -141,7 +141,7 @@ impl CheckedUpdate<'_> {
         }
     }
 
-    /// The values with their change scaled by `share`: b + share (x - b) with b of `reference` (`[P]`), or 0 without it.
+    /// Scales the change by `share`: b + share (x - b), with b from `reference` (`[P]`), or 0 without it.
     pub fn scaled(&self, reference: Option<&[f32]>, share: f64) -> Vec<f32> {
         let scale = |value: f32, base: f32| {
             let base = f64::from(base);
@@ -153,12 +153,12 @@ impl CheckedUpdate<'_> {
         }
     }
 
-    /// The same update with other values, as many and finite.
+    /// Returns the same update with other values. There must be as many, all finite.
     pub fn with_values<'a>(&self, values: &'a [f32]) -> CheckedUpdate<'a> {
         CheckedUpdate { values, mask: self.mask.clone() }
     }
 
-    /// What the mask keeps of `values`, `[P]`.
+    /// Returns the values of `values`, `[P]`, that the mask keeps.
     fn kept_of(&self, values: &[f32]) -> Vec<f32> {
         let mut kept = values.to_vec();
         if let Some(mask) = &self.mask {

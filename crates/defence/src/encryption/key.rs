@@ -1,4 +1,4 @@
-//! From the passphrase to the keys.
+//! Key derivation from the room's passphrase.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use unicode_normalization::UnicodeNormalization;
 use unmask_core::{EncryptionStart, KeyCheck};
 use zeroize::Zeroizing;
 
-/// A passphrase or a model with which nothing can be encrypted.
+/// The passphrase or the model does not allow encryption.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     #[error("the passphrase is empty; type the one that everybody in the room has agreed on")]
@@ -22,12 +22,12 @@ pub enum KeyError {
     Length { values: usize, expected: usize },
 }
 
-/// What a room's passphrase becomes: the seeds of E_a and E_b and the key check.
+/// The keys derived from a room's passphrase: the seeds of E_a and E_b, and the key check.
 ///
-/// The passphrase goes through Argon2id (19 MiB, 2 passes, 1 lane), which is memory-hard on purpose: an attacker who
-/// tries passphrases against the [`KeyCheck`] pays 19 MiB and tens of milliseconds for each, and special hardware gains
-/// little. HKDF-SHA256 then expands the hash into seeds, each under a label of its own, so that none tells another.
-/// Seeds are wiped from memory when the key is dropped and never printed.
+/// The passphrase goes through Argon2id (19 MiB, 2 passes, 1 lane). Argon2id is memory-hard: an attacker who tries
+/// passphrases against the [`KeyCheck`] pays 19 MiB and tens of milliseconds per guess, and special hardware gains
+/// little. HKDF-SHA256 then expands the hash into seeds. Each has its own label, so that none reveals another. Seeds
+/// are wiped from memory on drop and are never printed.
 pub struct RoomKey {
     pub(super) patch_seed: Zeroizing<[u8; 32]>,
     pub(super) position_seed: Zeroizing<[u8; 32]>,
@@ -39,16 +39,16 @@ impl RoomKey {
     const PASSES: u32 = 2;
     const LANES: u32 = 1;
 
-    /// The key of a passphrase under the room's salt. White space around the passphrase does not count, and letters
-    /// are composed (Unicode NFC), since keyboards differ in how they write an accent.
+    /// Derives the key of a passphrase under the room's salt. Ignores white space around the passphrase, and composes
+    /// letters (Unicode NFC), because keyboards encode accents differently.
     ///
-    /// A keyed start has keys of its own, so that a relay that has its plain model encrypted under a keyed room's salt
-    /// learns nothing about that room's key.
+    /// A keyed start has separate keys. A relay that gets its plain model encrypted under the salt of a keyed room
+    /// therefore learns nothing about that room's key.
     ///
     /// # Errors
     /// If the passphrase is empty or there is no memory for the password hash.
     pub fn derive(passphrase: &str, salt: &[u8; 16], start: EncryptionStart) -> Result<Self, KeyError> {
-        // Composing makes a text three times as long at most (UAX 15), so that no copy is left behind by growing.
+        // Composing at most triples the length (UAX 15), so the string never reallocates and leaves no copy behind.
         let mut composed = Zeroizing::new(String::with_capacity(3 * passphrase.len()));
         composed.extend(passphrase.trim().nfc());
         if composed.is_empty() {
@@ -67,7 +67,7 @@ impl RoomKey {
         Self::expand(&hash, start)
     }
 
-    /// The keys of a passphrase's hash.
+    /// Expands the hash of a passphrase into keys.
     pub(super) fn expand(hash: &[u8; 32], start: EncryptionStart) -> Result<Self, KeyError> {
         let expander = Hkdf::<Sha256>::new(None, hash);
         let start = match start {
@@ -87,13 +87,13 @@ impl RoomKey {
         Ok(key)
     }
 
-    /// The value by which clients notice that they typed different passphrases.
+    /// Returns the value that tells clients whether they typed the same passphrase.
     pub fn check(&self) -> KeyCheck {
         self.check
     }
 }
 
-/// Shows the check alone.
+/// Shows only the check.
 impl fmt::Debug for RoomKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RoomKey").field("check", &self.check).finish_non_exhaustive()

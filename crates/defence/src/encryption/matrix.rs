@@ -4,30 +4,29 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use zeroize::Zeroizing;
 
-/// Rows that are transformed together: the reflections are read once for all of them, and the compiler turns a step
-/// for each into vector instructions.
+/// Rows transformed together. All of them share one read of the reflections, and the compiler vectorizes across them.
 const LANES: usize = 8;
 
-/// E_a = Q D, `[L, L]`: Q orthogonal and uniformly distributed (Haar), D diagonal with entries in [0.5, 2], so that
-/// the condition number is at most 4.
+/// E_a = Q D, `[L, L]`: Q orthogonal and uniformly distributed (Haar), D diagonal with entries in [0.5, 2], so that the
+/// condition number is at most 4.
 ///
-/// Q = H_1 H_2 ... H_{L-1} S is kept as its Householder reflections, each of which takes a Gaussian vector of L, L-1, ...,
-/// 2 entries to a multiple of the first unit vector; S holds the signs of those multiples (Stewart, The efficient
-/// generation of random orthogonal matrices, 1980, section 3). So it costs L^2 / 2 numbers to draw and to keep, the
-/// inverse D^-1 S H_{L-1} ... H_1 is exact by construction, and applying either takes L^2 multiplications, as the
-/// matrix itself would.
+/// Q = H_1 H_2 ... H_{L-1} S is stored as its Householder reflections. Each maps a Gaussian vector of L, L-1, ..., 2
+/// entries to a multiple of the first unit vector; S holds the signs of those multiples (Stewart, The efficient
+/// generation of random orthogonal matrices, 1980, section 3). Drawing and storing Q takes L^2 / 2 numbers, and the
+/// inverse D^-1 S H_{L-1} ... H_1 is exact by construction. Applying either takes L^2 multiplications, the same as a
+/// dense matrix.
 ///
-/// Only +, -, *, / and square roots of f64 and `libm`'s logarithm are used, in a fixed order, so that browser and native
-/// tool compute the same bits.
+/// Uses only +, -, *, / and square roots of f64 and `libm`'s logarithm, in a fixed order, so that the browser and the
+/// native tool compute the same bits.
 pub(super) struct PatchMatrix {
-    /// Normals of H_1, ..., H_{L-1}, of L, ..., 2 entries and squared length 2: H x = x - v (v . x).
+    /// Normals of H_1, ..., H_{L-1}, with L, ..., 2 entries and squared length 2: H x = x - v (v . x).
     normals: Zeroizing<Vec<f64>>,
     /// S D, `[L]`.
     scale: Zeroizing<Vec<f64>>,
 }
 
 impl PatchMatrix {
-    /// The matrix for patches of `size` = L values.
+    /// Draws the matrix for patches of `size` = L values.
     pub(super) fn new(seed: &[u8; 32], size: usize) -> Self {
         let mut random = Random { rng: ChaCha20Rng::from_seed(*seed), spare: None };
         let mut normals = Zeroizing::new(Vec::with_capacity(size * (size + 1) / 2));
@@ -36,10 +35,10 @@ impl PatchMatrix {
             let first = normals.len();
             normals.extend((start..size).map(|_| random.normal()));
             let vector = &mut normals[first..];
-            // H takes x to -sign(x_1) |x| e_1.
+            // H maps x to -sign(x_1) |x| e_1.
             let sign = if vector[0] < 0.0 { -1.0 } else { 1.0 };
             if vector.len() == 1 {
-                // What is left of the matrix is a sign.
+                // The last 1 x 1 block is only a sign.
                 normals.truncate(first);
                 scale.push(sign);
             } else {
@@ -56,7 +55,7 @@ impl PatchMatrix {
         Self { normals, scale }
     }
 
-    /// E_a w for each row w of `rows`, `[n, L]`.
+    /// Computes E_a w for each row w of `rows`, `[n, L]`.
     pub(super) fn encrypt(&self, rows: &mut [f32]) {
         self.transform(rows, |columns| {
             for (column, scale) in columns.iter_mut().zip(self.scale.iter()) {
@@ -71,7 +70,7 @@ impl PatchMatrix {
         });
     }
 
-    /// E_a^-1 w for each row w of `rows`, `[n, L]`.
+    /// Computes E_a^-1 w for each row w of `rows`, `[n, L]`.
     pub(super) fn decrypt(&self, rows: &mut [f32]) {
         self.transform(rows, |columns| {
             let mut first = 0;
@@ -86,7 +85,7 @@ impl PatchMatrix {
         });
     }
 
-    /// Applies `map` to [`LANES`] rows at a time, which it gets as `[L, LANES]` in f64.
+    /// Applies `map` to [`LANES`] rows at a time, passed as `[L, LANES]` in f64.
     fn transform(&self, rows: &mut [f32], map: impl Fn(&mut [[f64; LANES]])) {
         let size = self.scale.len();
         let mut columns = Zeroizing::new(vec![[0.0; LANES]; size]);
@@ -106,7 +105,7 @@ impl PatchMatrix {
     }
 }
 
-/// x - v (v . x) for each lane x of `columns`.
+/// Computes x - v (v . x) for each lane x of `columns`.
 fn reflect(columns: &mut [[f64; LANES]], normal: &[f64]) {
     let mut dots = [0.0; LANES];
     for (column, entry) in columns.iter().zip(normal) {
@@ -125,19 +124,19 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// Numbers from key material.
+/// Random numbers derived from key material.
 struct Random {
     rng: ChaCha20Rng,
     spare: Option<f64>,
 }
 
 impl Random {
-    /// A multiple of 2^-53 in [0, 1).
+    /// Draws a multiple of 2^-53 in [0, 1).
     fn uniform(&mut self) -> f64 {
         (self.rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// A standard normal variate, by Marsaglia's polar method.
+    /// Draws a standard normal variate by Marsaglia's polar method.
     fn normal(&mut self) -> f64 {
         if let Some(spare) = self.spare.take() {
             return spare;
@@ -161,7 +160,7 @@ mod tests {
 
     use super::*;
 
-    /// E_a in f64, `[L, L]` by columns, from its action on the unit vectors.
+    /// Returns the columns of E_a `[L, L]` in f64: its images of the unit vectors.
     fn columns(matrix: &PatchMatrix) -> Vec<Vec<f64>> {
         let size = matrix.scale.len();
         let mut unit = vec![0.0f32; size * size];
@@ -170,8 +169,8 @@ mod tests {
         unit.chunks(size).map(|row| row.iter().map(|&value| f64::from(value)).collect()).collect()
     }
 
-    /// E_a^T E_a = D^2 exactly when Q^T Q = 1, so the columns of E_a are orthogonal with lengths in [0.5, 2]: those are the
-    /// singular values, and their ratio is at most 4.
+    /// E_a^T E_a = D^2 exactly when Q^T Q = 1. The columns of E_a are then orthogonal, and their lengths are the
+    /// singular values in [0.5, 2], with a ratio of at most 4.
     #[test]
     fn columns_are_orthogonal_and_well_conditioned() {
         for size in [1, 2, 3, 48, 192] {
@@ -187,7 +186,7 @@ mod tests {
         }
     }
 
-    /// What E_a does to lengths stays within its singular values' bounds at the largest patch.
+    /// At the largest patch, E_a stretches vectors only within the bounds of its singular values.
     #[test]
     fn lengths_change_by_no_more_than_the_condition_number() {
         let matrix = PatchMatrix::new(&[5; 32], 768);
@@ -202,8 +201,8 @@ mod tests {
         }
     }
 
-    /// Under the Haar measure an entry of Q has mean 0 and variance 1/L, and the signs of the first column's entries and
-    /// of the determinant are fair. Without the signs S the first entries would all be negative.
+    /// Under the Haar measure, an entry of Q has mean 0 and variance 1/L, and the signs of the first column's entries
+    /// and of the determinant are fair. Without S, the first entries would all be negative.
     #[test]
     fn entries_are_spread_as_the_haar_measures() {
         const SIZE: usize = 4;

@@ -10,7 +10,7 @@ pub(super) struct PatchOrder {
 }
 
 impl PatchOrder {
-    /// A uniformly random order of `patches` = S rows (Fisher and Yates).
+    /// Draws a uniformly random order of `patches` = S rows (Fisher-Yates).
     pub(super) fn new(seed: &[u8; 32], patches: usize) -> Self {
         let mut rng = ChaCha20Rng::from_seed(*seed);
         let mut source: Zeroizing<Vec<usize>> = Zeroizing::new((0..patches).collect());
@@ -20,17 +20,17 @@ impl PatchOrder {
         Self { source }
     }
 
-    /// E_b E for `rows` = E, `[1 + S, D]`. The first, the class row, stays.
+    /// Computes E_b E for `rows` = E, `[1 + S, D]`. The first row, the class row, stays.
     pub(super) fn encrypt(&self, rows: &mut [f32]) {
         self.move_rows(rows, |encrypted, plain| (plain, encrypted));
     }
 
-    /// E_b^-1 E for `rows` = E, `[1 + S, D]`.
+    /// Computes E_b^-1 E for `rows` = E, `[1 + S, D]`.
     pub(super) fn decrypt(&self, rows: &mut [f32]) {
         self.move_rows(rows, |encrypted, plain| (encrypted, plain));
     }
 
-    /// `direction` makes (from, to) of the places of a row in the encrypted and in the plain matrix.
+    /// `direction` maps a row's (encrypted, plain) places to (from, to).
     fn move_rows(&self, rows: &mut [f32], direction: impl Fn(usize, usize) -> (usize, usize)) {
         let dim = rows.len() / (self.source.len() + 1);
         let patches = &mut rows[dim..];
@@ -42,7 +42,7 @@ impl PatchOrder {
     }
 }
 
-/// A uniform number below `bound`, without the bias of a bare remainder.
+/// Draws a uniform number below `bound`, without modulo bias.
 fn below(rng: &mut impl Rng, bound: u64) -> u64 {
     let fair = u64::MAX - u64::MAX % bound;
     loop {
@@ -82,7 +82,7 @@ mod tests {
         }
     }
 
-    /// Each of the 24 orders of four patches comes up as often as any other.
+    /// All 24 orders of four patches are equally frequent.
     #[test]
     fn orders_are_equally_likely() {
         let n = 24_000;

@@ -30,7 +30,7 @@ fn decrypted(cipher: &Cipher, encrypted: &[f32]) -> Vec<f32> {
     values
 }
 
-/// Largest over all tensors of ||a - b|| / ||b||.
+/// Returns the largest ||a - b|| / ||b|| over all tensors.
 fn relative_error(layout: &ParamLayout, a: &[f32], b: &[f32]) -> f64 {
     let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
     let error = |range: Range<usize>| {
@@ -60,7 +60,7 @@ proptest! {
         let layout = layout(SMALL[preset], april_block);
         let cipher = cipher(seed, &layout);
         let mut plain = random_values(values, layout.len());
-        // What no arithmetic would keep: the bits of NaN, minus zero and subnormal numbers.
+        // Arithmetic would not preserve these: the bits of a NaN, minus zero and subnormal numbers.
         for param in layout.iter().filter(|param| param.name != PATCH) {
             plain[param.range.start] = f32::from_bits(0x7fc1_2345);
             plain[param.range.end - 1] = if param.name.ends_with("weight") { -0.0 } else { 1e-45 };
@@ -84,7 +84,7 @@ proptest! {
         }
     }
 
-    /// encrypt(s a + b) = s encrypt(a) + encrypt(b): averages and SGD steps may be taken in the encrypted domain.
+    /// encrypt(s a + b) = s encrypt(a) + encrypt(b), so averages and SGD steps work on encrypted values.
     #[test]
     fn encryption_is_linear(seed in any::<[u8; 32]>(), preset in 0usize..3, scale in -2.0f32..2.0, values in any::<u64>()) {
         let layout = layout(SMALL[preset], false);
@@ -137,8 +137,8 @@ fn debug_form_tells_no_secret() {
     assert_eq!(format!("{cipher:?}"), format!("Cipher {{ check: {:?}, .. }}", cipher.check()));
 }
 
-/// Five clients fit a quadratic loss each, around a point of its own and with noise, by FedSGD (Eq. 1). The relay sees
-/// encrypted weights and gradients alone; decrypted, its run is the plain one.
+/// Five clients run FedSGD (Eq. 1). Each fits a quadratic loss around its own point, with noise. The relay sees only
+/// encrypted weights and gradients; decrypted, its run equals the plain one.
 #[test]
 fn fifty_rounds_in_the_encrypted_domain_equal_the_plain_run() {
     const CLIENTS: u64 = 5;
@@ -165,12 +165,12 @@ fn fifty_rounds_in_the_encrypted_domain_equal_the_plain_run() {
     }
     let error = relative_error(&layout, &decrypted(&cipher, &encrypted_weights), &plain_weights);
     assert!(error < 1e-4, "{error}");
-    // E_a and E_b were really there.
+    // Make sure that encryption was in effect.
     assert!(relative_error(&layout, &encrypted_weights, &plain_weights) > 0.5);
 }
 
-/// The weakness of a plain start that the module's documentation states: with D >= L, plain and encrypted weights
-/// together determine E_a, which then decrypts every later update.
+/// The weakness of a plain start from the module's documentation: with D >= L, plain and encrypted weights together
+/// determine E_a, which then decrypts every later update.
 #[test]
 fn weights_known_plain_and_encrypted_give_the_key_away() {
     let layout = layout(VitPreset::Lab, false);
@@ -185,7 +185,8 @@ fn weights_known_plain_and_encrypted_give_the_key_away() {
     let mut knowledge = rows(&encrypted(&cipher, &known));
     let plain = rows(&known);
     knowledge.truncate(size);
-    // E_a^-1 by elimination: L encrypted rows are combined into unit vectors, and their plain rows alike.
+    // Gaussian elimination gives E_a^-1: it reduces L encrypted rows to unit vectors and applies the same steps to
+    // their plain rows.
     let mut inverse = plain[..size].to_vec();
     for pivot in 0..size {
         let best =
@@ -209,8 +210,8 @@ fn weights_known_plain_and_encrypted_give_the_key_away() {
     }
 }
 
-/// Natively and in the browser the same passphrase and salt must give these words: the key check, values of E_a E_pat
-/// and E_b E_pos, and those of the decryption of the same numbers.
+/// The same passphrase and salt must give these words natively and in the browser: the key check, and the encrypted and
+/// decrypted values of E_pat and E_pos.
 #[test]
 fn words_are_fixed_by_the_passphrase() {
     let layout = Architecture::from(VitPreset::Pico).layout();
