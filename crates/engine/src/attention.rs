@@ -1,4 +1,4 @@
-//! Multi-head attention, softmax(Q K^T / sqrt(d)) V, one image and one head after the other.
+//! Multi-head attention, softmax(Q K^T / sqrt(d)) V. Each task handles one head of one image.
 
 use faer::{MatMut, MatRef, reborrow::ReborrowMut as _};
 
@@ -10,7 +10,7 @@ use crate::{
     vector::{dot, max, sum, vectorised},
 };
 
-/// Queries `[batch Q, D]` of `Q` tokens an image, keys and values `[batch T, D]` of `T` tokens an image.
+/// Queries `[batch Q, D]` with `Q` tokens per image; keys and values `[batch T, D]` with `T` tokens per image.
 #[derive(Clone, Copy)]
 pub(crate) struct Attention<'a, R: Real> {
     pub(crate) batch: usize,
@@ -20,20 +20,20 @@ pub(crate) struct Attention<'a, R: Real> {
     pub(crate) value: MatRef<'a, R>,
 }
 
-/// The gradients of queries, keys and values, of their shapes.
+/// Gradients of queries, keys and values, with their shapes.
 pub(crate) struct Slopes<'a, R: Real> {
     pub(crate) query: MatMut<'a, R>,
     pub(crate) key: MatMut<'a, R>,
     pub(crate) value: MatMut<'a, R>,
 }
 
-/// One head of one image: the place in the order of images and heads, and its piece.
+/// Returns one head of one image. `index` counts images first, then heads.
 fn head_of<R: Real>(x: MatRef<'_, R>, index: usize, batch: usize, heads: usize) -> MatRef<'_, R> {
     let (rows, columns) = (x.nrows() / batch, x.ncols() / heads);
     x.submatrix(index / heads * rows, index % heads * columns, rows, columns)
 }
 
-/// The pieces of all heads of all images, in that order.
+/// Splits `x` into the heads of all images, in the order of [`head_of`].
 fn heads_mut<R: Real>(mut x: MatMut<'_, R>, batch: usize, heads: usize) -> Vec<MatMut<'_, R>> {
     let (rows, columns) = (x.nrows() / batch, x.ncols() / heads);
     let mut pieces = Vec::with_capacity(batch * heads);
@@ -58,7 +58,7 @@ impl<R: Real> Attention<'_, R> {
         head_of(x, index, self.batch, self.heads)
     }
 
-    /// Sets `mixed` `[batch Q, D]`, and returns the weights `[batch, heads, Q, T]`.
+    /// Sets `mixed` `[batch Q, D]` and returns the attention weights `[batch, heads, Q, T]`.
     pub(crate) fn apply(&self, pool: &Pool<R>, mixed: MatMut<'_, R>) -> Buffer<R> {
         let (queries, tokens) = (self.query.nrows() / self.batch, self.key.nrows() / self.batch);
         let mut weights = pool.take(self.batch * self.heads * queries * tokens);
@@ -73,7 +73,7 @@ impl<R: Real> Attention<'_, R> {
         weights
     }
 
-    /// Sets `slopes` by `slope`, dl/d(mixed) `[batch Q, D]`.
+    /// Sets `slopes` from `slope`, dl/d(mixed) `[batch Q, D]`.
     pub(crate) fn back(&self, pool: &Pool<R>, weights: &[R], slope: MatRef<'_, R>, slopes: Slopes<'_, R>) {
         let (batch, heads, scale) = (self.batch, self.heads, self.scale());
         let (queries, tokens) = (self.query.nrows() / batch, self.key.nrows() / batch);
@@ -95,8 +95,8 @@ impl<R: Real> Attention<'_, R> {
 }
 
 impl<R: Real> Attention<'_, R> {
-    /// How `mixed` changes with queries, keys and values, whose changes are those of `along`. Sets `change` `[batch Q, D]`, and
-    /// returns the change of the weights `[batch, heads, Q, T]`.
+    /// Sets `change` `[batch Q, D]` to the derivative of `mixed`, for the derivatives of queries, keys and values in
+    /// `along`. Returns the derivative of the attention weights `[batch, heads, Q, T]`.
     pub(crate) fn apply_change(&self, along: &Self, pool: &Pool<R>, weights: &[R], change: MatMut<'_, R>) -> Buffer<R> {
         let (queries, tokens) = (self.query.nrows() / self.batch, self.key.nrows() / self.batch);
         let mut of_weights = pool.take(weights.len());
@@ -108,7 +108,7 @@ impl<R: Real> Attention<'_, R> {
             let [of_query, of_key, of_value] = [along.query, along.key, along.value].map(|x| self.head(x, index));
             small_product(rows_mut(of_weights, tokens), self.scale(), of_query, key.transpose());
             small_product_added(rows_mut(of_weights, tokens), self.scale(), query, of_key.transpose());
-            // The Jacobian of softmax is symmetric: its backward function is its derivative forwards, too.
+            // The Jacobian of softmax is symmetric, so its backward function also computes its forward derivative.
             softmax_back(&mut *of_weights, weights, tokens);
             small_product(change.rb_mut(), R::ONE, rows(of_weights, tokens), value);
             small_product_added(change, R::ONE, rows(weights, tokens), of_value);
@@ -116,8 +116,8 @@ impl<R: Real> Attention<'_, R> {
         of_weights
     }
 
-    /// The derivative of what [`back`](Self::back) sets. The derivatives of queries, keys and values are those of `along`; weights and
-    /// slope come with theirs behind them.
+    /// Sets `changes` to the derivative of the result of [`back`](Self::back). `along` holds the derivatives of
+    /// queries, keys and values; `weights` and `slope` are pairs of value and derivative.
     pub(crate) fn back_change(
         &self,
         along: &Self,
@@ -153,7 +153,7 @@ impl<R: Real> Attention<'_, R> {
 }
 
 vectorised! {
-    /// Replaces `slopes` by what [`softmax_back`] makes of them, and `changes`, the derivative of `slopes`, by that of the result.
+    /// Applies [`softmax_back`] to `slopes`, and turns `changes`, the derivative of `slopes`, into that of the result.
     fn softmax_back_change(changes: &mut [R], slopes: &mut [R], y: &[R], of_y: &[R], len: usize) {
         let ys = y.chunks_exact(len).zip(of_y.chunks_exact(len));
         for ((changes, slopes), (y, of_y)) in changes.chunks_exact_mut(len).zip(slopes.chunks_exact_mut(len)).zip(ys) {
@@ -169,7 +169,7 @@ vectorised! {
 }
 
 vectorised! {
-    /// Over rows of `len`.
+    /// Softmax over rows of `len`.
     fn softmax(x: &mut [R], len: usize) {
         for row in x.chunks_exact_mut(len) {
             let largest = max(row);
@@ -185,7 +185,7 @@ vectorised! {
 }
 
 vectorised! {
-    /// y (g - sum(g y)), for dl/dy g, which it takes the place of, over rows of `len`.
+    /// Replaces dl/dy, g, with y (g - sum(g y)), over rows of `len`.
     fn softmax_back(slopes: &mut [R], y: &[R], len: usize) {
         for (slopes, y) in slopes.chunks_exact_mut(len).zip(y.chunks_exact(len)) {
             let common = dot(slopes, y);
@@ -200,7 +200,7 @@ vectorised! {
 mod tests {
     use super::*;
 
-    /// Attention that a mask forbids is none, and far ones make no subnormal numbers, which are slow.
+    /// Masked scores give zero attention. Very low scores give no subnormal numbers, which are slow.
     #[test]
     fn far_below_the_largest_is_nothing() {
         let mut x = [0.0_f32, -95.0, f32::NEG_INFINITY, 0.0];

@@ -1,4 +1,4 @@
-//! (x - mean) / sqrt(variance + epsilon) of each channel, times a weight, plus a bias.
+//! Batch norm: (x - mean) / sqrt(variance + epsilon) per channel, times a weight, plus a bias.
 
 use crate::{
     buffer::{Buffer, Pool},
@@ -9,14 +9,14 @@ use crate::{
     vector::{dot, sum, vectorised},
 };
 
-/// Added to a variance before its root is taken, as in PyTorch.
+/// Same value as in PyTorch.
 const EPSILON: f64 = 1e-5;
 
 /// Mean and variance of one channel.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moments<R> {
     pub(crate) mean: R,
-    /// Biased, where it is that of a batch.
+    /// Biased if computed from a batch.
     pub(crate) variance: R,
 }
 
@@ -26,7 +26,7 @@ impl<R: Real> Moments<R> {
     }
 }
 
-/// The planes of each channel.
+/// Groups planes by channel.
 fn channels<T>(planes: impl Iterator<Item = T>, shape: Shape) -> Vec<Vec<T>> {
     let mut channels: Vec<Vec<T>> = (0..shape.channels).map(|_| Vec::with_capacity(shape.batch)).collect();
     for (index, plane) in planes.enumerate() {
@@ -35,20 +35,20 @@ fn channels<T>(planes: impl Iterator<Item = T>, shape: Shape) -> Vec<Vec<T>> {
     channels
 }
 
-/// The sum over the planes of a channel, in f64: of each plane in f32 it is exact enough, of all together it may not be.
+/// Sums over the planes of a channel in f64. An f32 sum is exact enough for one plane, but perhaps not for all of them.
 #[inline(always)]
 fn over<T: Copy, R: Real>(planes: &[T], of: impl Fn(T) -> R) -> f64 {
     planes.iter().map(|&plane| -> f64 { of(plane).into() }).sum()
 }
 
-/// The moments of each channel of `x`, over images and places.
+/// Returns the moments of each channel of `x`, over images and places.
 pub(crate) fn moments<R: Real>(x: &[R], shape: Shape) -> Vec<Moments<R>> {
     let count = (shape.batch * shape.plane()) as f64;
     map(channels(x.chunks_exact(shape.plane()), shape).into_iter(), |planes| moments_of_channel(&planes[..], count))
 }
 
 vectorised! {
-    /// Of planes with `count` values together.
+    /// `count` is the total number of values in the planes.
     fn moments_of_channel(planes: &[&[R]], count: f64) -> Moments<R> {
         let mean = R::rounded(over(planes, |plane| sum(plane, |x| x)) / count);
         let variance = over(planes, |plane| sum(plane, |x| (x - mean) * (x - mean))) / count;
@@ -57,7 +57,7 @@ vectorised! {
 }
 
 impl<R: Real> Norm<&[R]> {
-    /// `x` normalised, plus `beside`, if there is something, and with `relu` what of it is above zero.
+    /// Normalises `x`, then adds `beside` (if given) and applies ReLU (with `relu`).
     pub(crate) fn batch_norm(
         &self,
         pool: &Pool<R>,
@@ -79,7 +79,7 @@ impl<R: Real> Norm<&[R]> {
         y
     }
 
-    /// Makes dl/dx of `slope`, dl/dy, for the `x` that was normalised. `of_batch`: the moments are those of `x` itself.
+    /// Turns `slope` from dl/dy into dl/dx. `x` is the input; `of_batch` says that the moments are those of `x` itself.
     pub(crate) fn batch_norm_back(
         &self,
         gradient: Norm<Slot<'_, R>>,
@@ -104,11 +104,11 @@ impl<R: Real> Norm<&[R]> {
 }
 
 vectorised! {
-    /// (x - mean) weight + bias, plus what is `beside` it, and with `relu` what is above zero.
+    /// Sets `y` to (x - mean) weight + bias + beside, clamped at zero with `relu`.
     fn norm_plane(y: &mut [R], x: &[R], numbers: [R; 3], beside: Option<&[R]>, relu: bool) {
     let [mean, weight, bias] = numbers;
         let lowest = if relu { R::ZERO } else { R::NEG_INFINITY };
-        // Comparing that way around keeps what is no number.
+        // This order of the comparison keeps NaN.
         let bounded = |y: R| if y < lowest { lowest } else { y };
         match beside {
             Some(beside) => {
@@ -126,8 +126,8 @@ vectorised! {
 }
 
 vectorised! {
-    /// Of the planes of dl/dy and of x: makes dl/dx, and returns the gradients of weight and bias. Where the moments are those of the
-    /// planes, `count` is the number of their values.
+    /// Turns the planes of dl/dy into dl/dx and returns the gradients of weight and bias. `count` is the number of
+    /// values in the planes if the moments were computed from them.
     fn norm_back_channel(planes: &mut [(&mut [R], &[R])], moments: Moments<R>, weight: R, count: Option<f64>) -> (R, R) {
         let (mean, scale) = (moments.mean, moments.scale());
         let mut normal = vec![R::ZERO; planes.first().map_or(0, |(_, x)| x.len())];

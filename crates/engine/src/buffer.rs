@@ -1,4 +1,4 @@
-//! Memory that one step leaves to the next.
+//! Buffers reused from step to step.
 
 use std::{
     collections::HashMap,
@@ -11,7 +11,7 @@ use crate::{
     real::Real,
 };
 
-/// Buffers that nobody uses at present, by their length. A step takes the same lengths each time.
+/// Free buffers by length. Every step takes the same lengths.
 #[derive(Debug)]
 pub(crate) struct Pool<R>(Arc<Mutex<HashMap<usize, Vec<Vec<R>>>>>);
 
@@ -28,7 +28,7 @@ impl<R> Default for Pool<R> {
 }
 
 impl<R> Pool<R> {
-    /// Takes `values` for later buffers.
+    /// Stores `values` for reuse.
     pub(crate) fn keep(&self, values: Vec<R>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.entry(values.len()).or_default().push(values);
@@ -36,25 +36,23 @@ impl<R> Pool<R> {
 }
 
 impl<R: Real> Pool<R> {
-    /// A buffer of `len` values, which may be anything.
+    /// Returns a buffer of `len` arbitrary values.
     pub(crate) fn take(&self, len: usize) -> Buffer<R> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&len).and_then(Vec::pop);
         Buffer { values: kept.unwrap_or_else(|| vec![R::ZERO; len]), pool: self.clone() }
     }
 
-    /// `len` values, which may be anything, and which their owner may give [back](Self::keep).
+    /// Returns `len` arbitrary values. The owner may give them [back](Self::keep).
     pub(crate) fn give(&self, len: usize) -> Vec<R> {
         std::mem::take(&mut self.take(len).values)
     }
 
-    /// A buffer of these values.
     pub(crate) fn copy(&self, values: &[R]) -> Buffer<R> {
         let mut buffer = self.take(values.len());
         each(buffer.chunks_mut(BAND).zip(values.chunks(BAND)), |(to, from)| to.copy_from_slice(from));
         buffer
     }
 
-    /// A buffer of `len` zeros.
     pub(crate) fn zeros(&self, len: usize) -> Buffer<R> {
         let mut buffer = self.take(len);
         buffer.fill(R::ZERO);
@@ -62,7 +60,7 @@ impl<R: Real> Pool<R> {
     }
 }
 
-/// Values that go back to their pool when they are dropped.
+/// Values that return to their pool on drop.
 #[derive(Debug)]
 pub(crate) struct Buffer<R> {
     values: Vec<R>,

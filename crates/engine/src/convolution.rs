@@ -1,4 +1,4 @@
-//! Convolutions as products of matrices, over what a kernel sees.
+//! Convolutions as matrix products over unfolded input (im2col).
 
 use std::ops::Range;
 
@@ -14,30 +14,30 @@ use crate::{
     vector::{total, vectorised},
 };
 
-/// Values of what is seen that are made at once: they stay in a core's cache until the product has read them.
+/// Values unfolded per task. They stay in a core's cache until the product has read them.
 const TOGETHER: usize = 1 << 17;
-/// Pieces of a single picture that are enough for many threads.
+/// Enough pieces of one picture to occupy many threads.
 const PIECES: usize = 8;
-/// From this many places of all pictures on, [`direct`] computes the gradients of filters.
+/// From this number of places over all pictures, [`direct`] computes the gradients of filters.
 const LONG: usize = 512;
 
-/// How a kernel goes over pictures.
+/// How a kernel moves over pictures.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window {
     /// Side of the kernel.
     pub(crate) kernel: usize,
     pub(crate) stride: usize,
-    /// Zeros around the picture.
+    /// Zeros on every side of the picture.
     pub(crate) padding: usize,
 }
 
 impl Window {
-    /// Zeros of half the kernel on every side.
+    /// Pads with half the kernel on every side.
     pub(crate) fn centred(kernel: usize, stride: usize) -> Self {
         Self { kernel, stride, padding: kernel / 2 }
     }
 
-    /// Outputs along a side of the picture, which is no shorter than the kernel with the zeros around it.
+    /// Returns the outputs along a side of the padded picture, which must not be shorter than the kernel.
     fn outputs(self, side: usize) -> usize {
         (side + 2 * self.padding - self.kernel) / self.stride + 1
     }
@@ -65,7 +65,7 @@ impl Shape {
     }
 }
 
-/// A convolution of pictures of one shape to `channels`.
+/// A convolution from pictures of one shape to `channels`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Convolution {
     pub(crate) window: Window,
@@ -78,7 +78,7 @@ impl Convolution {
         Shape { batch: self.input.batch, channels: self.channels, side: self.window.outputs(self.input.side) }
     }
 
-    /// Values of a plane that a place of the output sees.
+    /// Values of one plane in the receptive field of an output.
     fn area(&self) -> usize {
         self.window.kernel * self.window.kernel
     }
@@ -88,13 +88,13 @@ impl Convolution {
         self.channels * self.patch()
     }
 
-    /// Values that a place of the output sees.
+    /// Values in the receptive field of an output.
     fn patch(&self) -> usize {
         self.input.channels * self.area()
     }
 
-    /// `[batch, out, high, wide]` of `x` `[batch, in, side, side]` by `filters` `[out, in, kernel, kernel]`, plus `bias` `[out]`, if
-    /// there is one.
+    /// Returns `[batch, out, high, wide]` from `x` `[batch, in, side, side]`, `filters` `[out, in, kernel, kernel]` and
+    /// an optional `bias` `[out]`.
     pub(crate) fn apply<R: Real>(&self, pool: &Pool<R>, x: &[R], filters: &[R], bias: Option<&[R]>) -> Buffer<R> {
         let output = self.output();
         let mut y = pool.take(output.len());
@@ -126,7 +126,7 @@ impl Convolution {
         y
     }
 
-    /// By `slope`, dl/dy `[batch, out, high, wide]`, the gradients of filters and bias, and with `by_x` dl/dx, in its place.
+    /// Sets the gradients of filters and bias, and dl/dx in `by_x`, from `slope`, dl/dy `[batch, out, high, wide]`.
     pub(crate) fn back<R: Real>(
         &self,
         pool: &Pool<R>,
@@ -227,30 +227,30 @@ impl Convolution {
     }
 }
 
-/// The matrix, for which an empty one is left.
+/// Takes the matrix and leaves an empty one.
 fn take_mut<'a, R: Real>(matrix: &mut MatMut<'a, R>) -> MatMut<'a, R> {
     std::mem::replace(matrix, rows_mut(&mut [], 0))
 }
 
 impl Convolution {
-    /// Whether [`direct`] computes it.
+    /// Whether [`direct`] computes this convolution.
     fn is_direct(&self) -> bool {
         matches!(self.window, Window { kernel: 3, stride: 1, padding: 1 })
     }
 
-    /// Whether a gradient of a filter is a sum over so many places that its vectors are worth it.
+    /// Whether a filter's gradient sums over enough places for [`direct`] to pay off.
     fn sums_are_long(&self) -> bool {
         self.input.batch * self.input.plane() >= LONG
     }
 
-    /// Rows of the output that are computed together.
+    /// Output rows that one task computes.
     fn bands(&self) -> impl Iterator<Item = Range<usize>> + use<> {
         let side = self.output().side;
         let rows = (TOGETHER / (self.patch() * side)).clamp(1, side);
         (0..side).step_by(rows).map(move |top| top..side.min(top + rows))
     }
 
-    /// Channels of the input whose gradients are computed together.
+    /// Input channels that one task computes gradients for.
     fn groups(&self) -> impl Iterator<Item = Range<usize>> + use<> {
         let channels = self.input.channels;
         let fitting = TOGETHER / (self.area() * self.output().plane());
@@ -258,16 +258,16 @@ impl Convolution {
         (0..channels).step_by(count).map(move |first| first..channels.min(first + count))
     }
 
-    /// Pictures whose gradients of the filters are added up one after the other.
+    /// Pictures whose filter gradients one task adds up in order.
     fn chunks(&self) -> impl Iterator<Item = Range<usize>> + use<> {
         let batch = self.input.batch;
         let count = batch.div_ceil(PIECES);
         (0..batch).step_by(count).map(move |first| first..batch.min(first + count))
     }
 
-    /// Of what is seen of `planes` from the output's `rows`, `[planes, kernel, kernel, rows, wide]`, each line that lies in the
-    /// picture and not in the zeros around it: calls `of` with the place where its values begin there, the place in the picture
-    /// of the first, counted from the first plane, and their number. In the picture they lie a stride apart.
+    /// Walks the unfolded input `[planes, kernel, kernel, rows, wide]` of the output's `rows`. For each line that
+    /// overlaps the picture, not only the padding, calls `of` with the index of its first value, the index of the same
+    /// value in `planes`, and the number of values. In the picture, these values are a stride apart.
     #[inline(always)]
     fn each_line(&self, planes: usize, rows: &Range<usize>, mut of: impl FnMut(usize, usize, usize)) {
         let Window { kernel, stride, padding } = self.window;
@@ -276,7 +276,7 @@ impl Convolution {
         for plane in 0..planes {
             for pixel in 0..kernel * kernel {
                 let (down, right) = (pixel / kernel, pixel % kernel);
-                // The first output for which the pixel lies within the picture, and where.
+                // The first output that sees this pixel inside the picture, and the pixel's column there.
                 let first = padding.saturating_sub(right).div_ceil(stride);
                 let begin = first * stride + right - padding;
                 let count = wide.saturating_sub(first).min(side.saturating_sub(begin).div_ceil(stride));
@@ -291,13 +291,12 @@ impl Convolution {
         }
     }
 
-    /// Whether what a place sees is its own value alone.
+    /// Whether an output sees only its own place.
     fn is_pointwise(&self) -> bool {
         matches!(self.window, Window { kernel: 1, stride: 1, padding: 0 })
     }
 
-    /// What each pixel of the kernel sees of `planes`, `[planes, side, side]`, from the output's `rows`:
-    /// `[planes kernel kernel, rows wide]`.
+    /// Unfolds `planes` `[planes, side, side]` for the output's `rows`: `[planes kernel kernel, rows wide]`.
     fn seen<'a, R: Real>(&self, pool: &Pool<R>, planes: &'a [R], rows: &Range<usize>) -> Seen<'a, R> {
         let (wide, plane) = (self.output().side, self.input.plane());
         if self.is_pointwise() {
@@ -325,7 +324,7 @@ impl Convolution {
 }
 
 vectorised! {
-    /// Adds to each value of `planes` the slopes of all that saw it from any place of the output.
+    /// Folds back: adds each unfolded slope to its value in `planes`.
     fn gather(pass: &Convolution, seen: &[R], planes: &mut [R]) {
         let stride = pass.window.stride;
         let rows = 0..pass.output().side;
@@ -340,7 +339,7 @@ vectorised! {
     }
 }
 
-/// What a kernel sees, a row for each of its pixels and a column for each place.
+/// Unfolded input: one row per kernel pixel, one column per place.
 enum Seen<'a, R: Real> {
     Itself(MatRef<'a, R>),
     Made { values: Buffer<R>, columns: usize },

@@ -1,7 +1,7 @@
-//! Convolutions with kernels of 3 x 3 that leave the side as it is, straight from the picture: what a place sees is never copied.
+//! Convolutions with 3 x 3 kernels and stride 1, computed directly from the picture without unfolding it.
 //!
-//! Each plane is laid out with zeros around it, a row behind the other. In that line the nine values that a place sees are the same
-//! nine steps away from every place, so that many places are computed at once with vectors that begin anywhere.
+//! Each plane is stored as one line: its rows one after another, with zeros around. The nine inputs of a place then
+//! have the same nine offsets everywhere, so unaligned vectors compute many places in parallel.
 
 use pulp::Simd;
 
@@ -14,47 +14,47 @@ use crate::{
 
 const KERNEL: usize = 3;
 const TAPS: usize = KERNEL * KERNEL;
-/// Channels that one thread computes at once: their sums stay in registers.
+/// Channels that one task computes. Their sums stay in registers.
 const CHANNELS: usize = 8;
-/// Vectors of places that are computed at once.
+/// Vectors of places computed together.
 const WIDE: usize = 3;
-/// Most values of a vector.
+/// Largest number of values in a vector.
 const LANES: usize = 16;
 
-/// Planes of one side, each with zeros around it.
+/// Planes with zeros around each of them.
 pub(crate) struct PaddedPlanes<R> {
     values: Buffer<R>,
     shape: Shape,
 }
 
-/// How a plane of this side lies in a line.
+/// The layout of a plane as one line.
 #[derive(Clone, Copy)]
 struct Line {
     side: usize,
 }
 
 impl Line {
-    /// From a value to the one below it. The zero behind a row is also the one in front of the next.
+    /// Offset of the value below. The zero after a row is also the one before the next row.
     fn pitch(self) -> usize {
         self.side + 1
     }
 
-    /// From the first place to behind the last, with a place too many for each row.
+    /// Length from the first place to the end of the last row, including one unused place per row.
     fn places(self) -> usize {
         self.side * self.pitch()
     }
 
-    /// From the first value that a place sees to the place itself.
+    /// Offset from the first input of a place to the place itself.
     fn centre(self) -> usize {
         self.pitch() + 1
     }
 
-    /// Values of a plane, so many that vectors may reach behind the last place.
+    /// Values of a plane, with room for vectors that extend past the last place.
     fn len(self) -> usize {
         self.places().next_multiple_of(LANES) + 2 * self.centre()
     }
 
-    /// From the first value that a place sees to each.
+    /// Offsets of the nine inputs from the first one.
     fn taps(self) -> [usize; TAPS] {
         std::array::from_fn(|tap| tap / KERNEL * self.pitch() + tap % KERNEL)
     }
@@ -87,13 +87,13 @@ impl<R: Real> PaddedPlanes<R> {
     }
 }
 
-/// The convolution `[batch, out, side, side]` of `x` by `filters` `[out, in, 3, 3]`.
+/// Convolves `x` with `filters` `[out, in, 3, 3]` into `y` `[batch, out, side, side]`.
 pub(crate) fn convolved<R: Real>(pool: &Pool<R>, x: &PaddedPlanes<R>, filters: &[R], y: &mut [R]) {
     let steps = [x.shape.channels * TAPS, TAPS];
     correlate(pool, x, &Filters { values: filters, steps, taps: x.line().taps() }, y);
 }
 
-/// dl/dx `[batch, in, side, side]` by `slope`, dl/dy.
+/// Computes dl/dx `[batch, in, side, side]` from `slope`, dl/dy.
 pub(crate) fn input_gradient<R: Real>(pool: &Pool<R>, slope: &PaddedPlanes<R>, filters: &[R], by_x: &mut [R]) {
     let channels = by_x.len() * slope.shape.channels / (slope.shape.len());
     let mut taps = slope.line().taps();
@@ -101,11 +101,11 @@ pub(crate) fn input_gradient<R: Real>(pool: &Pool<R>, slope: &PaddedPlanes<R>, f
     correlate(pool, slope, &Filters { values: filters, steps: [TAPS, channels * TAPS], taps }, by_x);
 }
 
-/// Filters and where their values apply.
+/// Filters and the offsets that their values apply to.
 #[derive(Clone, Copy)]
 struct Filters<'a, R> {
     values: &'a [R],
-    /// From a channel of the result to the next, and from one of the input.
+    /// Distance between output channels, and between input channels.
     steps: [usize; 2],
     taps: [usize; TAPS],
 }
@@ -128,13 +128,13 @@ fn correlate<R: Real>(pool: &Pool<R>, x: &PaddedPlanes<R>, filters: &Filters<'_,
     });
 }
 
-/// Whether 24 sums fit, besides what they are made of. In a browser it is the processor behind it that has the registers, and no more
-/// than 16 on x86.
+/// Whether 24 sums and their operands fit into registers. In a browser, the host processor's registers count, and x86
+/// may have only 16.
 fn has_many_registers<S: Simd>() -> bool {
     S::REGISTER_COUNT >= 32 && cfg!(not(target_family = "wasm"))
 }
 
-/// For each of `channels`, at each place, the sum of what it sees times the filter.
+/// Sums input times filter at each place, for each of `channels`.
 struct Sums<'a, R> {
     /// Planes of one picture.
     x: &'a [R],
@@ -213,7 +213,7 @@ impl<R: Real> Sums<'_, R> {
     }
 }
 
-/// dl/d(filters) `[out, in, 3, 3]` by `x` and `slope`, dl/dy.
+/// Computes dl/d(filters) `[out, in, 3, 3]` from `x` and `slope`, dl/dy.
 pub(crate) fn filters_back<R: Real>(
     pool: &Pool<R>,
     x: &PaddedPlanes<R>,
@@ -221,7 +221,7 @@ pub(crate) fn filters_back<R: Real>(
     by_filters: &mut [R],
 ) {
     let (inputs, outputs) = (x.shape.channels, slope.shape.channels);
-    // For each block of outputs and each input the gradients of all pairs.
+    // The gradients of all pairs: `[output block, input, output in the block, tap]`.
     let block = CHANNELS * TAPS;
     let mut pairs = pool.take(outputs.div_ceil(CHANNELS) * inputs * block);
     let items = pairs.chunks_mut(inputs * block).enumerate().flat_map(|(index, block_pairs)| {
@@ -242,15 +242,15 @@ pub(crate) fn filters_back<R: Real>(
     });
 }
 
-/// For pairs of channels the nine sums, over pictures and places, of what a place sees times its slope.
+/// For pairs of channels: the nine sums of input times slope over pictures and places.
 struct FilterGradients<'a, R> {
     x: &'a PaddedPlanes<R>,
     slope: &'a PaddedPlanes<R>,
-    /// The first of the outputs, and the first of the inputs.
+    /// First output and first input.
     first: [usize; 2],
-    /// Outputs.
+    /// Number of outputs.
     channels: usize,
-    /// For each input those of all outputs.
+    /// For each input, the sums of all outputs.
     pairs: &'a mut [R],
 }
 
@@ -273,7 +273,7 @@ impl<R: Real> pulp::WithSimd for FilterGradients<'_, R> {
 }
 
 impl<R: Real> FilterGradients<'_, R> {
-    /// Of few outputs at once: their planes and that of the input stay in the first cache.
+    /// Handles few outputs per call, so that their planes and the input's stay in the L1 cache.
     #[inline(always)]
     fn sums<S: Simd, const OUT: usize>(&mut self, simd: S, input: usize, channel: usize) -> usize {
         let line = self.x.line();
@@ -315,14 +315,14 @@ impl<R: Real> FilterGradients<'_, R> {
     }
 }
 
-// proptest is there natively alone.
+// proptest is a native-only dependency.
 #[cfg(all(test, not(target_family = "wasm")))]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
-    /// Calls `of` with the indices of each product of a convolution of `shape` to `outputs` channels: of y, of the filters, of x.
+    /// Calls `of` with the indices (y, filters, x) of each product of a convolution of `shape` to `outputs` channels.
     fn each_product(shape: Shape, outputs: usize, mut of: impl FnMut(usize, usize, usize)) {
         let Shape { batch, channels, side } = shape;
         for picture in 0..batch {
@@ -352,7 +352,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
-        /// Channels that fill no block, and sides that fill no vector.
+        /// Includes channel counts that do not fill a block and sides that do not fill a vector.
         #[test]
         fn the_three_products_are_those_of_the_definition(
             batch in 1_usize..3, channels in 1_usize..18, outputs in 1_usize..18, side in 1_usize..20, pace in 0.5_f32..2.0,

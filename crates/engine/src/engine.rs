@@ -1,4 +1,4 @@
-//! The two entries: a pass with gradients, and one without.
+//! The public entry points: logits, gradients, and mixed second derivatives.
 
 use unmask_core::Architecture;
 
@@ -13,20 +13,20 @@ use crate::{
     vit::{self, Vit},
 };
 
-/// What batch norm normalises by. Without batch norm the two are one.
+/// The statistics that batch norm uses. Networks without batch norm ignore it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Normalisation {
-    /// The batch's own moments: PyTorch's training mode.
+    /// The moments of the batch: PyTorch's training mode.
     Batch,
     /// The running statistics: PyTorch's evaluation mode. Inverting Gradients (Geiping et al., NeurIPS 2020) attacks
     /// gradients of this kind.
     Running,
 }
 
-/// Which gradients are asked for.
+/// The requested gradients.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
-    /// Of how many of the first weights. It is the end of a parameter: the gradient of one that lies across it is zero.
+    /// Number of weights, from the first. It should end with a parameter: one that is cut in two gets a zero gradient.
     pub weights: usize,
     pub images: bool,
 }
@@ -36,35 +36,35 @@ pub struct Wanted {
 pub struct Differentiated<R> {
     /// Mean cross entropy.
     pub loss: R,
-    /// dl/dw of as many weights as were wanted.
+    /// dl/dw of the requested weights.
     pub gradient: Vec<R>,
-    /// dl/d(images), `[batch, 3, side, side]`, per unit of images in [0, 1]; empty unless wanted.
+    /// dl/d(images), `[batch, 3, side, side]`, per unit of images in [0, 1]; empty unless requested.
     pub images: Vec<R>,
-    /// Of each batch norm, where it normalised by its batch.
+    /// One entry per batch norm that normalised by its batch.
     pub statistics: Vec<Statistics<R>>,
 }
 
-/// The moments of a batch at one batch norm, in the order of the flat statistics.
+/// A batch's moments at one batch norm, in the order of the flat statistics.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statistics<R> {
     /// `[channels]`
     pub mean: Vec<R>,
     /// `[channels]`, biased.
     pub variance: Vec<R>,
-    /// Over how many values a channel.
+    /// Values per channel.
     pub count: usize,
 }
 
-/// A network on the processor. Copies share the memory of their steps.
+/// A network on the CPU. Clones share one buffer pool.
 #[derive(Debug, Clone)]
 pub struct Engine<R> {
     architecture: Architecture,
     pool: Pool<R>,
 }
 
-/// A gradient of a ViT with all that was computed on the way, so that it can be asked how it changes.
+/// The gradient of a ViT with all intermediate values, for [`Engine::input_slope_along`].
 pub struct Recording<R: Real> {
-    /// dl/dw of as many weights as were wanted.
+    /// dl/dw of the requested weights.
     pub gradient: Vec<R>,
     labels: Vec<usize>,
     images: usize,
@@ -87,11 +87,13 @@ impl<R: Real> Pass<R> {
     }
 }
 
-/// The entries for each number type. Generic ones would be compiled again in every crate that calls them, loops and all.
+/// Concrete entry points per number type. Generic ones would be compiled again, with all their loops, in every crate
+/// that calls them.
 macro_rules! entries {
     ($($real:ident)+) => {$(
         impl Engine<$real> {
-            /// Logits `[batch, classes]` of `images` `[batch, 3, side, side]` in [0, 1] at `weights` `[P]`, with the running `statistics` `[Q]`.
+            /// Returns logits `[batch, classes]` of `images` `[batch, 3, side, side]` in [0, 1] at `weights` `[P]`,
+            /// with the running `statistics` `[Q]`.
             ///
             /// # Panics
             /// If a slice has another length.
@@ -105,11 +107,11 @@ macro_rules! entries {
                 inside(|| self.logits_in(weights, statistics, images, batch))
             }
 
-            /// Mean cross entropy of `images` `[batch, 3, side, side]` in [0, 1] with `labels` `[batch]` at `weights` `[P]`, and its gradients.
-            /// `statistics` `[Q]` are read with [`Normalisation::Running`].
+            /// Returns the mean cross entropy of `images` `[batch, 3, side, side]` in [0, 1] with `labels` `[batch]` at
+            /// `weights` `[P]`, and its gradients. Reads `statistics` `[Q]` only with [`Normalisation::Running`].
             ///
             /// # Panics
-            /// If a slice has another length, or a label is no class.
+            /// If a slice has another length, or a label is not a class.
             pub fn differentiate(
                 &self,
                 weights: &[$real],
@@ -122,11 +124,11 @@ macro_rules! entries {
                 inside(|| self.differentiate_in(weights, statistics, images, labels, normalisation, wanted))
             }
 
-            /// The gradient of the first `wanted` weights as [`differentiate`](Self::differentiate) gives it, with what
-            /// [`input_slope_along`](Self::input_slope_along) needs; `None` for what is no ViT.
+            /// Computes the same gradient of the first `wanted` weights as [`differentiate`](Self::differentiate), and
+            /// keeps what [`input_slope_along`](Self::input_slope_along) needs. `None` if the model is not a ViT.
             ///
             /// # Panics
-            /// If a slice has another length, or a label is no class.
+            /// If a slice has another length, or a label is not a class.
             pub fn record(
                 &self,
                 weights: &[$real],
@@ -137,11 +139,14 @@ macro_rules! entries {
                 inside(|| self.record_in(weights, images, labels, wanted))
             }
 
-            /// d<dl/dw, `direction`>/d(images), `[batch, 3, side, side]` per unit of images in [0, 1]: how dl/d(images) changes while the first
-            /// weights move along `direction`, which ends with a parameter. Exact, by forward over reverse.
+            /// Returns d<dl/dw, `direction`>/d(images), `[batch, 3, side, side]`, per unit of images in [0, 1]: the
+            /// derivative of dl/d(images) along `direction`. `direction` covers the first weights and ends with a
+            /// parameter. Exact, by forward mode over reverse mode.
+            ///
+            /// The recording must come from this engine's architecture.
             ///
             /// # Panics
-            /// If a slice has another length. The recording is of this engine's architecture.
+            /// If a slice has another length.
             pub fn input_slope_along(
                 &self,
                 weights: &[$real],
@@ -157,7 +162,7 @@ macro_rules! entries {
 entries!(f32 f64);
 
 impl<R: Real> Engine<R> {
-    /// `architecture` has classes, and images with pixels.
+    /// `architecture` must have at least one class and one pixel.
     pub fn new(architecture: Architecture) -> Self {
         Self { architecture, pool: Pool::default() }
     }
@@ -203,13 +208,13 @@ impl<R: Real> Engine<R> {
             (Architecture::Lenet(config), Pass::Lenet(pass)) => {
                 Lenet { config, batch, pool }.backward(weights, pass, &slope, &mut gradient, room);
             }
-            // A pass is of the architecture that made it.
+            // A pass always matches its architecture.
             _ => {}
         }
         Differentiated { loss, gradient, images: by_images, statistics }
     }
 
-    /// Takes a gradient that is no longer needed, so that the next step has memory that is in place already.
+    /// Takes back a gradient, so that the next step can reuse its memory.
     pub fn recycle(&self, gradient: Vec<R>) {
         self.pool.keep(gradient);
     }

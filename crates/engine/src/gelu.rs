@@ -1,4 +1,4 @@
-//! The activation of a ViT, x Phi(x) with the exact (erf) Phi.
+//! GELU, the activation of a ViT: x Phi(x) with the exact (erf) Phi.
 
 use crate::{
     parallel::{BAND, each},
@@ -6,13 +6,13 @@ use crate::{
     vector::vectorised,
 };
 
-/// Phi(x), the distribution of the standard normal.
+/// Phi(x), the standard normal distribution function.
 #[inline(always)]
 fn cdf<R: Real>(x: R) -> R {
     R::from(0.5) * (R::ONE + (x * R::rounded(std::f64::consts::FRAC_1_SQRT_2)).erf())
 }
 
-/// phi(x), its density.
+/// phi(x), the standard normal density.
 #[inline(always)]
 fn density<R: Real>(x: R) -> R {
     /// 1 / sqrt(2 pi)
@@ -20,13 +20,13 @@ fn density<R: Real>(x: R) -> R {
     R::rounded(PEAK) * (R::from(-0.5) * x * x).exp()
 }
 
-/// Phi(x) + x phi(x)
+/// The derivative of GELU, Phi(x) + x phi(x).
 #[inline(always)]
 fn slope<R: Real>(x: R) -> R {
     cdf(x) + x * density(x)
 }
 
-/// The derivative of the [`slope`].
+/// The second derivative of GELU.
 #[inline(always)]
 fn curvature<R: Real>(x: R) -> R {
     (R::from(2.0) - x * x) * density(x)
@@ -44,7 +44,7 @@ vectorised! {
     }
 }
 
-/// dl/dx by `slopes`, dl/dy.
+/// Computes dl/dx from `slopes`, dl/dy.
 pub(crate) fn gelu_back<R: Real>(by_x: &mut [R], slopes: &[R], x: &[R]) {
     let bands = by_x.chunks_mut(BAND).zip(slopes.chunks(BAND)).zip(x.chunks(BAND));
     each(bands, |((by_x, slopes), x)| gelu_back_band(by_x, slopes, x));
@@ -58,7 +58,7 @@ vectorised! {
     }
 }
 
-/// How [`gelu_back`] changes with `slopes` and `x`, whose changes are given.
+/// Computes the derivative of [`gelu_back`]. `slopes` and `x` are pairs of value and derivative.
 pub(crate) fn gelu_back_change<R: Real>(changes: &mut [R], slopes: [&[R]; 2], x: [&[R]; 2]) {
     let [slopes, of_slopes, x, of_x] = [slopes[0], slopes[1], x[0], x[1]].map(|values| values.chunks(BAND));
     let bands = changes.chunks_mut(BAND).zip(slopes.zip(of_slopes)).zip(x.zip(of_x));
@@ -80,7 +80,7 @@ vectorised! {
 mod tests {
     use super::*;
 
-    /// Over all that a layer may give, f32 beside f64.
+    /// Compares f32 with f64 over the whole range of a layer's outputs.
     #[test]
     fn values_and_slopes_are_those_of_the_exact_function() {
         let x: Vec<f32> = (-160_000..=160_000).map(|i| i as f32 / 10_000.0).collect();

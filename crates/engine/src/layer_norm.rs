@@ -1,4 +1,4 @@
-//! (x - mean) / sqrt(variance + epsilon) over each row, times a weight, plus a bias.
+//! Layer norm: (x - mean) / sqrt(variance + epsilon) over each row, times a weight, plus a bias.
 
 use crate::{
     buffer::{Buffer, Pool},
@@ -10,7 +10,7 @@ use crate::{
 
 const EPSILON: f64 = 1e-6;
 
-/// A layer norm that was applied.
+/// The result of a layer norm.
 pub(crate) struct Normed<R: Real> {
     /// `[rows, channels]`
     pub(crate) output: Buffer<R>,
@@ -19,7 +19,7 @@ pub(crate) struct Normed<R: Real> {
 }
 
 impl<R: Real> Norm<&[R]> {
-    /// Of `x` `[rows, channels]`.
+    /// Normalises `x` `[rows, channels]`.
     pub(crate) fn layer_norm(&self, pool: &Pool<R>, x: &[R]) -> Normed<R> {
         let len = self.weight.len();
         let mut output = pool.take(x.len());
@@ -30,7 +30,8 @@ impl<R: Real> Norm<&[R]> {
         Normed { output, moments }
     }
 
-    /// Adds dl/dx to `by_x`, and sets the gradients of weight and bias, by `slope`, dl/dy; all of `[rows, channels]`.
+    /// Adds dl/dx to `by_x` and sets the gradients of weight and bias, from `slope`, dl/dy. `slope`, `x` and `by_x` are
+    /// `[rows, channels]`.
     pub(crate) fn layer_norm_back(
         &self,
         gradient: Norm<Slot<'_, R>>,
@@ -59,7 +60,8 @@ impl<R: Real> Norm<&[R]> {
 }
 
 impl<R: Real> Norm<&[R]> {
-    /// How the output changes with `x`, by `of_x` `[rows, channels]`, and with the norm by `along`.
+    /// Returns the derivative of the output, where `of_x` `[rows, channels]` is that of `x` and `along` that of the
+    /// norm.
     pub(crate) fn layer_norm_change(
         &self,
         pool: &Pool<R>,
@@ -80,8 +82,8 @@ impl<R: Real> Norm<&[R]> {
         change
     }
 
-    /// Adds to `change` how dl/dx changes with `slope`, dl/dy, and with `x`, each given with its own change `[rows, channels]`, and
-    /// with the norm by `along`.
+    /// Adds the derivative of dl/dx to `change`. `slope` (dl/dy) and `x` are pairs of value and derivative `[rows,
+    /// channels]`; `along` is the derivative of the norm.
     pub(crate) fn layer_norm_back_change(
         &self,
         along: &Norm<Change<'_, R>>,
@@ -102,7 +104,8 @@ impl<R: Real> Norm<&[R]> {
     }
 }
 
-/// Sets `normal` to (x - mean) scale, and `of_normal` to its change by that of x; returns the change of the scale in units of it.
+/// Sets `normal` to (x - mean) scale and `of_normal` to its derivative. Returns the derivative of the scale, relative
+/// to the scale.
 #[inline(always)]
 fn normal_change<R: Real>(normal: &mut [R], of_normal: &mut [R], [x, of_x]: [&[R]; 2], moments: &[R]) -> R {
     let (mean, scale) = (moments[0], moments[1]);
@@ -119,7 +122,7 @@ fn normal_change<R: Real>(normal: &mut [R], of_normal: &mut [R], [x, of_x]: [&[R
 }
 
 vectorised! {
-    /// Of rows: the change of the output.
+    /// Sets `change` to the derivative of the output.
     fn norm_change_band(weights: &[R], along: [&[R]; 2], x: [&[R]; 2], moments: &[R], change: &mut [R]) {
         let len = weights.len();
         let (mut normal, mut of_normal) = (vec![R::ZERO; len], vec![R::ZERO; len]);
@@ -134,7 +137,7 @@ vectorised! {
         }
     }
 
-    /// Of rows: adds the change of dl/dx.
+    /// Adds the derivative of dl/dx to `change`.
     fn norm_back_change_band(weights: [&[R]; 2], slope: [&[R]; 2], x: [&[R]; 2], moments: &[R], change: &mut [R]) {
         let len = weights[0].len();
         let count = R::rounded(len as f64);
@@ -169,7 +172,7 @@ vectorised! {
 }
 
 vectorised! {
-    /// Of rows of x: the output, and the moments.
+    /// Sets the output and the moments.
     fn norm_band(weights: &[R], biases: &[R], x: &[R], y: &mut [R], moments: &mut [R]) {
         let len = weights.len();
         let count = R::rounded(len as f64);
@@ -186,7 +189,7 @@ vectorised! {
 }
 
 vectorised! {
-    /// Of rows: adds dl/dx, and returns their share of the gradients of weight and bias.
+    /// Adds dl/dx to `by_x` and returns these rows' share of the gradients of weight and bias.
     fn norm_back_band(weights: &[R], x: &[R], slope: &[R], moments: &[R], by_x: &mut [R]) -> (Vec<R>, Vec<R>) {
         let len = weights.len();
         let count = R::rounded(len as f64);

@@ -45,15 +45,14 @@ impl<P: Piece> Parameters<P> {
     }
 }
 
-/// A forward pass, as the backward pass needs it.
+/// A forward pass, kept for the backward pass.
 pub(crate) struct Pass<R: Real> {
-    /// The images as the network takes them, then what is behind each sigmoid.
+    /// The normalised images, then the output of each sigmoid.
     values: Vec<Buffer<R>>,
     /// `[B, classes]`
     pub(crate) logits: Buffer<R>,
 }
 
-/// A LeNet of `config` for `batch` images.
 pub(crate) struct Lenet<'a, R: Real> {
     pub(crate) config: &'a LenetConfig,
     pub(crate) batch: usize,
@@ -61,7 +60,7 @@ pub(crate) struct Lenet<'a, R: Real> {
 }
 
 impl<R: Real> Lenet<'_, R> {
-    /// Of `images` `[B, 3, side, side]` in [0, 1].
+    /// Runs the network on `images` `[B, 3, side, side]` in [0, 1].
     pub(crate) fn forward(&self, weights: &[R], images: &[R]) -> Pass<R> {
         let Self { config, batch, pool } = *self;
         let w = Parameters::cut(config, batch, weights);
@@ -82,8 +81,8 @@ impl<R: Real> Lenet<'_, R> {
         Pass { values, logits }
     }
 
-    /// By dl/d(logits) `[B, classes]`, the gradients of the weights, if there is room for them, and where they are wanted those of the
-    /// images.
+    /// Sets the gradients of the weights that `gradient` has room for, and of the images if wanted, from `slope`,
+    /// dl/d(logits) `[B, classes]`.
     pub(crate) fn backward(
         &self,
         weights: &[R],
@@ -127,7 +126,7 @@ vectorised! {
     }
 }
 
-/// Makes dl/dx of dl/dy for y = sigmoid(x).
+/// Turns dl/dy into dl/dx for y = sigmoid(x).
 fn sigmoid_back<R: Real>(slope: &mut [R], y: &[R]) {
     each(slope.chunks_mut(BAND).zip(y.chunks(BAND)), |(a, b)| sigmoid_back_band(a, b));
 }

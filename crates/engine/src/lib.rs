@@ -1,9 +1,9 @@
-//! The three families of networks on the processor: forward and backward passes, written out on flat buffers.
+//! The three network families on the CPU: forward and backward passes on flat buffers.
 //!
-//! [`Engine::differentiate`] and [`Engine::logits`] are the two entries. Weights, gradients and running statistics are flat
-//! slices in the order of [`unmask_core::ParamLayout`]. The passes of a family stand in `vit`, `resnet` and `lenet`; the
-//! operations that they are made of in the other modules. Every operation divides its work by the sizes alone, so that a
-//! result has the same bits on any number of threads.
+//! [`Engine::differentiate`] and [`Engine::logits`] are the main entry points. Weights, gradients and running
+//! statistics are flat slices in the order of [`unmask_core::ParamLayout`]. `vit`, `resnet` and `lenet` hold the passes
+//! of each family; the other modules hold their operations. Every operation splits its work only by sizes, so results
+//! have the same bits on any number of threads.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

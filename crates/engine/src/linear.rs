@@ -1,4 +1,4 @@
-//! y = x W^T + b
+//! Linear layers: y = x W^T + b.
 
 use faer::{MatMut, MatRef, reborrow::ReborrowMut as _};
 
@@ -10,15 +10,15 @@ use crate::{
     vector::{add, vectorised},
 };
 
-/// Rows whose gradients of the bias are summed up at once.
+/// Rows per task when summing the gradient of the bias.
 const ROWS: usize = 256;
 
-/// What is done with a gradient of the input.
+/// Where the gradient of the input goes.
 pub(crate) enum Into<'a, R: Real> {
     Nowhere,
-    /// Takes the place of what is there.
+    /// Overwrites the target.
     Place(MatMut<'a, R>),
-    /// Is added.
+    /// Is added to the target.
     Sum(MatMut<'a, R>),
 }
 
@@ -27,13 +27,13 @@ impl<R: Real> Linear<&[R]> {
         rows(self.weight, self.weight.len() / self.bias.len().max(1))
     }
 
-    /// `y` `[rows, out]` of `x` `[rows, in]`.
+    /// Sets `y` `[rows, out]` from `x` `[rows, in]`.
     pub(crate) fn apply(&self, y: MatMut<'_, R>, x: MatRef<'_, R>) {
         let begin = |_, column: usize, y: &mut [R]| y.copy_from_slice(&self.bias[column..column + y.len()]);
         product_onto(y, begin, x, self.weight().transpose());
     }
 
-    /// `y` `[rows, out]` of `x` `[rows, in]`, plus `beside(row)` `[out]`.
+    /// Sets `y` `[rows, out]` from `x` `[rows, in]`, plus `beside(row)` `[out]`.
     pub(crate) fn apply_beside<'a>(&self, y: MatMut<'_, R>, beside: impl Fn(usize) -> &'a [R] + Sync, x: MatRef<'_, R>)
     where
         R: 'a,
@@ -45,7 +45,8 @@ impl<R: Real> Linear<&[R]> {
         product_onto(y, begin, x, self.weight().transpose());
     }
 
-    /// How `y` `[rows, out]` changes with `x` `[rows, in]`, and with the layer by `along`.
+    /// Sets `change` to the derivative of y `[rows, out]`, where `of_x` `[rows, in]` is that of `x` and `along` that of
+    /// the layer.
     pub(crate) fn apply_change(
         &self,
         along: &Linear<Change<'_, R>>,
@@ -65,7 +66,8 @@ impl<R: Real> Linear<&[R]> {
         }
     }
 
-    /// Adds to `change` how dl/dx `[rows, in]` changes with `slope`, dl/dy `[rows, out]`, and with the layer by `along`.
+    /// Adds the derivative of dl/dx `[rows, in]` to `change`. `slope` is dl/dy `[rows, out]`, `of_slope` its
+    /// derivative, and `along` the derivative of the layer.
     pub(crate) fn back_change(
         &self,
         along: &Linear<Change<'_, R>>,
@@ -80,7 +82,7 @@ impl<R: Real> Linear<&[R]> {
         }
     }
 
-    /// By `slope`, dl/dy `[rows, out]`, the gradients of weight and bias, and dl/dx `[rows, in]`.
+    /// Computes the gradients of weight and bias, and dl/dx `[rows, in]`, from `slope`, dl/dy `[rows, out]`.
     pub(crate) fn back(
         &self,
         gradient: Linear<Slot<'_, R>>,
@@ -107,7 +109,6 @@ impl<R: Real> Linear<&[R]> {
 }
 
 vectorised! {
-    /// `y` = `a` + `b`, value by value.
     fn sum_of_two(y: &mut [R], a: &[R], b: &[R]) {
         for ((y, &a), &b) in y.iter_mut().zip(a).zip(b) {
             *y = a + b;
@@ -115,7 +116,7 @@ vectorised! {
     }
 }
 
-/// `sums` `[columns]` of `x` `[rows, columns]`.
+/// Sets `sums` `[columns]` to the column sums of `x` `[rows, columns]`.
 fn column_sums<R: Real>(sums: &mut [R], x: MatRef<'_, R>) {
     let bands = (0..x.nrows()).step_by(ROWS);
     let parts = parallel::map(bands, |first| {

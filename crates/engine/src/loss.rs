@@ -2,7 +2,8 @@
 
 use crate::real::Real;
 
-/// Mean over the batch of -log softmax(`logits`) at its label, and, in place of the logits `[batch, classes]`, its gradient.
+/// Returns the mean over the batch of -log softmax(`logits`) at the label, and replaces the logits `[batch, classes]`
+/// with its gradient.
 pub(crate) fn cross_entropy<R: Real>(logits: &mut [R], labels: &[usize]) -> R {
     let classes = logits.len() / labels.len().max(1);
     let count = R::rounded(labels.len() as f64);
@@ -23,7 +24,8 @@ pub(crate) fn cross_entropy<R: Real>(logits: &mut [R], labels: &[usize]) -> R {
     loss / count
 }
 
-/// How the gradient of [`cross_entropy`], `slope` `[batch, classes]`, changes with the logits, whose `change` it takes the place of.
+/// Replaces `change`, the derivative of the logits, with the derivative of the gradient of [`cross_entropy`]. `slope`
+/// `[batch, classes]` is that gradient.
 pub(crate) fn cross_entropy_change<R: Real>(change: &mut [R], slope: &[R], labels: &[usize]) {
     let classes = slope.len() / labels.len().max(1);
     let count = R::rounded(labels.len() as f64);

@@ -1,33 +1,33 @@
-//! Products of matrices on all threads.
+//! Matrix products on all threads.
 
 use faer::{Accum, MatMut, MatRef, Par, linalg::matmul::matmul};
 
 use crate::{parallel, real::Real};
 
-/// Multiplications that one thread takes at once. Kernels are as quick with fewer as with more.
+/// Multiplications per task. Smaller tasks run at the same speed.
 const TOGETHER: usize = 1 << 21;
-/// A side of a tile is no longer split below twice as much.
+/// Tiles are not split into parts with a side shorter than this.
 const SHORTEST: usize = 32;
 
-/// `values` as rows of `columns`.
+/// Views `values` as rows of `columns`.
 pub(crate) fn rows<R: Real>(values: &[R], columns: usize) -> MatRef<'_, R> {
     MatRef::from_row_major_slice(values, values.len() / columns.max(1), columns)
 }
 
-/// `values` as rows of `columns`.
+/// Views `values` as rows of `columns`.
 pub(crate) fn rows_mut<R: Real>(values: &mut [R], columns: usize) -> MatMut<'_, R> {
     let rows = values.len() / columns.max(1);
     MatMut::from_row_major_slice_mut(values, rows, columns)
 }
 
-/// Every `stride`-th row of those of `columns` in `values`, `count` of them.
+/// Views every `stride`-th row of `values`, `count` rows of `columns` in total.
 pub(crate) fn every<R: Real>(values: &[R], count: usize, columns: usize, stride: usize) -> MatRef<'_, R> {
     MatRef::from_row_major_slice_with_stride(values, count, columns, stride * columns)
 }
 
-/// Every `stride`-th row of those of `columns` in `values`, `count` of them.
+/// Mutable form of [`every`].
 pub(crate) fn every_mut<R: Real>(values: &mut [R], count: usize, columns: usize, stride: usize) -> MatMut<'_, R> {
-    // Not `from_row_major_slice_with_stride_mut`, which in faer 0.24 takes the stride of the rows for that of the columns.
+    // In faer 0.24, `from_row_major_slice_with_stride_mut` mistakes the row stride for the column stride.
     MatMut::from_column_major_slice_with_stride_mut(values, columns, count, stride * columns).transpose_mut()
 }
 
@@ -41,8 +41,8 @@ pub(crate) fn product_added<R: Real>(c: MatMut<'_, R>, a: MatRef<'_, R>, b: MatR
     tiles(c, [0, 0], a, b, &Begin::<R, fn(usize, usize, &mut [R])>::Kept);
 }
 
-/// `c` = what `begin` puts there + `a` `b`. `begin` is given a row, a column, and the values of that row from that column on
-/// as far as they are to be set. The rows of `c` lie in memory one value behind the other.
+/// Initialises `c` with `begin`, then adds `a` `b`. `begin` gets a row, a column, and the values of that row to set,
+/// from that column on. The rows of `c` must be contiguous.
 pub(crate) fn product_onto<R: Real>(
     c: MatMut<'_, R>,
     begin: impl Fn(usize, usize, &mut [R]) + Sync,

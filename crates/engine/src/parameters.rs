@@ -1,8 +1,8 @@
-//! Flat vectors, cut into the parameters of a network.
+//! Splits flat vectors into the parameters of a network.
 
 use crate::{real::Real, vector::add};
 
-/// A piece of a flat vector: weights, their gradients, or gradients that only the first parameters have.
+/// A piece of a flat vector: weights, their gradients, or gradients of only the first parameters.
 pub(crate) trait Piece: Sized {
     /// Cuts off the first `len` values.
     fn cut(&mut self, len: usize) -> Self;
@@ -16,7 +16,7 @@ impl<R> Piece for &[R] {
     }
 }
 
-/// How a parameter changes, if it does: a piece of a direction that the first parameters move along.
+/// The derivative of a parameter: a piece of a direction over the first parameters, or `None` after its end.
 pub(crate) type Change<'a, R> = Option<&'a [R]>;
 
 impl<R> Piece for Change<'_, R> {
@@ -27,7 +27,7 @@ impl<R> Piece for Change<'_, R> {
     }
 }
 
-/// Where the gradient of a parameter goes, if it is wanted.
+/// Memory for the gradient of a parameter, if it is wanted.
 pub(crate) type Slot<'a, R> = Option<&'a mut [R]>;
 
 impl<R: Real> Piece for Slot<'_, R> {
@@ -38,7 +38,8 @@ impl<R: Real> Piece for Slot<'_, R> {
                 *self = Some(rest);
                 Some(first)
             }
-            // What is wanted ends within this parameter, whose gradient is nobody's. The memory may hold an earlier step's.
+            // The wanted range ends within this parameter, which gets no gradient. Clear the memory: it may hold an
+            // earlier step's.
             rest => {
                 rest.into_iter().for_each(|rest| rest.fill(R::ZERO));
                 None
@@ -60,7 +61,7 @@ impl<P: Piece> Linear<P> {
         Self { weight: flat.cut(out * input), bias: flat.cut(out) }
     }
 
-    /// The first `out` outputs, of `input` values each, and the others.
+    /// Splits off the first `out` outputs, of `input` values each.
     pub(crate) fn split(mut self, out: usize, input: usize) -> (Self, Self) {
         let first = Self { weight: self.weight.cut(out * input), bias: self.bias.cut(out) };
         (first, self)
@@ -68,13 +69,13 @@ impl<P: Piece> Linear<P> {
 }
 
 impl<P: Copy> Linear<P> {
-    /// The same layer, to be split.
+    /// Copies the layer, so that it can be split.
     pub(crate) fn pieces(&self) -> Self {
         Self { weight: self.weight, bias: self.bias }
     }
 }
 
-/// The weight and the bias of a norm.
+/// Weight and bias of a norm.
 pub(crate) struct Norm<P> {
     /// `[channels]`
     pub(crate) weight: P,
@@ -88,7 +89,7 @@ impl<P: Piece> Norm<P> {
     }
 }
 
-/// `slot` += the sum of `parts`, in their order.
+/// Adds `parts` to `slot`, in order.
 pub(crate) fn add_all<'a, R: Real + 'a>(slot: &mut [R], parts: impl IntoIterator<Item = &'a [R]>) {
     for part in parts {
         add(&mut *slot, part);

@@ -1,4 +1,4 @@
-//! The largest of 3 x 3 values, two places apart, and the mean of a plane.
+//! 3 x 3 max pooling with stride 2, and global mean pooling.
 
 use crate::{
     buffer::{Buffer, Pool},
@@ -8,15 +8,15 @@ use crate::{
     vector::total,
 };
 
-/// A maximum that was taken.
+/// A finished max pooling.
 pub(crate) struct Pooled {
-    /// Of the output.
+    /// Shape of the output.
     pub(crate) shape: Shape,
-    /// Where each value of the output stood in its plane.
+    /// Position of each maximum in its input plane.
     places: Vec<u32>,
 }
 
-/// With a row of nothing on every side.
+/// Max pooling with one row of padding on every side.
 pub(crate) fn max_pool<R: Real>(pool: &Pool<R>, x: &[R], shape: Shape) -> (Buffer<R>, Pooled) {
     let side = shape.side;
     let pooled = Shape { side: (side - 1) / 2 + 1, ..shape };
@@ -31,7 +31,7 @@ pub(crate) fn max_pool<R: Real>(pool: &Pool<R>, x: &[R], shape: Shape) -> (Buffe
             for row in around(place / pooled.side) {
                 for column in around(place % pooled.side) {
                     let value = x[row * side + column];
-                    // What is no number is larger than all, as in PyTorch.
+                    // NaN counts as the largest value, as in PyTorch.
                     if first || value > largest || value.partial_cmp(&value).is_none() {
                         (largest, *found) = (value, (row * side + column) as u32);
                         first = false;
@@ -45,7 +45,7 @@ pub(crate) fn max_pool<R: Real>(pool: &Pool<R>, x: &[R], shape: Shape) -> (Buffe
 }
 
 impl Pooled {
-    /// dl/dx, of `shape`, by dl/dy.
+    /// Computes dl/dx, with `shape`, from dl/dy.
     pub(crate) fn back<R: Real>(&self, pool: &Pool<R>, slope: &[R], shape: Shape) -> Buffer<R> {
         let mut by_x = pool.zeros(shape.len());
         let plane = self.shape.plane();
@@ -59,7 +59,7 @@ impl Pooled {
     }
 }
 
-/// `[batch, channels]`: the mean of each plane.
+/// Returns the mean of each plane, `[batch, channels]`.
 pub(crate) fn mean_pool<R: Real>(pool: &Pool<R>, x: &[R], shape: Shape) -> Buffer<R> {
     let mut means = pool.take(shape.batch * shape.channels);
     let count = R::rounded(shape.plane() as f64);
@@ -69,7 +69,7 @@ pub(crate) fn mean_pool<R: Real>(pool: &Pool<R>, x: &[R], shape: Shape) -> Buffe
     means
 }
 
-/// dl/dx by dl/d(means) `[batch, channels]`.
+/// Computes dl/dx from dl/d(means) `[batch, channels]`.
 pub(crate) fn mean_pool_back<R: Real>(pool: &Pool<R>, slope: &[R], shape: Shape) -> Buffer<R> {
     let mut by_x = pool.take(shape.len());
     let count = R::rounded(shape.plane() as f64);

@@ -1,4 +1,4 @@
-//! The number types that the engine computes in.
+//! The number types of the engine.
 
 use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
 
@@ -27,37 +27,37 @@ pub trait Real:
     const ONE: Self;
     const NEG_INFINITY: Self;
 
-    /// The nearest number of this type.
+    /// Rounds to the nearest number of this type.
     fn rounded(x: f64) -> Self;
 
     fn root(self) -> Self;
 
-    /// e^x of x <= 0.
+    /// e^x for x <= 0.
     fn exp(self) -> Self;
 
     fn erf(self) -> Self;
 
-    /// As many numbers as an instruction of the processor takes at once.
+    /// A SIMD vector of the processor.
     type Vector<S: Simd>: Copy;
 
-    /// Numbers in a vector.
+    /// Numbers per vector.
     #[inline(always)]
     fn lanes<S: Simd>() -> usize {
         size_of::<Self::Vector<S>>() / size_of::<Self>()
     }
 
-    /// The vectors that `values` consists of; what is left over is left out.
+    /// Views `values` as vectors, without the remainder.
     fn vectors<S: Simd>(values: &[Self]) -> &[Self::Vector<S>];
 
     fn vectors_mut<S: Simd>(values: &mut [Self]) -> &mut [Self::Vector<S>];
 
-    /// `x` at every place.
+    /// Fills a vector with `x`.
     fn splat<S: Simd>(simd: S, x: Self) -> Self::Vector<S>;
 
-    /// `a` `b` + `c`, rounded once where the processor can.
+    /// `a` `b` + `c`, with a single rounding where the processor supports it.
     fn mul_add<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>, c: Self::Vector<S>) -> Self::Vector<S>;
 
-    /// The sum of the numbers.
+    /// The sum of a vector's numbers.
     fn reduce_sum<S: Simd>(simd: S, x: Self::Vector<S>) -> Self;
 }
 
@@ -82,7 +82,7 @@ macro_rules! vectors {
 
         #[inline(always)]
         fn mul_add<S: Simd>(simd: S, a: S::$vector, b: S::$vector, c: S::$vector) -> S::$vector {
-            // A browser has no such instruction, and what stands for it there takes the numbers one by one.
+            // WebAssembly has no fused multiply-add; pulp's substitute works on one number at a time.
             if cfg!(target_family = "wasm") { simd.$added(simd.$multiplied(a, b), c) } else { simd.$both(a, b, c) }
         }
 

@@ -1,4 +1,4 @@
-//! A residual network as torchvision computes it: B images, channels by channels.
+//! A residual network as torchvision computes it. B is the number of images.
 
 use unmask_core::{Convolution as Layer, ResidualBlock, ResnetSpec, VitConfig};
 
@@ -17,7 +17,7 @@ use crate::{
     vit::{image_slope, normalised},
 };
 
-/// A convolution without bias, and the batch norm behind it.
+/// A convolution without bias, followed by a batch norm.
 struct ConvNorm<P> {
     /// `[out, in, kernel, kernel]`
     filters: P,
@@ -26,9 +26,9 @@ struct ConvNorm<P> {
 }
 
 struct Block<P> {
-    /// Two, or three of a bottleneck.
+    /// Two, or three in a bottleneck block.
     convolutions: Vec<ConvNorm<P>>,
-    /// Absent where the shortcut is the identity.
+    /// `None` if the shortcut is the identity.
     shortcut: Option<ConvNorm<P>>,
 }
 
@@ -69,32 +69,32 @@ impl<P: Piece> Parameters<P> {
     }
 }
 
-/// A convolution with its batch norm that was applied.
+/// A forward pass through a convolution and its batch norm.
 struct NormPass<R: Real> {
     convolution: Convolution,
-    /// What the convolution gave, `[B, out, side, side]`.
+    /// Output of the convolution, `[B, out, side, side]`.
     convolved: Buffer<R>,
     /// `[out]`
     moments: Vec<Moments<R>>,
 }
 
-/// A block that was applied.
+/// A forward pass through a block.
 struct BlockPass<R: Real> {
-    /// In front of each convolution, the first being the input of the block.
+    /// Inputs of the convolutions. The first is the block's input.
     inputs: Vec<Buffer<R>>,
     convolutions: Vec<NormPass<R>>,
     shortcut: Option<NormPass<R>>,
 }
 
-/// A forward pass, as the backward pass needs it.
+/// A forward pass, kept for the backward pass.
 pub(crate) struct Pass<R: Real> {
-    /// The images as the network takes them, `[B, 3, side, side]`.
+    /// The normalised images, `[B, 3, side, side]`.
     images: Buffer<R>,
     stem: NormPass<R>,
-    /// Where the stem ends with a maximum, what was before it, `[B, channels, side, side]`, and what it gave.
+    /// If the stem ends with max pooling: its input `[B, channels, side, side]`, and the maxima.
     pooled: Option<(Buffer<R>, Pooled)>,
     blocks: Vec<BlockPass<R>>,
-    /// Behind the last block, and its shape.
+    /// Output of the last block, and its shape.
     last: (Buffer<R>, Shape),
     /// `[B, channels]`
     features: Buffer<R>,
@@ -103,7 +103,8 @@ pub(crate) struct Pass<R: Real> {
 }
 
 impl<R: Real> Pass<R> {
-    /// The moments at each batch norm, in the order of the flat vector, each with the number of values that it is of.
+    /// Yields the moments of each batch norm, in the order of the flat statistics, with the number of values they are
+    /// computed over.
     pub(crate) fn moments(&self) -> impl Iterator<Item = (&[Moments<R>], usize)> {
         let blocks = self.blocks.iter().flat_map(|block| block.convolutions.iter().chain(&block.shortcut));
         std::iter::once(&self.stem).chain(blocks).map(|pass| {
@@ -113,18 +114,18 @@ impl<R: Real> Pass<R> {
     }
 }
 
-/// A ResNet of `spec` for `batch` images.
 pub(crate) struct Resnet<'a, R: Real> {
     pub(crate) spec: &'a ResnetSpec,
     pub(crate) batch: usize,
     pub(crate) normalisation: Normalisation,
-    /// Of a pass that is not, only the logits are of use.
+    /// Whether to keep the pass for a backward pass. If not, only its logits are valid.
     pub(crate) tracked: bool,
     pub(crate) pool: &'a Pool<R>,
 }
 
 impl<R: Real> Resnet<'_, R> {
-    /// Of `images` `[B, 3, side, side]` in [0, 1]. `statistics` are read where batch norm uses the running ones.
+    /// Runs the network on `images` `[B, 3, side, side]` in [0, 1]. Reads `statistics` only if batch norm uses the
+    /// running ones.
     pub(crate) fn forward(&self, weights: &[R], statistics: &[R], images: &[R]) -> Pass<R> {
         let Self { spec, batch, pool, .. } = *self;
         let w = Parameters::cut(spec, weights);
@@ -174,7 +175,7 @@ impl<R: Real> Resnet<'_, R> {
             inputs.push(y);
             convolutions.push(pass);
         }
-        // In the flat vector the shortcut comes last, and so do its statistics.
+        // In the flat vectors, the shortcut comes last, but it is applied before the last convolution.
         let mut shortcut_statistics = *statistics;
         if let Some(layer) = w.convolutions.last() {
             if self.normalisation == Normalisation::Running {
@@ -193,12 +194,12 @@ impl<R: Real> Resnet<'_, R> {
         *statistics = shortcut_statistics;
         match out {
             Some((y, shortcut)) => (y, BlockPass { inputs, convolutions, shortcut }),
-            // A block of the core has two convolutions or three.
+            // Unreachable: blocks have two or three convolutions.
             None => (self.pool.take(0), BlockPass { inputs, convolutions, shortcut: None }),
         }
     }
 
-    /// bn(conv(x)), plus `beside`, and with `relu` what is above zero of it.
+    /// Computes bn(conv(x)) + `beside`, clamped at zero with `relu`.
     fn conv_norm(
         &self,
         w: &ConvNorm<&[R]>,
@@ -223,8 +224,8 @@ impl<R: Real> Resnet<'_, R> {
         (y, NormPass { convolution, convolved, moments })
     }
 
-    /// By dl/d(logits) `[B, classes]`, the gradients of the weights, if there is room for them, and where they are wanted those of the
-    /// images.
+    /// Sets the gradients of the weights that `gradient` has room for, and of the images if wanted, from `slope`,
+    /// dl/d(logits) `[B, classes]`.
     pub(crate) fn backward(
         &self,
         weights: &[R],
@@ -251,7 +252,7 @@ impl<R: Real> Resnet<'_, R> {
             by_x = pooled.back(pool, &by_x, stem.convolution.output());
             behind = stemmed;
         }
-        // Without a maximum the first block took what the stem gave.
+        // Without max pooling, the first block's input is the stem's output.
         relu_back(&mut by_x, &behind);
         let mut by_normalised = by_images.as_ref().map(|images| pool.take(images.len()));
         self.conv_norm_back(&w.stem, g.stem, &stem, &images, by_x, by_normalised.as_deref_mut());
@@ -262,7 +263,7 @@ impl<R: Real> Resnet<'_, R> {
         }
     }
 
-    /// dl/d(in) by dl/d(out); `out` is what the block gave.
+    /// Computes dl/d(in) from dl/d(out). `out` is the block's output.
     fn block_back(
         &self,
         w: &Block<&[R]>,
@@ -316,7 +317,7 @@ fn convolution_of(layer: Layer, input: Shape) -> Convolution {
     Convolution { window: Window::centred(kernel, layer.stride), input, channels }
 }
 
-/// Makes dl/dx of dl/dy for `y` = relu(x).
+/// Turns dl/dy into dl/dx for `y` = relu(x).
 fn relu_back<R: Real>(slope: &mut [R], y: &[R]) {
     each(slope.chunks_mut(BAND).zip(y.chunks(BAND)), |(a, b)| relu_back_band(a, b));
 }

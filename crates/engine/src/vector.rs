@@ -1,13 +1,13 @@
-//! Loops over values that the compiler turns into vector instructions, the widest the processor has. Each operation is rounded as
-//! IEEE 754 has it and sums are taken in an order of their own, so that every processor gives the same bits.
+//! Loops that the compiler vectorises for the widest SIMD instructions of the processor. Every operation rounds as IEEE
+//! 754 specifies, and sums have a fixed order, so that every processor gives the same bits.
 
 use crate::real::Real;
 
-/// Partial results that a sum or a maximum is gathered in.
+/// Partial results per sum or maximum.
 const LANES: usize = 16;
 
-/// Defines functions, generic over [`Real`], that run with the vector instructions of this processor. Whatever such a function calls
-/// has them only if it is inlined, so it is marked `#[inline(always)]`, and is no closure of more than a line.
+/// Defines functions, generic over [`Real`], that run with the processor's SIMD instructions. Functions that they call
+/// use these instructions only if inlined, so mark those `#[inline(always)]` and keep closures to one line.
 macro_rules! vectorised {
     ($($(#[$attribute:meta])* $visibility:vis fn $name:ident($($argument:ident: $type:ty),*) $(-> $output:ty)? $body:block)+) => {$(
         $(#[$attribute])*
@@ -35,14 +35,12 @@ macro_rules! vectorised {
 pub(crate) use vectorised;
 
 vectorised! {
-    /// `sum += x`, value by value.
     pub(crate) fn add(sum: &mut [R], x: &[R]) {
         for (sum, &x) in sum.iter_mut().zip(x) {
             *sum += x;
         }
     }
 
-    /// The sum of the values.
     pub(crate) fn total(slice: &[R]) -> R {
         sum(slice, |x| x)
     }
@@ -75,20 +73,19 @@ fn gathered<R: Real>(slice: &[R], start: R, gather: impl Fn(R, R) -> R, join: im
     joined(lanes, join)
 }
 
-/// The sum of `of` each value.
+/// Sums `of(x)` over the values x.
 #[inline(always)]
 pub(crate) fn sum<R: Real>(slice: &[R], of: impl Fn(R) -> R) -> R {
     gathered(slice, R::ZERO, |sum, x| sum + of(x), |a, b| a + b)
 }
 
-/// The largest value; one that is no number counts for nothing.
+/// Returns the largest value. Ignores NaN.
 #[inline(always)]
 pub(crate) fn max<R: Real>(slice: &[R]) -> R {
     let larger = |a, b| if b > a { b } else { a };
     gathered(slice, R::NEG_INFINITY, larger, larger)
 }
 
-/// The sum of the products of values of the same place.
 #[inline(always)]
 pub(crate) fn dot<R: Real>(a: &[R], b: &[R]) -> R {
     let mut lanes = [R::ZERO; LANES];
@@ -104,35 +101,35 @@ pub(crate) fn dot<R: Real>(a: &[R], b: &[R]) -> R {
     joined(lanes, |a, b| a + b)
 }
 
-/// Below it e^x counts as 0, and above it is no subnormal number, which processors are slow with.
+/// Below this, e^x is treated as 0. Above it, e^x is not subnormal; subnormal numbers are slow.
 const FAR_BELOW: f32 = -87.0;
-/// 1.5 x 2^23: what is added to it is rounded to a whole number, which the last bits of the sum hold.
+/// 1.5 x 2^23: adding it rounds to a whole number, held in the last bits of the sum.
 const ROUNDING: f32 = 12_582_912.0;
-/// ln 2 in two parts, the first short enough that its multiples by whole numbers are exact (Cody and Waite).
+/// ln 2 in two parts. The first is short enough that whole multiples of it are exact (Cody and Waite).
 const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
 /// (e^r - 1 - r) / r^2 for |r| <= ln 2 / 2, lowest powers first (Cephes, `expf`).
 const EXP: [f32; 6] = [0.5, 0.166_666_65, 0.041_665_796, 8.333_452e-3, 1.398_2e-3, 1.987_569_1e-4];
 
-/// e^x of x <= 0, without a branch. It errs by less than 2e-7 of itself; below -87 it is 0.
+/// e^x for x <= 0, without branches. The relative error is below 2e-7; below -87 the result is 0.
 #[inline(always)]
 pub(crate) fn exp(x: f32) -> f32 {
     let rounded = x * std::f32::consts::LOG2_E + ROUNDING;
     let whole = rounded - ROUNDING;
     let r = x - whole * LN_2[0] - whole * LN_2[1];
     let power = EXP.iter().rev().fold(0.0, |sum, &factor| sum * r + factor) * r * r + r + 1.0;
-    // 2^whole: the exponent's bits.
+    // Multiply by 2^whole through the exponent bits.
     let e = power * f32::from_bits((rounded.to_bits() << 23).wrapping_add(1.0f32.to_bits()));
     if x < FAR_BELOW { 0.0 } else { e }
 }
 
-/// Where erf is 1 to f32's last place.
+/// From here on, erf is 1 to the last bit of f32.
 const FAR: f32 = 3.92;
 /// erf(x) = x P(x^2) / Q(x^2) up to [`FAR`], lowest powers first.
 const P: [f32; 6] =
     [std::f32::consts::FRAC_2_SQRT_PI, 0.190_408_81, 0.052_749_03, 0.003_765_714, 0.000_284_884_18, 2.050_061e-6];
 const Q: [f32; 6] = [1.0, 0.502_078_2, 0.114_110_075, 0.014_969_415, 0.001_162_557_4, 3.809_152e-5];
 
-/// The error function, without a branch.
+/// The error function, without branches.
 #[inline(always)]
 pub(crate) fn erf(x: f32) -> f32 {
     let x = x.clamp(-FAR, FAR);

@@ -22,9 +22,9 @@ use crate::{
 };
 
 struct Block<P> {
-    /// Absent in the April block, together with both residuals.
+    /// `None` in the April block, which also lacks both residuals.
     norm1: Option<Norm<P>>,
-    /// Rows are those of q, then k, then v.
+    /// Rows of q, then k, then v.
     qkv: Linear<P>,
     proj: Linear<P>,
     norm2: Norm<P>,
@@ -71,14 +71,14 @@ impl<P: Piece> Parameters<P> {
 
 /// Queries, keys and values of a block.
 enum Heads<R: Real> {
-    /// Of every token: `[B T, 3 D]`.
+    /// For every token, `[B T, 3 D]`.
     All(Buffer<R>),
-    /// Queries of the class tokens, `[B, D]`, and keys and values of every token, `[B T, 2 D]`.
+    /// Queries of only the class tokens, `[B, D]`; keys and values of every token, `[B T, 2 D]`.
     ClassOnly { query: Buffer<R>, key_value: Buffer<R> },
 }
 
 impl<R: Real> Heads<R> {
-    /// Buffers of the same sizes.
+    /// Takes buffers of the same sizes.
     fn room(&self, pool: &Pool<R>) -> Self {
         match self {
             Self::All(qkv) => Self::All(pool.take(qkv.len())),
@@ -88,7 +88,7 @@ impl<R: Real> Heads<R> {
         }
     }
 
-    /// Each of the three to be set.
+    /// Returns views of queries, keys and values for writing.
     fn slopes(&mut self, dim: usize) -> Slopes<'_, R> {
         match self {
             Self::All(qkv) => {
@@ -104,53 +104,52 @@ impl<R: Real> Heads<R> {
     }
 }
 
-/// What the backward pass through a block needs. Q is T, or 1 where only the class token goes on.
+/// Values for the backward pass through a block. Q is T, or 1 in the last block, which outputs only the class token.
 struct BlockPass<R: Real> {
     /// `[B T, D]`
     x: Buffer<R>,
     norm1: Option<Normed<R>>,
     heads: Heads<R>,
-    /// The weights of attention, `[B, heads, Q, T]`.
+    /// Attention weights, `[B, heads, Q, T]`.
     weights: Buffer<R>,
-    /// What attention mixed, `[B Q, D]`.
+    /// Values mixed by attention, `[B Q, D]`.
     mixed: Buffer<R>,
-    /// Behind attention, `[B Q, D]`.
+    /// After attention, its projection and the residual, `[B Q, D]`.
     middle: Buffer<R>,
     norm2: Normed<R>,
-    /// Before and behind GELU, `[B Q, 4 D]`.
+    /// Before and after GELU, `[B Q, 4 D]`.
     hidden: [Buffer<R>; 2],
 }
 
-/// The slopes of the loss along what a block computed.
+/// The loss's gradients with respect to a block's intermediate values.
 struct BlockSlopes<R: Real> {
-    /// Of what it gave, `[B Q, D]`.
+    /// Block output, `[B Q, D]`.
     out: Buffer<R>,
-    /// Before and behind GELU, `[B Q, 4 D]`.
+    /// Before and after GELU, `[B Q, 4 D]`.
     hidden: [Buffer<R>; 2],
-    /// Behind `norm2`, `[B Q, D]`.
+    /// Output of `norm2`, `[B Q, D]`.
     norm2: Buffer<R>,
-    /// Behind attention, `[B Q, D]`.
+    /// After attention, its projection and the residual, `[B Q, D]`.
     middle: Buffer<R>,
-    /// Of what attention mixed, `[B Q, D]`.
+    /// Values mixed by attention, `[B Q, D]`.
     mixed: Buffer<R>,
     heads: Heads<R>,
-    /// Behind `norm1`, `[B T, D]`.
+    /// Output of `norm1`, `[B T, D]`.
     normed: Buffer<R>,
 }
 
-/// A forward pass, as the backward pass needs it.
+/// A forward pass, kept for the backward pass.
 pub(crate) struct Pass<R: Real> {
     /// `[B S, L]`
     patches: Buffer<R>,
     blocks: Vec<BlockPass<R>>,
-    /// Behind the last block, `[B, D]`.
+    /// Output of the last block, `[B, D]`.
     last: Buffer<R>,
     norm: Normed<R>,
     /// `[B, classes]`
     pub(crate) logits: Buffer<R>,
 }
 
-/// A ViT of `config` for `batch` images.
 pub(crate) struct Vit<'a, R: Real> {
     pub(crate) config: &'a VitConfig,
     pub(crate) batch: usize,
@@ -158,7 +157,8 @@ pub(crate) struct Vit<'a, R: Real> {
 }
 
 impl<R: Real> Vit<'_, R> {
-    /// Of `images` `[B, 3, side, side]` in [0, 1]. Of a pass that is not `tracked` only the logits are of use.
+    /// Runs the network on `images` `[B, 3, side, side]` in [0, 1]. Without `tracked`, only the logits of the pass are
+    /// valid.
     pub(crate) fn forward(&self, weights: &[R], images: &[R], tracked: bool) -> Pass<R> {
         let Self { config, batch, pool } = *self;
         let VitConfig { dim, depth, classes, .. } = *config;
@@ -179,8 +179,8 @@ impl<R: Real> Vit<'_, R> {
         Pass { patches, blocks, last: x, norm, logits }
     }
 
-    /// By dl/d(logits) `[B, classes]`, the gradients of as many of the first weights as `gradient` has room for, and where they are
-    /// wanted those of the images.
+    /// Sets the gradients of the weights that `gradient` has room for, and of the images if wanted, from `slope`,
+    /// dl/d(logits) `[B, classes]`.
     pub(crate) fn backward(
         &self,
         weights: &[R],
@@ -199,7 +199,7 @@ impl<R: Real> Vit<'_, R> {
         self.embed_back(&w, (g.class_token, g.position, g.patch), &patches, &by_x, by_images);
     }
 
-    /// By dl/d(logits) `[B, classes]`, those behind the last norm and in front of it, `[B, D]` each.
+    /// Returns the gradients after and before the last norm, `[B, D]` each, from `slope`, dl/d(logits) `[B, classes]`.
     fn head_back(
         &self,
         w: &Parameters<&[R]>,
@@ -216,7 +216,7 @@ impl<R: Real> Vit<'_, R> {
         (by_norm, by_x)
     }
 
-    /// Tokens `[B T, D]` of `patches` `[B S, L]`.
+    /// Computes tokens `[B T, D]` from `patches` `[B S, L]`.
     fn embed(&self, w: &Parameters<&[R]>, patches: &[R]) -> Buffer<R> {
         let Self { config, batch, pool } = *self;
         let (dim, patch_len) = (config.dim, config.patch_len());
@@ -274,7 +274,8 @@ impl<R: Real> Vit<'_, R> {
         self.unpatch(&by_patches, by_images);
     }
 
-    /// x `[B T, D]` to `[B Q, D]`: x + attention(norm1(x)), then x + mlp(norm2(x)); in the April block without `norm1` and `x +`.
+    /// Maps x `[B T, D]` to `[B Q, D]`: x + attention(norm1(x)), then x + mlp(norm2(x)). The April block has neither
+    /// `norm1` nor `x +`.
     fn block(&self, w: &Block<&[R]>, class_only: bool, x: Buffer<R>) -> (Buffer<R>, BlockPass<R>) {
         let Self { config, batch, pool } = *self;
         let dim = config.dim;
@@ -320,7 +321,7 @@ impl<R: Real> Vit<'_, R> {
         (out, BlockPass { x, norm1, heads, weights, mixed, middle, norm2, hidden })
     }
 
-    /// dl/d(in) `[B T, D]` by dl/d(out) `[B Q, D]`, and the gradients of the weights.
+    /// Computes dl/d(in) `[B T, D]` from dl/d(out) `[B Q, D]`, and the gradients of the weights.
     fn block_back(
         &self,
         w: &Block<&[R]>,
@@ -383,7 +384,7 @@ impl<R: Real> Vit<'_, R> {
         (by_x, slopes)
     }
 
-    /// The tokens of patches, `[B S, D]`, of all, `[B T, D]`.
+    /// Drops the class tokens: `[B T, D]` to `[B S, D]`.
     fn without_class(&self, all: &[R]) -> Buffer<R> {
         let (dim, image_len) = (self.config.dim, self.config.tokens() * self.config.dim);
         let mut tokens = self.pool.take(all.len() - self.batch * dim);
@@ -393,7 +394,7 @@ impl<R: Real> Vit<'_, R> {
         tokens
     }
 
-    /// Pads gradients of the class tokens alone, `[B, D]`, with zeros for the other tokens, `[B T, D]`; copies those of all.
+    /// Pads gradients of only the class tokens, `[B, D]`, with zeros to `[B T, D]`. Copies gradients of all tokens.
     fn spread(&self, some: &[R]) -> Buffer<R> {
         let (dim, tokens) = (self.config.dim, self.config.tokens());
         let len = self.batch * tokens * dim;
@@ -422,8 +423,8 @@ impl<R: Real> Vit<'_, R> {
 
     /// Cuts `images` (`[B, 3, side, side]` in [0, 1]) into patches `[B S, L]` of (x - 0.5) / 0.5.
     ///
-    /// A convolution whose stride is its kernel side is a matrix product on patches. Patches go row by row, values in a
-    /// patch channel by channel, as `patch_embed.proj.weight` flattened to `[D, L]` has them.
+    /// A convolution with stride equal to its kernel side is a matrix product over patches. Patches go row by row, and
+    /// the values of a patch channel by channel, as in `patch_embed.proj.weight` flattened to `[D, L]`.
     fn patches(&self, images: &[R]) -> Buffer<R> {
         let mut patches = self.pool.take(images.len());
         let len = image_len(self.config);
@@ -437,7 +438,7 @@ impl<R: Real> Vit<'_, R> {
         patches
     }
 
-    /// dl/d(images) of dl/d([`Vit::patches`]).
+    /// Turns dl/d([`Vit::patches`]) into dl/d(images).
     fn unpatch(&self, by_patches: &[R], by_images: &mut [R]) {
         let len = image_len(self.config);
         for (image, patches) in by_images.chunks_exact_mut(len).zip(by_patches.chunks_exact(len)) {
@@ -450,13 +451,13 @@ impl<R: Real> Vit<'_, R> {
     }
 }
 
-/// An image's value in [0, 1] as every network takes it.
+/// Normalises an image's value in [0, 1] for every network.
 pub(crate) fn normalised<R: Real>(x: R) -> R {
     let half = R::from(0.5);
     (x - half) / half
 }
 
-/// dl/dx by dl/d([`normalised`] x).
+/// Computes dl/dx from dl/d([`normalised`] x).
 pub(crate) fn image_slope<R: Real>(slope: R) -> R {
     slope / R::from(0.5)
 }
@@ -465,7 +466,7 @@ fn image_len(config: &VitConfig) -> usize {
     VitConfig::CHANNELS * config.image * config.image
 }
 
-/// Where the rows of the patches lie in an image, in the order of the patches.
+/// Yields where each row of each patch lies in an image, in the order of the patches.
 fn patch_rows(config: &VitConfig) -> impl Iterator<Item = Range<usize>> {
     let VitConfig { image: side, patch, .. } = *config;
     (0..side).step_by(patch).flat_map(move |top| {

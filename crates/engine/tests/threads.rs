@@ -1,10 +1,10 @@
-//! A result has the same bits on any number of threads.
+//! Results have the same bits on any number of threads.
 
 use rayon::ThreadPoolBuilder;
 use unmask_core::{Architecture, ModelState};
 use unmask_engine::{Differentiated, Engine, Normalisation, Wanted};
 
-/// Large enough that every operation is divided.
+/// Large enough that every operation is split.
 const MODELS: [(&str, usize); 4] =
     [("vit_lab_patch4_32", 3), ("vit_tiny_patch16_224", 1), ("resnet_nano", 5), ("lenet_width32_32", 17)];
 
@@ -24,7 +24,7 @@ fn step(name: &str, batch: usize, threads: usize) -> [Vec<u32>; 4] {
         let engine = Engine::<f32>::new(architecture);
         let differentiated =
             || engine.differentiate(&weights, &statistics, &images, &labels, Normalisation::Batch, wanted);
-        // The second step takes the memory of the first.
+        // The second step reuses the buffers of the first.
         let Differentiated { loss, gradient, images: by_images, .. } = {
             differentiated();
             differentiated()

@@ -1,6 +1,6 @@
-//! The mixed second derivative d<dl/dw, v>/d(images), by forward mode over reverse mode. `record` keeps every value of a forward and a
-//! backward pass; `input_slope_along` goes through both again and computes the derivative of each value along v, which is named after
-//! it: `of_x` is the derivative of `x`.
+//! The mixed second derivative d<dl/dw, v>/d(images), by forward mode over reverse mode. `record` keeps every value of
+//! a forward and a backward pass. `input_slope_along` repeats both and computes the derivative of each value along v.
+//! `of_x` is the derivative of `x`.
 
 use super::{Block, BlockPass, BlockSlopes, Buffer, Heads, Parameters, Pass, Vit};
 use crate::{
@@ -12,19 +12,19 @@ use crate::{
     vector::add,
 };
 
-/// A forward and a backward pass with all that they computed.
+/// All values of a forward and a backward pass.
 pub(crate) struct Tape<R: Real> {
     pass: Pass<R>,
-    /// Of each block.
+    /// One entry per block.
     slopes: Vec<BlockSlopes<R>>,
-    /// The slopes of the logits, `[B, classes]`, and behind the last norm, `[B, D]`.
+    /// Gradients of the logits, `[B, classes]`, and of the last norm's output, `[B, D]`.
     by_logits: Buffer<R>,
     by_norm: Buffer<R>,
-    /// Of the tokens, `[B T, D]`.
+    /// Gradient of the tokens, `[B T, D]`.
     by_tokens: Buffer<R>,
 }
 
-/// The changes of what a block computed, of the shapes of a [`BlockPass`].
+/// Derivatives of a block's values, with the shapes of [`BlockPass`].
 struct BlockChanges<R: Real> {
     x: Buffer<R>,
     heads: Heads<R>,
@@ -35,7 +35,7 @@ struct BlockChanges<R: Real> {
 }
 
 impl<R: Real> Vit<'_, R> {
-    /// As [`backward`](Vit::backward), of which everything is kept.
+    /// Like [`backward`](Vit::backward), but keeps every value.
     pub(crate) fn record(&self, weights: &[R], pass: Pass<R>, slope: Buffer<R>, gradient: &mut [R]) -> Tape<R> {
         let w = Parameters::cut(self.config, weights);
         let g = Parameters::cut(self.config, Some(gradient));
@@ -51,7 +51,7 @@ impl<R: Real> Vit<'_, R> {
         Tape { pass, slopes, by_logits: slope, by_norm, by_tokens: by_x }
     }
 
-    /// How dl/d(images) changes per unit of `direction`, along which the first weights move.
+    /// Computes the derivative of dl/d(images) along `direction`, which covers the first weights.
     pub(crate) fn input_slope_along(
         &self,
         weights: &[R],
@@ -101,7 +101,7 @@ impl<R: Real> Vit<'_, R> {
         self.unpatch(&of_by_patches, by_images);
     }
 
-    /// How the tokens change, `[B T, D]`.
+    /// Returns the derivative of the tokens, `[B T, D]`.
     fn embed_change(&self, along: &Parameters<Change<'_, R>>, patches: &[R]) -> Buffer<R> {
         let Self { config, batch, pool } = *self;
         let (dim, patch_len) = (config.dim, config.patch_len());
@@ -121,7 +121,7 @@ impl<R: Real> Vit<'_, R> {
         change
     }
 
-    /// By the change of the input `[B T, D]`, that of the output `[B Q, D]`.
+    /// Computes the derivative of the output `[B Q, D]` from that of the input `[B T, D]`.
     fn block_change(
         &self,
         w: &Block<&[R]>,
@@ -177,7 +177,7 @@ impl<R: Real> Vit<'_, R> {
         (of_out, BlockChanges { x: of_x, heads: of_heads, weights: of_weights, middle: of_middle, hidden: of_before })
     }
 
-    /// By the change of dl/d(out) `[B Q, D]`, that of dl/d(in) `[B T, D]`.
+    /// Computes the derivative of dl/d(in) `[B T, D]` from that of dl/d(out) `[B Q, D]`.
     fn block_back_change(
         &self,
         w: &Block<&[R]>,
@@ -231,7 +231,7 @@ impl<R: Real> Vit<'_, R> {
                 let change = every_mut(&mut of_by_normed, batch, dim, config.tokens());
                 query.back_change(&along_query, change, rows(by_query, dim), rows(of_by_query, dim));
             }
-            // Slopes are of the kind of what they belong to.
+            // Unreachable: gradients have the same variant as their values.
             _ => {}
         }
         let (Some(norm), Some(along), Some(normed)) = (&w.norm1, &along.norm1, &pass.norm1) else {
@@ -256,7 +256,7 @@ mod tests {
         (0..len).map(|i| height * (pace * i as f64).sin()).collect()
     }
 
-    /// With all weights moved and with the first ones alone, which the scope of a search ends with; with one image and with more.
+    /// Covers all weights and only the first ones (a search can limit its scope), and one image and several.
     #[test]
     fn the_exact_change_is_the_limit_of_differences() {
         let usual = VitConfig { image: SIDE, patch: 4, dim: 12, depth: 3, heads: 3, classes: 5, april_block: false };
