@@ -11,7 +11,7 @@ use crate::Failure;
 pub enum Data {
     /// Get CIFAR-10: 60000 photographs of 32 x 32 pixels in ten classes, by Alex Krizhevsky.
     Cifar10(fetch::Cifar10),
-    /// Look at a data set: how many pictures of which class, and a sheet of them.
+    /// Look at a data set: the number of pictures in each class, and a sheet of samples.
     Show(show::Show),
 }
 

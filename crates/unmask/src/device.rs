@@ -1,4 +1,4 @@
-//! What computes, by its name on the command line.
+//! The compute device by its name on the command line.
 
 use anyhow::anyhow;
 use unmask_model::device::{Compute, OpenDevice, open_blocking};
@@ -8,7 +8,7 @@ use crate::Failure;
 /// Opens `cpu` or `gpu`.
 ///
 /// # Errors
-/// [`Failure::Input`] for another name; [`Failure::Other`] where there is no usable graphics adapter.
+/// [`Failure::Input`] for another name; [`Failure::Other`] if there is no usable graphics adapter.
 pub fn open(name: &str) -> Result<OpenDevice, Failure> {
     let compute = match name {
         "cpu" => Compute::Cpu,

@@ -1,4 +1,4 @@
-//! The bar over all cases of an experiment or a sweep.
+//! The progress bar over all cases of an experiment or a sweep.
 
 use std::path::PathBuf;
 
@@ -9,14 +9,14 @@ use crate::{counted, progress};
 
 const CASE: u64 = 1000;
 
-/// A bar whose length is the cases that are left; without a terminal, a line for each case.
+/// A bar over the cases that remain; without a terminal, one printed line for each case.
 pub struct Display {
     bar: ProgressBar,
-    /// What has the cases.
+    /// Name of the experiment or sweep.
     experiment: String,
-    /// Where they are kept.
+    /// Folder of the finished cases.
     folder: PathBuf,
-    /// Cases finished in this sitting.
+    /// Cases finished in this run.
     finished: u64,
     left: u64,
     name: String,
@@ -40,14 +40,14 @@ impl Display {
                 };
                 let cases = counted(cases as u64, "case");
                 let (experiment, folder) = (&self.experiment, self.folder.display());
-                let line = format!("{experiment}: {cases}{before}; what is finished is kept in {folder}");
+                let line = format!("{experiment}: {cases}{before}; finished cases are kept in {folder}");
                 progress::say(&self.bar, &line);
             }
             ExperimentEvent::CasesAdded { cases } => {
                 self.left += cases as u64;
                 self.bar.set_length(self.left * CASE);
                 let cases = counted(cases as u64, "case");
-                progress::say(&self.bar, &format!("{}: {cases} more, for intervals are still wide", self.experiment));
+                progress::say(&self.bar, &format!("{}: {cases} more, since intervals are still wide", self.experiment));
             }
             ExperimentEvent::CaseStarted { name } => {
                 self.name = format!("{}: {name}, case {} of {}", self.experiment, self.finished + 1, self.left);

@@ -1,4 +1,4 @@
-//! `unmask completions` and `unmask man`: what a shell and `man` know of this program.
+//! `unmask completions` and `unmask man`: shell completions and manual pages.
 
 use std::{fs, path::PathBuf};
 
@@ -8,9 +8,9 @@ use clap_complete::Shell;
 
 use crate::{Failure, say};
 
-/// Print the completions of a shell.
+/// Print the completions for a shell.
 ///
-/// With them the shell completes commands, options and their values. For bash, in this shell and in those to come:
+/// With them the shell completes commands, options and their values. For bash, in this shell and in later ones:
 ///
 ///     source <(unmask completions bash)
 ///     unmask completions bash > ~/.local/share/bash-completion/completions/unmask
@@ -26,13 +26,12 @@ pub struct Completions {
 /// Afterwards `man -M DIR unmask` and `man -M DIR unmask-relay` show them.
 #[derive(Debug, Args)]
 pub struct Man {
-    /// The folder whose `man1` they go to.
+    /// The folder to put `man1` in.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
 
 impl Completions {
-    /// Prints them.
     pub fn run(&self, mut command: Command) -> Result<(), Failure> {
         let name = command.get_name().to_owned();
         let mut script = Vec::new();
@@ -43,7 +42,6 @@ impl Completions {
 }
 
 impl Man {
-    /// Writes them.
     pub fn run(&self, command: Command) -> Result<(), Failure> {
         let folder = self.folder.join("man1");
         fs::create_dir_all(&folder)

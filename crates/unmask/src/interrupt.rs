@@ -1,4 +1,4 @@
-//! Ctrl-C and the system's wish to end, for work that is worth keeping half done.
+//! Handles Ctrl-C and SIGTERM for commands that should save their partial work.
 
 use std::{
     ops::ControlFlow,
@@ -8,20 +8,21 @@ use std::{
     },
 };
 
-/// Exit code of a command that was broken off, as shells have it after Ctrl-C.
+/// Exit code of an interrupted command, as shells report it after Ctrl-C.
 const INTERRUPTED: i32 = 130;
 
-/// Whether somebody asked for an end.
+/// Whether the user or the system asked this process to stop.
 #[derive(Debug, Clone)]
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Listens from now on. The first time only tells; the second ends the process, for what is too busy to ask.
+    /// Listens from now on. The first signal sets the flag. The second ends the process, in case the command is too
+    /// busy to check the flag.
     pub fn listen() -> Self {
         let asked = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&asked);
         std::thread::spawn(move || {
-            // Without a runtime either signal ends the process as it does by default.
+            // Without a runtime, either signal ends the process by default.
             let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
             runtime.block_on(async {
                 asked_to_stop().await;
@@ -33,13 +34,13 @@ impl Interrupt {
         Self(asked)
     }
 
-    /// Break once somebody asked.
+    /// Returns `Break` after the first signal.
     pub fn flow(&self) -> ControlFlow<()> {
         if self.0.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 
-/// Ctrl-C, or the system's wish that this process end.
+/// Waits for Ctrl-C or SIGTERM.
 pub async fn asked_to_stop() {
     #[cfg(unix)]
     {
@@ -52,7 +53,7 @@ pub async fn asked_to_stop() {
         }
     }
     if tokio::signal::ctrl_c().await.is_err() {
-        // Where the signal cannot be listened for, the process ends by it anyway.
+        // If the signal cannot be caught, it ends the process anyway.
         std::future::pending::<()>().await;
     }
 }

@@ -1,4 +1,4 @@
-//! `unmask invert`: attacks an update that was dumped from anywhere.
+//! `unmask invert`: attacks an update dumped by any framework.
 
 mod output;
 
@@ -32,38 +32,40 @@ Example, from PyTorch with any ViT of timm, torchvision or Hugging Face (one ima
     unmask invert --gradients gradients.pt --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 \\
         --attack embedding --truth photo.jpg --out result
 
---mean and --std are those that the images were normalised with, so that pictures come out in their own colours; without
-them images were taken to [-1, 1]. Files are safetensors, NumPy's .npz, or what torch.save writes of a dict of tensors,
-of which no code is run; names may have DataParallel's module. in front.
+Give --mean and --std as they were used to normalise the images, so that reconstructions have the right colours. Without
+them, images are assumed to be scaled to [-1, 1]. Files are safetensors, NumPy's .npz, or what torch.save writes for a
+dict of tensors; no code in a file is run. Names may start with DataParallel's \"module.\".
 
-The model is told by the shapes of the tensors: patch, image side, width, depth, classes, the April block. No shape tells
-the heads: they are a preset's, or D/64 as in timm's models, and --heads says otherwise. Closed forms do not ask. Where a
-file lacks the tensors that tell it, name it: --model vit_small_patch16_224, or by its numbers,
---model vit_patch16_dim192_depth12_heads3_64 (the last is the images' side), or in a file, --model FILE.toml. Of a
-distilled (DeiT) or average-pooled ViT, and of one without a class token, embedding, embedding-aware, rounds and label
-work; the attacks that run the model, or read its blocks, refuse it by its name.
+The shapes of the tensors give the model: patch, image side, width, depth, classes, April block. They do not give the
+number of heads: it is the preset's, or D/64 as in timm's models, unless --heads is given. Closed forms do not need it.
+If a file lacks the tensors that give the model, name the model: --model vit_small_patch16_224, or by its numbers,
+--model vit_patch16_dim192_depth12_heads3_64 (the last number is the images' side), or in a file, --model FILE.toml. For
+a ViT that is distilled (DeiT), average-pooled or without a class token, embedding, embedding-aware, rounds and label
+work; the attacks that run the model or read its blocks refuse it.
 
-The attacks, and which tensors they read, in f16, bf16, f32 or f64. Those whose name ends in -aware are told by --mask
-which values arrived; the others take a hidden value for a zero. rounds reads each update in the folder --rounds;
-known-start the weights in both forms, --weights and --encrypted-weights; colluder a key, which no file holds: the room
-and `unmask matrix` show it; membership --candidate. label and membership make no picture.
+Below are the attacks with the tensors that they read, in f16, bf16, f32 or f64. Attacks whose name ends in -aware learn
+from --mask which values arrived; the others treat a hidden value as zero. rounds reads every update in the folder
+--rounds. known-start reads the weights in both forms, --weights and --encrypted-weights. membership needs --candidate.
+colluder needs a key, which no file holds: try it in a room or with `unmask matrix`. label and membership give
+no picture.
 
-The names are timm's of a ViT. Of a ResNet label reads fc.weight and, if there, fc.bias, and inverting-gradients all of the
-state_dict(); the other attacks need embeddings, and refuse.
+The tensor names are timm's for a ViT. For a ResNet, label reads fc.weight and, if there, fc.bias; inverting-gradients
+reads the whole state_dict(). The other attacks need patch embeddings and refuse a ResNet.
 ";
 
 const SEARCHES: &str = "
-A search, which is matching, jigsaw and inverting-gradients, runs the model thousands of times. It needs the labels: it
-reads them off head.weight and head.bias, or takes --labels. Watch reconstruction.png meanwhile; Ctrl-C ends the search
-and keeps what it found. It ends closed forms too, once: a second Ctrl-C ends the program.
+The searches are matching, jigsaw and inverting-gradients. A search runs the model thousands of times. It needs the
+labels: it reads them from the gradients of head.weight and head.bias, or takes --labels. Watch reconstruction.png while
+it runs. Ctrl-C stops a search and keeps the best picture so far; press it again to end the program.
 
 result/ then holds reconstruction.png, reconstruction.safetensors (\"reconstruction\", f32 [H, W, 3] in [0, 1]) and
-report.json (docs/schema/report.json describes it); of a batch reconstruction-0.png, reconstruction-1.png and so on, and
-[B, H, W, 3]. The verdict is recognisable, not recognisable by this attack, or cannot tell: with --truth by its SSIM, and
-without by the picture's own gradient and the embeddings' equations, for which --weights must hold the whole model.
-Exit code 2: the input is incomplete or wrong, or the attack cannot work on it; one line says why.";
+report.json (docs/schema/report.json describes it). For a batch it holds reconstruction-0.png, reconstruction-1.png and
+so on, and the tensor is [B, H, W, 3]. The verdict is recognisable, not recognisable by this attack, or cannot tell.
+With --truth the SSIM decides. Without it, the picture's own gradient and the embeddings' equations decide; for that,
+--weights must hold the whole model. Exit code 2: the input is incomplete or wrong, or the attack cannot work on it; one
+line says why.";
 
-/// The example, then each attack with what it reads.
+/// The example, then each attack with the tensors that it reads.
 fn after_help() -> String {
     let vit = Architecture::from(VitPreset::Pico);
     let layout = vit.layout();
@@ -84,7 +86,7 @@ fn after_help() -> String {
     format!("{EXAMPLE}{}{SEARCHES}", InferenceAttack::all().into_iter().map(reads).collect::<String>())
 }
 
-/// Names as a person lists them: a whole block by its front, all parameters as such.
+/// A short list of `names`: a whole block becomes `blocks.0.*`, the full set of parameters becomes `all`.
 fn listed(names: &[String], layout: &ParamLayout) -> String {
     const BLOCK: &str = "blocks.0.";
     let blocks = layout.iter().filter(|param| param.name.ends_with("mlp.fc1.weight")).count();
@@ -103,31 +105,31 @@ fn listed(names: &[String], layout: &ParamLayout) -> String {
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub struct Invert {
-    /// The model: a name such as vit_small_patch16_224 or resnet34, one made of numbers, or a TOML file; told by the
-    /// shapes in the files if absent. The number of classes is theirs.
+    /// The model: a preset such as vit_small_patch16_224 or resnet34, a name made of numbers, or a TOML file. Without
+    /// it, the shapes in the files give the model. The number of classes always comes from the files.
     #[arg(long, value_name = "NAME|FILE", value_parser = model_argument)]
     model: Option<Architecture>,
-    /// Attention heads, which no shape tells; a preset's, or D/64, if absent.
+    /// Attention heads, which no shape gives; by default the preset's number, or D/64.
     #[arg(long, value_name = "N")]
     heads: Option<usize>,
-    /// Side of the images in pixels, where no position embedding tells it: a ResNet's.
+    /// Side of the images in pixels, for models without a position embedding that gives it, such as a ResNet.
     #[arg(long, value_name = "PIXELS")]
     side: Option<usize>,
-    /// Mean that the images were normalised with, of pixels in [0, 1]: one number, or one each of red, green and blue; 0.5
-    /// if absent.
+    /// Mean used to normalise the images, for pixels in [0, 1]: one number, or three for red, green and blue [default:
+    /// 0.5]
     #[arg(long, value_name = "MEAN", value_delimiter = ',')]
     mean: Vec<f64>,
-    /// Standard deviation that the images were normalised with; 0.5 if absent.
+    /// Standard deviation used to normalise the images [default: 0.5]
     #[arg(long, value_name = "STD", value_delimiter = ',')]
     std: Vec<f64>,
     /// The first block has no LayerNorm before attention and no residual around it, as APRIL needs.
     #[arg(long)]
     april_block: bool,
-    /// The gradient was taken in evaluation mode (model.eval()), in which batch norm uses its running statistics; without
-    /// it, by the batch's own moments, as a model trains. A ViT has no batch norm.
+    /// The gradient was taken in evaluation mode (model.eval()), where batch norm uses its running statistics. Without
+    /// this flag, batch norm uses the batch's own moments, as in training. A ViT has no batch norm.
     #[arg(long)]
     eval: bool,
-    /// The weights at which the gradient was taken (safetensors, .npz or torch.save), for the attacks that read some.
+    /// The weights at which the gradient was taken (safetensors, .npz or torch.save), for attacks that read weights.
     #[arg(long, value_name = "FILE")]
     weights: Option<PathBuf>,
     /// The same weights as an encrypted room holds them, for known-start.
@@ -136,45 +138,44 @@ pub struct Invert {
     /// The gradient (safetensors, .npz or torch.save).
     #[arg(long, value_name = "FILE", required_unless_present = "rounds")]
     gradients: Option<PathBuf>,
-    /// The update is not a gradient but the weights after local training, as under federated averaging: attack the
-    /// difference to --weights over RATE times STEPS.
+    /// The update is not a gradient but the weights after local training, as in federated averaging. The attack then
+    /// uses the difference to --weights, divided by RATE times STEPS.
     #[arg(long, value_name = "rate=RATE,steps=STEPS", requires_all = ["gradients", "weights"])]
     fedavg: Option<LocalTraining>,
-    /// What the defence kept (u8 or bool, 1 = kept, same names); all other values are taken away first. Without it
-    /// nothing is hidden.
+    /// The values that the defence kept (u8 or bool, 1 = kept, same names as the gradient). All other values are
+    /// removed first. Without it, nothing is hidden.
     #[arg(long, value_name = "FILE", requires = "gradients")]
     mask: Option<PathBuf>,
-    /// Updates of several rounds with the same picture: NAME.safetensors (or .npz, .pt, .pth, .bin), and
-    /// NAME.mask.safetensors where something is hidden, in the order of their names.
+    /// Updates from several rounds with the same picture, in the order of their names: NAME.safetensors (or .npz, .pt,
+    /// .pth, .bin), with NAME.mask.safetensors where values are hidden.
     #[arg(long, value_name = "DIR", conflicts_with = "gradients")]
     rounds: Option<PathBuf>,
     /// The attack, one of those listed below.
     #[arg(long, value_name = "ATTACK")]
     attack: InferenceAttack,
-    /// The pictures' labels, where they are known: 3 or 3,4. Closed forms need none.
+    /// The pictures' labels, if known: 3 or 3,4. Closed forms need none.
     #[arg(long, value_name = "N", visible_alias = "label", value_delimiter = ',')]
     labels: Vec<usize>,
-    /// How many pictures are in the update. If absent one for each label, or as many as the rank of the last block's
-    /// gradient shows.
+    /// Number of pictures in the update. By default one for each label, or the rank of the last block's gradient.
     #[arg(long, value_name = "B", value_parser = clap::value_parser!(u16).range(1..))]
     batch: Option<u16>,
-    /// Steps of a search; what suits the attack if absent.
+    /// Steps of a search; the default depends on the attack.
     #[arg(long, value_name = "N")]
     iterations: Option<usize>,
-    /// A search's first step size, in units of pixels in [-1, 1]; trained models want 0.05 or less.
+    /// First step size of a search, in units of pixels in [-1, 1]; use 0.05 or less for trained models.
     #[arg(long, value_name = "SIZE")]
     step: Option<f64>,
-    /// Of the noise that a search starts from where no closed form helps.
+    /// Seed of the noise that a search starts from if no closed form gives it a start.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// A picture (PNG, JPEG or WebP), to be told whether it was in the update.
+    /// A picture (PNG, JPEG or WebP): was it in the update?
     #[arg(long, value_name = "IMAGE", required_if_eq("attack", "membership"))]
     candidate: Option<PathBuf>,
-    /// The private picture (PNG, JPEG or WebP): cropped to a square, resized, and compared with what came out. Repeat it
-    /// for a batch; a jigsaw's pieces are laid in their best order first.
+    /// The private picture (PNG, JPEG or WebP): cropped to a square, resized, and compared with the reconstruction.
+    /// Repeat it for a batch. The pieces of a jigsaw are first put in their best order.
     #[arg(long, value_name = "IMAGE")]
     truth: Vec<PathBuf>,
-    /// Folder for the results; made if it is not there.
+    /// Folder for the results; created if missing.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }
@@ -183,7 +184,7 @@ impl Invert {
     /// Attacks, writes the results and prints a summary.
     ///
     /// # Errors
-    /// [`Failure::Input`] where the input cannot work; [`Failure::Other`] where results cannot be written.
+    /// [`Failure::Input`] if the input cannot work; [`Failure::Other`] if the results cannot be written.
     pub fn run(self) -> Result<(), Failure> {
         let inversion = self.inversion().map_err(Failure::Input)?;
         let Told { model, notes } = inversion.tell().map_err(refused)?;
@@ -191,7 +192,7 @@ impl Invert {
             println!("{note}");
         }
         let side = model.architecture.side();
-        // Pictures are read first, so that a wrong path is reported before any work is done.
+        // Read first, so that a wrong path is reported before any work is done.
         let read = |what: &'static str| move |path: &PathBuf| read_picture(what, path, side);
         let truths = self.truth.iter().map(read("the truth")).collect::<Result<_, _>>().map_err(Failure::Input)?;
         let candidate = self.candidate.as_ref().map(read("the candidate")).transpose().map_err(Failure::Input)?;
@@ -246,7 +247,7 @@ fn refused(error: InversionError) -> Failure {
     }
 }
 
-/// What the model saw of a picture, `[side, side, 3]` in [0, 1].
+/// Reads a picture as the model sees it, `[side, side, 3]` in [0, 1].
 fn read_picture(what: &str, path: &Path, side: usize) -> anyhow::Result<Vec<f32>> {
     let bytes = fs::read(path).with_context(|| format!("{what} {} cannot be opened", path.display()))?;
     let picture = decode(&bytes).with_context(|| format!("{what} {}", path.display()))?;

@@ -19,61 +19,61 @@ use self::flower::FlowerArguments;
 use crate::Failure;
 
 const EXAMPLE: &str = "\
-Example: train in the room at the teacher's laptop on the pictures of a folder
+Example: train on the pictures of a folder, in the room on the teacher's laptop
 
     unmask join 'http://192.168.1.5:8080/#room=0a1b2c...' --images photos --name robot
     unmask join http://192.168.1.5:8080 --pin 123456 --images photos --name robot
 
-The relay prints the link; the PIN stands on the projector's page. Quote the link: to a shell # begins a comment.
+The relay prints the link; the projector shows the PIN. Quote the link: in a shell, # begins a comment.
 
-The pictures stay here; the room sees the updates, protected by the defence that the teacher chose. Under FedSGD an
-update is the gradient of one batch, and the pictures take turns; under FedAvg it is the weights after local epochs over
-all of the pictures, and it counts by their number. A picture's class is the one of airplane, automobile, bird, cat,
-deer, dog, frog, horse, ship, truck that its file name contains, or else follows from its place.
+The pictures stay on this machine. The room sees only the updates, protected by the defence that the teacher chose.
+Under FedSGD an update is the gradient of one batch, and the pictures take turns. Under FedAvg it is the weights after
+local epochs over all pictures, weighted by their number. A picture's class is the word among airplane, automobile,
+bird, cat, deer, dog, frog, horse, ship and truck that its file name contains, or else follows from its position.
 
-If the teacher has rounds train on shared pictures, the room sends this client its share of them, and those of the
-folder wait.
+If the teacher runs rounds on shared pictures, the room sends this client its share, and the folder's pictures are not
+used in those rounds.
 
 If the teacher announces an encrypted round, everybody in the room needs the same passphrase:
 
     unmask join http://192.168.1.5:8080 --pin 123456 --passphrase-file passphrase.txt
     UNMASK_PASSPHRASE='violet otter 1867' unmask join http://192.168.1.5:8080 --pin 123456
 
-It stays here, and there is no argument for the passphrase itself: the system's list of processes would show it to
-everybody on this machine.
+The passphrase never leaves this machine. No argument takes it, because the system's list of processes would show it to
+every user of this machine.
 
-Without a room, as a node of a Flower federation (https://flower.ai), whose server is a SuperLink of flwr 1.41 or newer:
+Without a room, as a node of a Flower federation (https://flower.ai) with a SuperLink of flwr 1.41 or newer:
 
     unmask join --flower http://192.168.1.5:8000 --images photos
     unmask join --flower http://192.168.1.5:8000 --data cifar10 --shard 1/10 --defence random-binary:0.5
 
-It trains on the weights that the server sends, with its settings lr, local-epochs and batch-size where it gives some, and
-sends weights. Under a mask B it sends two arrays a parameter, B W and B, for the server's strategy MaskedFedAvg, which
-integrations/flower has. Shards are divided alike wherever data, --partition and --seed are. Ctrl-C ends it; a federation
-still in its round counts that as a failure.
+The node trains on the weights that the server sends, and sends weights back. The server's settings lr, local-epochs and
+batch-size apply if it sends them. Under a mask B the node sends two arrays for each parameter, B W and B, for the
+server's strategy MaskedFedAvg in integrations/flower. Clients with the same data, --partition and --seed divide the
+data in the same way. Ctrl-C stops the node; a federation in the middle of a round counts that as a failure.
 
-RUST_LOG=warn says less, RUST_LOG=debug more.";
+Set RUST_LOG=warn to log less, or RUST_LOG=debug to log more.";
 
 const PASSPHRASE: &str = "UNMASK_PASSPHRASE";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Join {
-    /// The room's link, as the relay prints it: with the room's key behind `#room=`, or without it and with --pin.
+    /// The room's link, as the relay prints it: with the room's key after `#room=`, or without it and with --pin.
     #[arg(value_name = "URL", required_unless_present = "flower")]
     address: Option<String>,
     /// The six digits that the projector shows, for an address without a key.
     #[arg(long, value_name = "DIGITS", conflicts_with = "flower")]
     pin: Option<String>,
-    /// A folder of PNG, JPEG or WebP pictures; the built-in sample photographs if absent.
+    /// A folder of PNG, JPEG or WebP pictures; without it, the built-in sample photographs.
     #[arg(long, value_name = "DIR")]
     images: Option<PathBuf>,
-    /// The class may see what leaks of the pictures in the folder; of the sample photographs it always may. The room
-    /// attacks nobody who does not agree.
+    /// Let the class see what leaks of the pictures in the folder; the sample photographs may always be shown. The room
+    /// attacks no client that does not agree.
     #[arg(long, conflicts_with = "flower")]
     may_show: bool,
-    /// Show the class the picture that the last update was made of, at 32 x 32 pixels, beside what leaks of it. Of pictures
-    /// in a folder with --may-show alone.
+    /// Show the class the picture behind the last update, at 32 x 32 pixels, beside what leaks of it. Pictures from a
+    /// folder also need --may-show.
     #[arg(long, conflicts_with = "flower")]
     show: bool,
     /// Answer the class's questions at random, from this seed.
@@ -82,13 +82,13 @@ pub struct Join {
     /// The nickname to ask for.
     #[arg(long, value_name = "NAME", default_value = "robot", conflicts_with = "flower")]
     name: String,
-    /// What to train on; auto times one step on each and takes the faster.
+    /// What to train on; auto times one step on each device and uses the faster one.
     #[arg(long, value_enum, default_value_t = DeviceChoice::Auto)]
     device: DeviceChoice,
-    /// A file with the passphrase of an encrypted room on its one line; the variable UNMASK_PASSPHRASE if absent.
+    /// A file whose only line is the passphrase of an encrypted room; without it, the variable UNMASK_PASSPHRASE.
     #[arg(long, value_name = "FILE", conflicts_with = "flower")]
     passphrase_file: Option<PathBuf>,
-    /// Accept the relay's own certificate over HTTPS, as one does in a browser.
+    /// Accept the relay's self-signed HTTPS certificate, as you would in a browser.
     #[arg(long, conflicts_with = "flower")]
     insecure: bool,
     #[command(flatten)]
@@ -109,8 +109,8 @@ impl Join {
     /// Joins and trains until the relay says goodbye or the process is stopped.
     ///
     /// # Errors
-    /// [`Failure::Input`] for a bad address, folder, passphrase file, key or device; [`Failure::Other`] if the room or the
-    /// SuperLink does not answer, or dismisses this client.
+    /// [`Failure::Input`] for a bad address, folder, passphrase file, key or device; [`Failure::Other`] if the room or
+    /// the SuperLink does not answer or dismisses this client.
     pub async fn run(self) -> Result<(), Failure> {
         let Some(address) = self.address else {
             let options =
@@ -147,13 +147,13 @@ impl Join {
     }
 }
 
-/// From the file, or else from the environment.
+/// The passphrase from the file, or else from the environment.
 fn passphrase(file: Option<&Path>) -> anyhow::Result<Option<Passphrase>> {
     match (file, env::var_os(PASSPHRASE)) {
         (Some(file), _) => Passphrase::from_file(file).map(Some),
         (None, Some(text)) => {
             let text =
-                text.to_str().with_context(|| format!("{PASSPHRASE} is no Unicode text; use a passphrase that is"))?;
+                text.to_str().with_context(|| format!("{PASSPHRASE} is not Unicode text; use a passphrase that is"))?;
             Ok(Passphrase::new(text))
         }
         (None, None) => Ok(None),
@@ -164,9 +164,9 @@ fn device(choice: DeviceChoice) -> anyhow::Result<OpenDevice> {
     Ok(match choice {
         DeviceChoice::Cpu => OpenDevice::cpu(),
         DeviceChoice::Gpu => open_blocking(Compute::Gpu)?,
-        // The room's model is not known yet; the classroom's default stands for it.
+        // The room's model is not known before the client joins, so the probe uses the classroom's default.
         DeviceChoice::Auto => {
-            // A first step on a GPU compiles its kernels, which can take a while.
+            // The first step on a GPU compiles its kernels, which can take a while.
             let spinner = ProgressBar::new_spinner().with_message("timing a training step on each device");
             spinner.enable_steady_tick(Duration::from_millis(100));
             let probe = probe_blocking(Architecture::from(VitPreset::Nano), 1)?;

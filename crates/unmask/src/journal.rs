@@ -1,4 +1,4 @@
-//! `unmask journal`: what a relay would go on with.
+//! `unmask journal`: the state that a relay would resume from.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::{Failure, counted, say};
 
 #[derive(Debug, Args)]
 pub struct Journal {
-    /// The relay's data folder; the user's own if absent.
+    /// The relay's data folder; by default the user's.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// Print one line of JSON.
@@ -18,7 +18,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Prints the last lesson's model, its rounds and the digest of its weights.
+    /// Prints the last lesson's model, its number of rounds and the digest of its weights.
     ///
     /// # Errors
     /// [`Failure::Input`] if there is no lesson, or a relay has it open; [`Failure::Other`] if the journal is damaged.

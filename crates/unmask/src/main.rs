@@ -1,4 +1,4 @@
-//! The command line: arguments in, one of the crates called, exit code out.
+//! The command line: parses arguments, calls a crate and sets the exit code.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
@@ -34,7 +34,7 @@ use unmask_core::Architecture;
 use unmask_experiments::ExperimentError;
 use unmask_simulation::Commit;
 
-/// Of a room that many clients come to and leave, glibc keeps what they needed at once; mimalloc gives it back.
+/// In a room where many clients join and leave, glibc keeps the memory of the peak. mimalloc returns it to the system.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -47,7 +47,7 @@ const FIRST_STEPS: &str = "\
 First steps:
 
     unmask relay --open --headless 4     a room with four clients of this machine; press Start in the browser
-    unmask relay --help                  defences, rules, data and all else a room is opened with
+    unmask relay --help                  defences, rules, data and all other options of a room
     unmask help invert                   how to dump a gradient in PyTorch, and attack it";
 
 /// A classroom in which federated learning leaks, and then stops leaking.
@@ -60,26 +60,26 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Open a room: serve the page, run rounds, attack what comes in.
+    /// Open a room: serve the page, run rounds, attack the updates.
     Relay(relay::Relay),
-    /// Say what the journal of a relay holds that is not running.
+    /// Show what the journal of a stopped relay holds.
     Journal(journal::Journal),
     /// Play a recorded lesson in the browser, without a room.
     Replay(replay::Replay),
-    /// Record a lesson that clients of this machine take by themselves.
+    /// Record a lesson with simulated clients on this machine.
     Record(record::Record),
     /// Join a room as a headless client, with pictures from a folder.
     Join(join::Join),
     /// Recover the private picture from a gradient dumped by any framework.
     Invert(invert::Invert),
-    /// Try every attack on pictures of yours under every defence, and make one page of it.
+    /// Run every attack under every defence on your pictures, and write one page of results.
     Matrix(matrix::Matrix),
-    /// Get pictures to learn from, and look at them.
+    /// Get data sets, and look at them.
     #[command(subcommand)]
     Data(data::Data),
     /// Train a model with simulated clients, from a config file.
     Train(train::Train),
-    /// Train with every combination of some values of a config, each with several seeds, and compare.
+    /// Train with every combination of the given config values, each with several seeds, and compare.
     Sweep(sweep::Sweep),
     /// Repeat the papers' experiments, each with a report.
     Reproduce(reproduce::Reproduce),
@@ -88,12 +88,12 @@ enum Command {
     Man(handbook::Man),
 }
 
-/// Why a command did not do its work.
+/// Why a command failed.
 #[derive(Debug)]
 enum Failure {
-    /// What the user gave cannot work: exit code 2, like a wrong argument.
+    /// The user's input cannot work: exit code 2, like a wrong argument.
     Input(anyhow::Error),
-    /// Something else went wrong: exit code 1.
+    /// Another failure: exit code 1.
     Other(anyhow::Error),
 }
 
@@ -103,10 +103,10 @@ impl From<ExperimentError> for Failure {
     }
 }
 
-/// Longest wait for what a command leaves behind.
+/// Longest wait for background tasks after a command ends.
 const LAST_WORDS: Duration = Duration::from_secs(3);
 
-/// Runs a command that waits for the network, with its log on standard error.
+/// Runs a command that waits for the network, and logs to standard error.
 fn run_async(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     let filter =
         EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,wgpu_core=warn,wgpu_hal=warn"));
@@ -118,7 +118,8 @@ fn run_async(command: impl Future<Output = Result<(), Failure>>) -> Result<(), F
         .init();
     let runtime = tokio::runtime::Runtime::new().map_err(|error| Failure::Other(error.into()))?;
     let outcome = runtime.block_on(command);
-    // Long enough for what is to be written; whoever stops a command does not wait for a training that nobody will hear of.
+    // Long enough to finish writes. The user who stops a command should not wait for a training step whose result is
+    // discarded.
     runtime.shutdown_timeout(LAST_WORDS);
     outcome
 }
@@ -151,7 +152,7 @@ fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
-/// The flags of the subcommand that are on the command line, such as `--model`.
+/// The subcommand's flags that were given on the command line, such as `--model`.
 fn given(matches: &ArgMatches) -> Vec<String> {
     let Some((_, matches)) = matches.subcommand() else { return Vec::new() };
     let is_given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
@@ -159,7 +160,7 @@ fn given(matches: &ArgMatches) -> Vec<String> {
     ids.filter(is_given).map(|id| format!("--{}", id.replace('_', "-"))).collect()
 }
 
-/// An error and its causes on one line. Many libraries repeat a cause in the message of its effect; once is enough.
+/// An error and its causes on one line. Many libraries repeat a cause in the message of its effect; it is printed once.
 fn one_line(error: &anyhow::Error) -> String {
     let mut line = String::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -171,23 +172,23 @@ fn one_line(error: &anyhow::Error) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What the program was built from; unknown where that was no checkout.
+/// The commit that the program was built from; `None` if it was not built from a checkout.
 fn commit() -> Option<Commit> {
     let sha = option_env!("VERGEN_GIT_SHA")?.to_owned();
     Some(Commit { sha, has_local_changes: option_env!("VERGEN_GIT_DIRTY") == Some("true") })
 }
 
-/// The model with the block that APRIL needs, if that is asked for.
+/// Returns the model with the block that APRIL needs, if asked for.
 fn with_april_block(model: Architecture, is_asked: bool) -> anyhow::Result<Architecture> {
     Ok(model.with_asked_april_block(is_asked)?)
 }
 
-/// Prints `text`, which may be read by somebody who stops in the middle, such as `head`.
+/// Prints `text` and ignores a closed pipe, such as one to `head`.
 fn say(text: &str) {
     let _ = io::stdout().lock().write_all(text.as_bytes());
 }
 
-/// `1 round`, `2 rounds`: a number with the noun that it counts.
+/// A number with its noun: `1 round`, `2 rounds`.
 fn counted(number: impl Into<u64>, noun: &str) -> String {
     let number = number.into();
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })

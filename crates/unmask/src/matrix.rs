@@ -20,69 +20,71 @@ use crate::{
 };
 
 const EXAMPLE: &str = "\
-Example: what the papers' attackers and better ones see of your own photographs, under masks and under none
+Example: what the attackers of the papers, and better ones, see of your own photographs, with masks and without
 
     unmask matrix --model vit_lab_patch4_32 --images photos --out result \\
         --attacks embedding,embedding-aware,matching,matching-aware \\
         --defences 'none; random-binary:0.5; random-binary:pos=0,0.5'
 
-Attacks are separated by commas, defences by semicolons, since a defence may hold commas; both arguments may be repeated
-instead. `unmask invert --help` lists the attacks. The defences are none, fixed-position, random-binary:R, frozen-binary:R
-(or random-binary:patch=R,pos=R,R), gaussian:eps=E,delta=D,clip=S, encrypted and encrypted:keyed.
+Separate attacks with commas and defences with semicolons, because a defence may contain commas; or repeat either
+argument. `unmask invert --help` lists the attacks. The defences are none, fixed-position, random-binary:R,
+frozen-binary:R (or random-binary:patch=R,pos=R,R), gaussian:eps=E,delta=D,clip=S, encrypted and encrypted:keyed.
 
-A client is played here: it computes the gradient of each picture (or trains on it, under --rule fedavg) at the model's
-initial weights, or at those of --start, protects it, and every attack gets what the relay would have. A picture's class is the one of airplane,
-automobile, bird, cat, deer, dog, frog, horse, ship, truck that its file name contains, or else follows from its place.
+The command plays a client. For each picture it computes the gradient (or, under --rule fedavg, trains) at the model's
+initial weights or at those of --start, and protects the update. Every attack gets what the relay would receive. A
+picture's class is the word among airplane, automobile, bird, cat, deer, dog, frog, horse, ship and truck that its file
+name contains, or else follows from its position.
 
-result/ holds matrix.html, one page with all pictures in it, matrix.csv, matrix.json (rows, means and what they were
-computed by; docs/schema/matrix.json describes it), and each picture in pictures/. Rows are kept as they are finished: after
-Ctrl-C, or a power cut, the same command of the same build goes on where it stopped. The same seed gives the same rows, to
-the bit, whatever the number of threads. --seeds 5 computes each row with five seeds and gives every mean its 95 % interval,
-by Student's t over the seeds. With --part 2/5 it computes the second of five parts, for `unmask merge` to put together.
+result/ holds matrix.html (one page that contains all pictures), matrix.csv, matrix.json (rows, means and the settings;
+docs/schema/matrix.json describes it), and each picture in pictures/. Each row is saved when it is finished: after
+Ctrl-C or a power cut, the same command of the same build resumes. The same seed gives the same rows, bit for bit, with
+any number of threads. --seeds 5 computes each row with five seeds and gives every mean its 95 % interval, by Student's
+t over the seeds. --part 2/5 computes the second of five parts, which `unmask merge` then combines.
 
-A row is recognisable, not recognisable by this attack, or cannot be told: where the attack has nothing to work on, and where
-a search explains the update worse than the private picture does, so that it has not converged. A search takes thousands of passes through the model, so a matrix with searches takes minutes for
-each picture; --iterations makes it shorter and the searches weaker.";
+A row is recognisable, not recognisable by this attack, or cannot be told. The last means that the attack had nothing to
+work on, or that a search did not converge: its picture explains the update worse than the private picture does. A
+search runs the model thousands of times, so a matrix with searches takes minutes for each picture. A lower --iterations
+makes it faster, and the searches weaker.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Matrix {
-    /// The model: a name such as vit_lab_patch4_32 or resnet_nano, one made of numbers such as
+    /// The model: a preset such as vit_lab_patch4_32 or resnet_nano, a name made of numbers such as
     /// vit_patch8_dim128_depth6_heads2_64, or a TOML file with such numbers.
     #[arg(long, value_name = "NAME|FILE", value_parser = model_argument)]
     model: Architecture,
     /// Give the model the first block that APRIL needs.
     #[arg(long)]
     april_block: bool,
-    /// The weights: scratch for initial ones, pretrained for those that come with the program, or a file (safetensors, .npz or
-    /// torch.save).
+    /// The weights: scratch for initial ones, pretrained for the checkpoint in this program, or a file (safetensors,
+    /// .npz or torch.save).
     #[arg(long, value_name = "START", default_value = "scratch")]
     start: StartWeights,
     /// A folder of PNG, JPEG or WebP pictures.
     #[arg(long, value_name = "DIR")]
     images: PathBuf,
-    /// The attacks, separated by commas; all that have something to work on if absent.
+    /// The attacks, separated by commas; by default, all that have something to work on.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     attacks: Vec<InferenceAttack>,
-    /// The defences, separated by semicolons; each kind, and random-binary at 0.2, 0.5 and 0.8, if absent.
+    /// The defences, separated by semicolons; by default one of each kind, and random-binary at 0.2, 0.5 and 0.8.
     #[arg(long, value_name = "LIST", value_delimiter = ';')]
     defences: Vec<Defence>,
-    /// The first seed, of the model's weights, masks, noise, keys and starts.
+    /// The first seed, for the model's weights, masks, noise, keys and the starts of searches.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Compute every row with so many seeds, counted up from --seed: means then have an interval.
+    /// Compute every row with this many seeds, counted up from --seed; means then have an interval.
     #[arg(long, value_name = "K", default_value_t = 1)]
     seeds: u64,
-    /// Steps of a search; what suits the attack if absent.
+    /// Steps of a search; the default depends on the attack.
     #[arg(long, value_name = "N")]
     iterations: Option<usize>,
-    /// A search's first step size, in units of pixels in [-1, 1].
+    /// First step size of a search, in units of pixels in [-1, 1].
     #[arg(long, value_name = "SIZE")]
     step: Option<f64>,
-    /// Rounds that the attack `rounds` gathers; the other attacks see the first.
+    /// Number of rounds that the attack `rounds` collects; the other attacks see only the first.
     #[arg(long, value_name = "K", default_value_t = 5)]
     rounds: usize,
-    /// The server's learning rate between the rounds, under FedSGD.
+    /// The server's learning rate between rounds, under FedSGD.
     #[arg(long, value_name = "LR", default_value_t = 1e-5)]
     rate: f32,
     /// What a client sends: fedsgd, or fedavg:epochs=1,rate=0.1.
@@ -91,13 +93,13 @@ pub struct Matrix {
     /// Pictures in one update.
     #[arg(long, value_name = "B", default_value_t = 1)]
     batch: usize,
-    /// What computes: cpu, or gpu in a program built with `--features gpu`.
+    /// The device: cpu, or gpu in a program built with `--features gpu`.
     #[arg(long, value_name = "DEVICE", default_value = "cpu")]
     device: String,
-    /// Rows to compute side by side; all processors if absent. A GPU takes one after another.
+    /// Rows to compute in parallel; by default as many as there are processors. A GPU computes one row at a time.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Folder for the results; made if it is not there.
+    /// Folder for the results; created if missing.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     #[command(flatten)]
@@ -105,10 +107,10 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// Computes the rows that are not there yet, and says where they are.
+    /// Computes the missing rows and prints where the results are.
     ///
     /// # Errors
-    /// [`Failure::Input`] where the arguments cannot work; [`Failure::Other`] where results cannot be written, or Ctrl-C
+    /// [`Failure::Input`] if the arguments cannot work; [`Failure::Other`] if results cannot be written, or Ctrl-C
     /// ended the run before the last row.
     pub fn run(self) -> Result<(), Failure> {
         let folder = load_folder(&self.images).map_err(|error| Failure::Input(error.into()))?;
@@ -157,7 +159,7 @@ impl Matrix {
         Ok(())
     }
 
-    /// The weights in place of each seed's initial ones.
+    /// The weights that replace each seed's initial ones.
     fn start(&self, model: Architecture) -> Result<Option<ModelState>, Failure> {
         if self.start == StartWeights::Initial(InitialWeights::Scratch) {
             return Ok(None);
@@ -182,14 +184,13 @@ impl Matrix {
     }
 }
 
-/// The bar over all rows: its length is their work, so that a closed form does not promise too much of the searches, and the
-/// time that is left follows from how fast the work is done.
+/// The bar over all rows. Its length is their work, so that quick closed forms do not make the searches look short.
 struct Bar {
     bar: ProgressBar,
     rows: usize,
-    /// Rows that are there.
+    /// Rows that are finished.
     finished: usize,
-    /// Rows under way.
+    /// Rows in progress.
     beside: usize,
 }
 

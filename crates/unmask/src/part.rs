@@ -1,4 +1,4 @@
-//! `--part i/n`: one of several parts of a run, which `unmask merge` puts together.
+//! `--part i/n`: computes one of several parts of a run. `unmask merge` combines the parts.
 
 use std::{
     cell::Cell,
@@ -15,14 +15,15 @@ const FLAG: &str = "--part";
 
 #[derive(Debug, Args)]
 pub struct PartArgument {
-    /// Compute the i-th of n parts alone, such as 2/5, in a folder of its own below --out. Parts may be computed in any order and on
-    /// any machine; `unmask merge` makes the one report.
+    /// Compute only the i-th of n parts, such as 2/5, in its own folder below --out. Compute the parts in any order and
+    /// on any machine; `unmask merge` combines them into one report.
     #[arg(long = "part", value_name = "i/n")]
     part: Option<Part>,
 }
 
 impl PartArgument {
-    /// The folder of the part below `out`, if one is asked for. Waits for another process that computes it.
+    /// Opens the part's folder below `out`, if a part is asked for. Waits for another process that computes the same
+    /// part.
     ///
     /// # Errors
     /// The folder cannot be written, or Ctrl-C ended the wait.
@@ -31,7 +32,7 @@ impl PartArgument {
         let says = Cell::new(true);
         let opened = PartFolder::open(out, part, command(std::env::args().skip(1)), &mut || {
             if says.replace(false) {
-                eprintln!("another unmask computes part {part} in {}; waiting for it", part.folder(out).display());
+                eprintln!("another unmask is computing part {part} in {}; waiting for it", part.folder(out).display());
             }
             interrupt.flow()
         })?;
@@ -42,19 +43,19 @@ impl PartArgument {
     }
 }
 
-/// What a part says in the end.
+/// Prints the result of a part.
 pub fn end(folder: &PartFolder, is_done: bool) -> Result<(), Failure> {
     let (part, path) = (folder.part(), folder.path().display());
     if !is_done {
         return Err(Failure::Other(anyhow!(
-            "part {part} was stopped; what is finished is kept in {path}, and the same command goes on from there"
+            "part {part} was stopped; finished cases are kept in {path}, and the same command resumes"
         )));
     }
     println!("part {part}: {path}");
     Ok(())
 }
 
-/// The words of a command line without `--part`, and with no passphrase among them.
+/// The words of a command line without `--part` and without passphrases.
 fn command(words: impl Iterator<Item = String>) -> Vec<String> {
     let mut kept = Vec::new();
     let mut words = words.peekable();
@@ -84,27 +85,27 @@ Example: a matrix on three machines, or in three jobs of a queue
     unmask matrix --model vit_lab_patch4_32 --images photos --out result --part 3/3
     unmask merge result --out report
 
-Parts may come in any order, twice, or killed and begun again. `unmask merge` says which are missing, with the command that
-makes each, and exits with 1 then; it writes the report when none is. Parts of different settings or builds are refused, and
-so is a case that came out differently in two of them.";
+Compute the parts in any order; one may be computed twice, or killed and restarted. If parts are missing, `unmask merge`
+lists them, prints the command for each and exits with code 1; otherwise it writes the report. It refuses parts with
+different settings or builds, and parts that disagree about the result of a case.";
 
-/// Put the parts of a matrix, a sweep or an experiment together, which --part has computed.
+/// Combine the parts of a matrix, a sweep or an experiment, which --part computed.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct Merge {
-    /// Folders of parts, or folders that hold such.
+    /// Folders of parts, or folders that contain them.
     #[arg(value_name = "DIR", required = true)]
     folders: Vec<PathBuf>,
-    /// Folder of the report; made if it is not there.
+    /// Folder of the report; created if missing.
     #[arg(long, value_name = "DIR", default_value = "merged")]
     out: PathBuf,
 }
 
 impl Merge {
-    /// Makes the reports of all runs whose parts are all there.
+    /// Writes the reports of all runs that have all their parts.
     ///
     /// # Errors
-    /// [`Failure::Input`] where parts do not belong together; [`Failure::Other`] where some are missing, or a file cannot be
+    /// [`Failure::Input`] if parts do not belong together; [`Failure::Other`] if some are missing, or a file cannot be
     /// read or written.
     pub fn run(self) -> Result<(), Failure> {
         let merged = merge(&self.folders, &self.out)?;
@@ -124,7 +125,7 @@ impl Merge {
     }
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell where needed.
 fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=:,+@%".contains(letter);
     if !word.is_empty() && word.chars().all(is_plain) {

@@ -2,17 +2,17 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// How a bar over rounds, rows or cases looks.
+/// Template of a bar over rounds, rows or cases.
 pub const STYLE: &str = "{bar:30} {percent}%, {eta} left, {msg}";
 
-/// Gives a bar its style; one that cannot be parsed leaves it as it is.
+/// Gives a bar its style. A template that cannot be parsed changes nothing.
 pub fn style(bar: &ProgressBar, template: &str) {
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
 }
 
-/// A line that stays; a bar prints none where it is hidden.
+/// Prints a permanent line, even while the bar is hidden.
 pub fn say(bar: &ProgressBar, line: &str) {
     if bar.is_hidden() { eprintln!("{line}") } else { bar.println(line) }
 }

@@ -1,4 +1,4 @@
-//! `unmask record`: a lesson that takes place by itself.
+//! `unmask record`: records a lesson without a class.
 
 use std::{
     path::PathBuf,
@@ -16,48 +16,47 @@ use unmask_wire::view::RoomView;
 
 use crate::{Failure, relay::Relay, say};
 
-/// What takes longer than this does not come.
+/// Longest wait for the room to reach a state.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// Between two looks at the room.
+/// Interval between two checks of the room.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a step of the lesson lasts.
+/// Duration of one step of the lesson.
 const STEP: Duration = Duration::from_secs(7);
-/// How long one of the scene lasts that searches.
+/// Duration of a step in the scene that searches.
 const SEARCH: Duration = Duration::from_secs(20);
-/// Seconds between two rounds: each has pictures, and the recording is to be small.
+/// Seconds between two rounds. Every round adds pictures to the recording, which should stay small.
 const PACE: &str = "3";
 
 #[derive(Debug, Args)]
 pub struct Record {
-    /// Where the recording goes, such as lesson.unmask.
+    /// File for the recording, such as lesson.unmask.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Clients of this machine, which train on the sample photographs.
+    /// Number of simulated clients, which train on the sample photographs.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(2..=32))]
     robots: u16,
-    /// Seed of the first weights.
+    /// Seed of the initial weights.
     #[arg(long, value_name = "NUMBER", default_value_t = 7)]
     seed: u64,
 }
 
-/// The room, on this machine alone.
+/// A room for this machine only.
 #[derive(Parser)]
 struct Room {
     #[command(flatten)]
     relay: Relay,
 }
 
-/// The lesson as it goes on.
 struct Lesson<'a> {
     running: &'a Running,
 }
 
 impl Record {
-    /// Opens a room, takes it through the scenes of the lesson, and writes what was recorded.
+    /// Opens a room, takes it through the scenes of the lesson, and writes the recording.
     ///
     /// # Errors
-    /// [`Failure::Input`] if the file cannot be written or the room not opened; [`Failure::Other`] if something does not
-    /// come about that must.
+    /// [`Failure::Input`] if the file cannot be written or the room cannot be opened; [`Failure::Other`] if the room
+    /// does not reach a scene in time.
     pub async fn run(self) -> Result<(), Failure> {
         let (robots, seed) = (self.robots.to_string(), self.seed.to_string());
         let line = ["record", "--no-journal", "--bind", "127.0.0.1", "--http-port", "0", "--https-port", "0"];
@@ -79,12 +78,12 @@ impl Record {
 }
 
 impl Lesson<'_> {
-    /// Goes through all scenes, as a presenter would by pressing Space alone.
+    /// Goes through all scenes, like a presenter who only presses Space.
     async fn take(&self, robots: usize) -> anyhow::Result<()> {
         self.until("all robots in the room", |room| room.clients.len() == robots).await?;
         let mut next = Some(Place::start(Scene::Lobby));
         while let Some(place) = next {
-            info!(scene = %place.scene, beat = place.beat, "the lesson goes on");
+            info!(scene = %place.scene, beat = place.beat, "next step of the lesson");
             for control in plan(&self.running.room(), place).controls {
                 self.running.control(control).await?;
             }

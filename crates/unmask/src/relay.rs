@@ -35,12 +35,12 @@ use crate::{Failure, interrupt::asked_to_stop, model::model_argument, with_april
 #[command(after_help = help::EXAMPLE, allow_negative_numbers = true)]
 pub struct Relay {
     /// The model to train: vit_pico_patch4_16, vit_nano_patch4_32, vit_lab_patch4_32, vit_nano_patch8_32,
-    /// vit_lab_patch8_32, vit_tiny_patch16_224, vit_small_patch16_224, vit_small_patch32_224, resnet_nano, resnet18, resnet34 or resnet50; one made of numbers, such as
-    /// vit_patch8_dim128_depth6_heads2_64; or a TOML file with such numbers. Attacks on embeddings, and defences of them,
-    /// need a ViT.
+    /// vit_lab_patch8_32, vit_tiny_patch16_224, vit_small_patch16_224, vit_small_patch32_224, resnet_nano, resnet18,
+    /// resnet34 or resnet50; a name made of numbers, such as vit_patch8_dim128_depth6_heads2_64; or a TOML file with
+    /// such numbers. Attacks on patch embeddings, and defences against them, need a ViT.
     #[arg(long, value_name = "NAME|FILE", default_value_t = Architecture::from(VitPreset::Nano), value_parser = model_argument)]
     model: Architecture,
-    /// Begin with the April block, which APRIL needs.
+    /// Start with the April block, which APRIL needs.
     #[arg(long)]
     april_block: bool,
     /// The defence of the first round; all forms are listed below.
@@ -49,50 +49,53 @@ pub struct Relay {
     /// The update rule of the first round: fedsgd or fedavg:epochs=E,rate=RATE.
     #[arg(long, value_name = "RULE", default_value = "fedsgd")]
     rule: unmask_relay::Rule,
-    /// The relay's step under fedsgd: sgd:RATE or adam:RATE.
+    /// The relay's optimiser under fedsgd: sgd:RATE or adam:RATE.
     #[arg(long, value_name = "STEP", default_value = "adam:0.001")]
     optimiser: unmask_relay::OptimiserKind,
-    /// How updates are averaged: clipped scales down what is much larger than the others; aligned leaves out what points
-    /// against them as well, which a turned sign under Adam takes; mean is the papers'; of aligned, trimmed-mean:SHARE and
-    /// median every update of a round is held in memory.
+    /// How updates are averaged. mean: as in the papers. clipped: scales down updates much larger than the others.
+    /// aligned: also leaves out updates that point against the others, such as one with its sign flipped under Adam.
+    /// aligned, trimmed-mean:SHARE and median hold every update of a round in memory.
     #[arg(long, value_name = "WAY", default_value = "clipped")]
     aggregate: Aggregation,
-    /// Share of the clients that a round waits for; the rest get twice the median time to an answer, at least 5 s, and no whole
-    /// deadline.
+    /// Share of the clients that a round waits for. The others then get twice the median answer time, at least 5 s,
+    /// instead of the whole deadline.
     #[arg(long, value_name = "SHARE", default_value = "0.8", value_parser = share)]
     quorum: f64,
-    /// With fewer updates than this a round takes no step.
+    /// A round with fewer updates than this takes no step.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     min_updates: u32,
-    /// Samples per local step: of the one gradient under fedsgd, of each step under fedavg. The attacks are exact for 1
-    /// alone.
+    /// Samples per local step: of the one gradient under fedsgd, of each step under fedavg. The attacks are exact only
+    /// for 1.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     batch: u16,
-    /// Where shared pictures come from: generated, cifar10 or folder:PATH, as listed below.
+    /// Source of the shared pictures: generated, cifar10 or folder:PATH, as listed below.
     #[arg(long, value_name = "SOURCE", default_value = "generated")]
     data: Source,
-    /// Where the CIFAR-10 files are, if not where `unmask data cifar10` puts them.
+    /// Folder of the CIFAR-10 files, if not the default of `unmask data cifar10`.
     #[arg(long, value_name = "DIR")]
     cifar10: Option<PathBuf>,
-    /// What the first round trains on: private, each client's own picture, or shared, its shard of the shared pictures.
+    /// What the first round trains on: private (each client's own picture) or shared (its shard of the shared
+    /// pictures).
     #[arg(long, value_name = "PICTURES", default_value_t)]
     train_on: TrainOn,
     /// How the shared pictures are divided: iid or dirichlet:ALPHA.
     #[arg(long, value_name = "PARTITION", default_value = "iid")]
     partition: Partition,
-    /// Shards that the shared pictures are divided into; clients beyond that number get a shard that another has too.
+    /// Number of shards of the shared pictures. With more clients than shards, some clients get the same shard.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
     seats: u16,
     /// Most pictures in a shard.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     shard: u32,
-    /// Held-out pictures that the model is tried on after each round.
+    /// Held-out pictures to test the model on after each round.
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
     test_pictures: u32,
-    /// Time for that, in seconds a round, which may be too little for all of them; 0 tries none. Rounds never wait for it.
+    /// Time for the test in seconds per round, which may be too short for all pictures; 0 skips the test. Rounds never
+    /// wait for it.
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     test_seconds: Duration,
-    /// The first weights: scratch, pretrained (of vit_nano_patch4_32), or a file: safetensors, .npz or torch.save.
+    /// The initial weights: scratch, pretrained (a checkpoint of vit_nano_patch4_32), or a file: safetensors, .npz or
+    /// torch.save.
     #[arg(long, value_name = "WEIGHTS", default_value = "scratch")]
     weights: StartWeights,
     /// Longest time for a round, in seconds.
@@ -101,28 +104,29 @@ pub struct Relay {
     /// Pause between rounds, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     pace: Duration,
-    /// Time for the attacks on one round, in seconds, over all of them; 0 runs none. The teacher can change it.
+    /// Time for all attacks on one round together, in seconds; 0 runs none. The teacher can change it.
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     attack_seconds: Duration,
-    /// Run rounds at once, without waiting for the teacher.
+    /// Start the rounds immediately, without waiting for the teacher.
     #[arg(long)]
     start: bool,
-    /// Seed of the first weights; drawn anew each time if absent.
+    /// Seed of the initial weights; random at each start if absent.
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
-    /// Start so many robots on this machine: clients that train on the sample photographs, show them to the class, and
-    /// answer its questions at random.
+    /// Start this many robots on this machine. A robot is a client that trains on the sample photographs, shows them to
+    /// the class and answers its questions at random.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=32))]
     headless: u16,
-    /// Train more robots beside the class, out of its sight: without a defence, at R = 0.5 and at R = 0.95. The scene of the
-    /// trade-off shows live what each costs and leaves to see. It takes one core for about four minutes.
+    /// Also train robots in a second room, hidden from the class: without a defence, at R = 0.5 and at R = 0.95. The
+    /// scene of the trade-off then shows live what each setting costs and what it still leaks. This takes one core for
+    /// about four minutes.
     #[arg(long)]
     shadow_room: bool,
-    /// A file with the passphrase of an encrypted room, for the --headless clients; to try things out, since a relay
-    /// whose machine knows the passphrase could read along.
+    /// A file with the passphrase of an encrypted room, for the --headless clients. Only for trials: a relay whose
+    /// machine knows the passphrase could decrypt.
     #[arg(long, value_name = "FILE", requires = "headless")]
     passphrase_file: Option<PathBuf>,
-    /// Open the projector's page here, if there is a desktop.
+    /// Open the projector's page on this machine, if there is a desktop.
     #[arg(long)]
     open: bool,
     /// Port for plain HTTP; 0 takes a free one.
@@ -134,63 +138,64 @@ pub struct Relay {
     /// Address to listen on.
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0")]
     bind: IpAddr,
-    /// Name or address for the students' link, if the one found is not the right one. The relay answers to this name, to
-    /// localhost and to this machine's own names and addresses, and to no other.
+    /// Name or address for the students' link, if the detected one is wrong. The relay answers only to this name, to
+    /// localhost and to this machine's own names and addresses.
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
-    /// A certificate that browsers trust (PEM, with the chain behind it), in place of the relay's own; --host names what it
-    /// is for.
+    /// A certificate that browsers trust (PEM, followed by its chain), in place of the relay's own; --host gives its
+    /// name.
     #[arg(long, value_name = "FILE", requires = "key")]
     cert: Option<PathBuf>,
     /// The private key of --cert (PEM).
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// Serve everything over HTTPS alone: the HTTP port leads there and answers nothing else but /healthz.
+    /// Serve only over HTTPS. The HTTP port then redirects to HTTPS, except for /healthz.
     #[arg(long)]
     https_only: bool,
-    /// Begin another lesson; the last one is moved out of the way.
+    /// Start a new lesson and set the last one aside.
     #[arg(long, conflicts_with = "no_journal")]
     new: bool,
-    /// Keep nothing of the lesson on the disk, and begin another one.
+    /// Start a new lesson and keep nothing of it on the disk.
     #[arg(long)]
     no_journal: bool,
-    /// Record nothing of what the class is shown; what was recorded of the lesson before is deleted.
+    /// Do not record what the class sees. An existing recording of the lesson is deleted.
     #[arg(long)]
     no_recording: bool,
-    /// Longest time that a round waits for the one before to be on the disk, in seconds.
+    /// Longest time that a round waits until the previous one is on the disk, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     journal_seconds: Duration,
-    /// Take part in a Flower federation: the room is a node of this SuperLink, http://HOST:PORT or https://HOST:PORT. It trains
-    /// what the SuperLink sends, and sends back its weights.
+    /// Take part in a Flower federation: the room is a node of this SuperLink, http://HOST:PORT or https://HOST:PORT.
+    /// It trains the model that the SuperLink sends, and sends the weights back.
     #[arg(long, value_name = "URL")]
     flower: Option<SuperLinkAddress>,
-    /// The room's private key for a SuperLink that takes registered nodes alone: ECDSA on P-384, in OpenSSH's format, PKCS#8 or
-    /// SEC1. Without it the room registers itself, with a key of this start.
+    /// The room's private key for a SuperLink that only accepts registered nodes: ECDSA on P-384, in OpenSSH's format,
+    /// PKCS#8 or SEC1. Without it, the room creates a key at each start and registers itself.
     #[arg(long, value_name = "FILE", requires = "flower")]
     flower_key: Option<PathBuf>,
-    /// Certificates (PEM) that have signed the SuperLink's own, where browsers do not trust it.
+    /// Certificates (PEM) that signed the SuperLink's, if browsers do not trust it.
     #[arg(long, value_name = "FILE", requires = "flower")]
     flower_ca: Option<PathBuf>,
     /// Rounds of this room for each round of the federation.
     #[arg(long, value_name = "K", default_value_t = 1, requires = "flower", value_parser = clap::value_parser!(u32).range(1..))]
     flower_rounds: u32,
-    /// Folder that keeps certificate and lesson; the user's own data folder if absent.
+    /// Folder for the certificate and the lesson; by default the user's data folder.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Write addresses, links and secrets to this file as JSON once the room is open.
+    /// Write addresses, links and secrets to this file as JSON when the room is open.
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
 }
 
 impl Relay {
-    /// Runs the room until the process is stopped; `given` are the flags on the command line, which a lesson to go on with
-    /// must fit.
+    /// Runs the room until the process is stopped. `given` are the flags on the command line; a resumed lesson must
+    /// agree with them.
     ///
     /// # Errors
-    /// [`Failure::Input`] for ports, folders, pictures, weights or addresses that cannot be used; [`Failure::Other`] if the room breaks down.
+    /// [`Failure::Input`] for unusable ports, folders, pictures, weights or addresses; [`Failure::Other`] if the room
+    /// breaks down.
     pub async fn run(self, given: Vec<String>) -> Result<(), Failure> {
         let (mut running, mut clients) = self.start(given).await?;
-        // With nobody at the other end of the pipe there is nobody to tell.
+        // A closed pipe is not an error: nobody reads the greeting then.
         let _ = std::io::stdout().write_all(greeting(&running).as_bytes());
         if let Some(file) = &self.ready_file {
             write_ready(&running, file).map_err(Failure::Input)?;
@@ -207,7 +212,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Opens the room, with the clients of this machine that are asked for.
+    /// Opens the room and starts the simulated clients.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -221,7 +226,7 @@ impl Relay {
         Ok((running, clients))
     }
 
-    /// The federation that the room is to be in.
+    /// The federation that the room joins, if any.
     fn flower(&self) -> anyhow::Result<Option<FlowerConfig>> {
         let Some(address) = self.flower.clone() else { return Ok(None) };
         let key = self.flower_key.as_deref().map_or_else(NodeKey::generate, NodeKey::read)?;
@@ -288,7 +293,7 @@ impl Relay {
     }
 }
 
-/// The model as timm and PyTorch read it.
+/// The model as a file that timm and PyTorch read.
 fn model_file(architecture: Architecture, state: &ModelState) -> Result<Vec<u8>, String> {
     encode_state(architecture, state, Storage::F32).map_err(|error| error.to_string())
 }
@@ -308,7 +313,7 @@ fn share(text: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("{text:?} is no share of the clients; give a number above 0 and at most 1, such as 0.8"))
 }
 
-/// A time in which something can happen.
+/// A positive time.
 fn some_seconds(text: &str) -> Result<Duration, String> {
     seconds(text).and_then(|time| match time {
         Duration::ZERO => Err("in 0 seconds nobody can train; give some, such as 60".to_owned()),
@@ -316,11 +321,11 @@ fn some_seconds(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// The photographs of the robots, the first robot's first: those that the search of the lesson's scene 6 brings back with both
-/// weights and masks that were tried, and then those that it misses at times (docs/measurements.md).
+/// The robots' photographs in the order of the robots. The search of the lesson's scene 6 reconstructs the first ones
+/// with both tested weights and masks; it sometimes misses the later ones (docs/measurements.md).
 const ROBOTS_PHOTOGRAPHS: [&str; 6] = ["cat", "rocket", "coffee", "astronaut", "hubble", "cameraman"];
 
-/// Clients of this machine's own, each beginning with another photograph.
+/// Starts the simulated clients, each with another photograph.
 fn headless(
     running: &Running,
     (count, seed): (u16, u64),
@@ -333,7 +338,7 @@ fn headless(
     let mut samples = sample_photographs()?;
     samples.sort_by_key(|sample| ROBOTS_PHOTOGRAPHS.iter().position(|name| *name == sample.name));
     for number in 0..usize::from(count) {
-        // One picture each, like a student, so that what the attacks show of a robot changes with the defence alone.
+        // One picture each, like a student, so that only the defence changes what the attacks show of a robot.
         let samples = samples.iter().cycle().skip(number).take(1).cloned().collect();
         let options = JoinOptions {
             address: running.own_student_link(),
@@ -345,7 +350,7 @@ fn headless(
             answer_seed: Some(seed.wrapping_add(number as u64)),
             passphrase: passphrase.cloned(),
             device: OpenDevice::cpu(),
-            // Of this very process; a given certificate does not name this machine's loopback address.
+            // The relay is this process, and a given certificate does not name the loopback address.
             accept_any_certificate: running.is_https_only(),
         };
         clients.spawn(async move {

@@ -1,4 +1,4 @@
-//! `unmask replay`: a recorded lesson, without a room.
+//! `unmask replay`: plays a recorded lesson without a room.
 
 use std::{
     fs::File,
@@ -18,19 +18,19 @@ const EXAMPLE: &str = "\
 Examples
 
     unmask replay                              the lesson that comes with this program
-    unmask replay lesson.unmask --open         yours, in the browser of this machine
-    unmask replay lesson.unmask --export site  a folder that any web server can serve: no relay, no program behind it
+    unmask replay lesson.unmask --open         your own, in the browser of this machine
+    unmask replay lesson.unmask --export site  a folder for any web server: it needs no relay and no other program
 
-The teacher's page gives the file (Take the recording); a relay keeps it beside its journal, too. In the page Space plays and
-pauses, arrows go five seconds back and forth, + and - change the speed.
+The teacher's page offers the file (Take the recording); a relay also keeps it beside its journal. In the page, Space
+plays and pauses, the arrow keys jump five seconds, and + and - change the speed.
 
-A browser plays the folder from a web server alone, since pages that lie on a disk may load no WebAssembly:
+Serve the exported folder from a web server, because a browser loads no WebAssembly for pages opened from a disk:
 
     python3 -m http.server -d site 8000        then open http://localhost:8000/replay.html
 
-Who sees the folder sees the class's nicknames, and the pictures of those who agreed.";
+The folder contains the class's nicknames, and the pictures of those who agreed to show them.";
 
-/// The lesson that comes with this program, where it was recorded before the program was built.
+/// The lesson that comes with this program, if it was recorded before the build.
 #[derive(RustEmbed)]
 #[folder = "../../assets"]
 #[include = "lesson.unmask"]
@@ -39,7 +39,7 @@ struct Shipped;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Replay {
-    /// The recorded lesson; the one that comes with this program if absent.
+    /// The recorded lesson; by default the one that comes with this program.
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
     /// Port on this machine; 0 takes a free one.
@@ -48,7 +48,7 @@ pub struct Replay {
     /// Open the page here, if there is a desktop.
     #[arg(long)]
     open: bool,
-    /// Write page and recording into this folder, in place of serving them.
+    /// Write the page and the recording into this folder instead of serving them.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["port", "open"])]
     export: Option<PathBuf>,
 }
@@ -57,7 +57,7 @@ impl Replay {
     /// Serves the lesson until the process is stopped, or writes it into a folder.
     ///
     /// # Errors
-    /// [`Failure::Input`] for a file that is no recording, a port that is taken or a folder that cannot be written.
+    /// [`Failure::Input`] for a file that is not a recording, a port that is taken or a folder that cannot be written.
     pub fn run(self) -> Result<(), Failure> {
         let recording = recording(self.file.as_deref()).map_err(Failure::Input)?;
         if let Some(folder) = &self.export {
@@ -83,7 +83,7 @@ impl Replay {
     }
 }
 
-/// The recording in a file, or the one that comes with this program, as far as it is whole.
+/// Returns the readable part of a file, or of the lesson that comes with this program.
 fn recording(file: Option<&Path>) -> anyhow::Result<Recording> {
     let (bytes, name) = match file {
         Some(path) => (read(path)?, path.display().to_string()),
@@ -100,7 +100,7 @@ fn recording(file: Option<&Path>) -> anyhow::Result<Recording> {
     Ok(recording)
 }
 
-/// As much of a file as a recording can have.
+/// Reads at most as many bytes as a recording can have.
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     let cannot = || format!("cannot read {}", path.display());
     let mut bytes = Vec::new();
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(recording(Some(&path)).unwrap().len(), 1);
     }
 
-    /// It is to be small enough for everybody's download.
+    /// Everybody downloads it with the program.
     #[test]
     fn the_lesson_that_comes_along_is_whole_and_small() {
         let Some(file) = Shipped::get(NAME) else { return };
@@ -143,7 +143,8 @@ mod tests {
         let Read { recording, torn } = Recording::read(&file.data).unwrap();
         assert!(torn.is_none() && recording.last_at() > 30_000);
     }
-    /// What moves while the page loads is what the lesson shows.
+
+    /// The animation that plays while the page loads must show pictures of the lesson.
     #[test]
     fn the_opening_is_from_the_lesson_that_comes_along() {
         const SIDE: usize = 32;

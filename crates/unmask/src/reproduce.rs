@@ -29,65 +29,65 @@ Example: what a fine-tuned ViT loses under masks and noise, in minutes
     unmask reproduce vit-fine-tuned --out reports
     unmask reproduce --list
 
-DIR/NAME/ then holds report.html (one page with our figure, the papers' numbers beside it, and a verdict computed from the
-numbers), results.json, results.csv and run.json (seed, commit, device); DIR/README.md says of every claim of the papers
-what the reports of the folder found, and --claims writes it anew.
+DIR/NAME/ then holds report.html (one page with our figure, the papers' numbers beside it, and a verdict computed from
+the numbers), results.json, results.csv and run.json (seed, commit, device). DIR/README.md lists every claim of the
+papers with what the reports in the folder found; --claims rewrites only that file.
 
---scale small takes nano models and CIFAR-10, all experiments about two hours on two quick cores; --scale quick the same in short, a
-quarter of an hour, for a lesson: few of its numbers decide anything. --scale paper takes
-the papers' models and sizes, and ImageNet weights (--weights FILE) where they fine-tune: it first measures a few steps,
-says how long all of them will take, and asks before it begins if that is more than an hour (--yes answers). --estimate
-does that and no more; with --device gpu it says what a GPU needs.
+--scale small uses nano models and CIFAR-10; all experiments take about two hours on two fast cores. --scale quick is a
+shorter version for a lesson, a quarter of an hour; few of its numbers decide a claim. --scale paper uses the papers'
+models and sizes, and ImageNet weights (--weights FILE) for fine-tuning. It first measures a few steps and estimates the
+total time; if that is more than an hour, it asks before it starts (--yes answers). --estimate only prints the estimate;
+with --device gpu it estimates for a GPU.
 
-Finished cases are kept: after Ctrl-C, or a power cut, the same command goes on where it stopped. With --part i/n it computes
-one of n parts, each training with exactly --seeds, 3 at the small scale if absent; `unmask merge` makes the reports. Exit
-code 2: pictures or weights are missing; one line says which.";
+Finished cases are kept: after Ctrl-C or a power cut, the same command resumes. --part i/n computes one of n parts, with
+exactly --seeds seeds for each training (3 at the small scale by default); `unmask merge` writes the reports. Exit code
+2: pictures or weights are missing; one line says which.";
 
-/// Hours of the longest run that begins without asking.
+/// Hours of the longest run that starts without asking.
 const UNASKED_HOURS: f64 = 1.0;
 
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct Reproduce {
-    /// The experiment, or `all`; --list names them.
+    /// The experiment, or `all`; --list prints the names.
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// Say which experiments there are, and which figure each repeats.
+    /// List the experiments, and the figure that each repeats.
     #[arg(long)]
     list: bool,
-    /// Write README.md of the reports' folder, every claim of the papers with its verdict, and run nothing.
+    /// Write the README.md of the reports' folder, with every claim of the papers and its verdict; run nothing.
     #[arg(long, conflicts_with_all = ["name", "list", "estimate"])]
     claims: bool,
-    /// How large: quick, small, or paper for the papers' own sizes; small if absent.
+    /// The size: quick, small, or paper for the papers' own sizes [default: small]
     #[arg(long, value_name = "SCALE")]
     scale: Option<Scale>,
-    /// Folder of the reports, each of which gets a folder of its own there.
+    /// Folder of the reports; each report gets its own folder inside.
     #[arg(long, value_name = "DIR", default_value = "reports")]
     out: PathBuf,
     /// The first seed; further ones are counted up from it.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Repeat each training with so many seeds, which shows how much chance there is in it; if absent 1 at the papers' scale,
-    /// and at the small one 3 to 8, until intervals are narrower than the margins that decide.
+    /// Repeat each training with this many seeds, to show the influence of chance. By default 1 at the papers' scale;
+    /// at the small scale 3 to 8, until intervals are narrower than the margins that decide.
     #[arg(long, value_name = "N")]
     seeds: Option<u64>,
-    /// Where the CIFAR-10 files are, if not where `unmask data cifar10` puts them.
+    /// Folder of the CIFAR-10 files, if not the default of `unmask data cifar10`.
     #[arg(long, value_name = "DIR")]
     cifar10: Option<PathBuf>,
-    /// Begin vit-fine-tuned and encrypted from the weights of this safetensors file, such as timm's
+    /// Start vit-fine-tuned and encrypted from the weights in this safetensors file, such as timm's
     /// vit_small_patch16_224.
     #[arg(long, value_name = "FILE")]
     weights: Option<PathBuf>,
-    /// What computes: cpu, or gpu in a program built with `--features gpu`.
+    /// The device: cpu, or gpu in a program built with `--features gpu`.
     #[arg(long, value_name = "DEVICE", default_value = "cpu")]
     device: String,
-    /// Threads to train with; all processors if absent.
+    /// Threads to train with; by default as many as there are processors.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Say what --scale paper would take on this device, and do nothing else.
+    /// Estimate what --scale paper takes on this device, and do nothing else.
     #[arg(long)]
     estimate: bool,
-    /// Begin a run of hours without asking.
+    /// Start a run of several hours without asking.
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
@@ -95,11 +95,11 @@ pub struct Reproduce {
 }
 
 impl Reproduce {
-    /// Runs the experiments that are not finished yet, and says where their reports are.
+    /// Runs the unfinished experiments and prints where their reports are.
     ///
     /// # Errors
-    /// [`Failure::Input`] where the arguments cannot work or something is missing; [`Failure::Other`] where the machine
-    /// cannot, or Ctrl-C ended a run.
+    /// [`Failure::Input`] if the arguments cannot work or a file is missing; [`Failure::Other`] if the machine fails,
+    /// or Ctrl-C ended a run.
     pub fn run(self) -> Result<(), Failure> {
         if self.list {
             say(&list());
@@ -115,7 +115,7 @@ impl Reproduce {
         let requests: Vec<ExperimentRequest<'_>> =
             experiments.into_iter().map(|experiment| self.request(experiment, scale, &device)).collect();
         if !self.estimate {
-            // All of them before the first begins, which may take hours.
+            // All checks come before the first run, which may take hours.
             requests.iter().try_for_each(ExperimentRequest::check)?;
         }
         let interrupt = Interrupt::listen();
@@ -123,7 +123,7 @@ impl Reproduce {
         for request in &requests {
             eprintln!("{}", request.describe()?);
             if scale == Scale::Paper {
-                // Parts measure beside each other, each for its own machine.
+                // Every part measures for itself, because each may run on another machine.
                 let out = part.as_ref().map_or(request.out.as_path(), PartFolder::path).to_owned();
                 self.tell_cost(&ExperimentRequest { out, ..request.clone() })?;
             }
@@ -134,7 +134,7 @@ impl Reproduce {
         part.map_or(Ok(()), |part| part::end(&part, true))
     }
 
-    /// The experiments that are named.
+    /// The requested experiments.
     fn experiments(&self) -> anyhow::Result<Vec<Experiment>> {
         match self.name.as_deref() {
             None => {
@@ -146,12 +146,12 @@ impl Reproduce {
         }
     }
 
-    /// The scale that is run or measured.
+    /// The scale to run or estimate.
     fn scale(&self) -> anyhow::Result<Scale> {
         match (self.scale, self.estimate) {
             (None | Some(Scale::Paper), true) => Ok(Scale::Paper),
             (Some(scale), true) => {
-                bail!("--estimate measures what --scale paper takes; leave --scale {scale} away, or --estimate")
+                bail!("--estimate measures what --scale paper takes; drop --scale {scale}, or --estimate")
             }
             (scale, false) => Ok(scale.unwrap_or(Scale::Small)),
         }
@@ -166,7 +166,7 @@ impl Reproduce {
             seeds: self.seeds,
             out: self.out.clone(),
             cifar10: self.cifar10.clone().unwrap_or_else(default_cifar10_folder),
-            // Of all experiments, those that begin without weights do so here too.
+            // With `all`, the experiments that take no weights ignore `--weights`.
             weights: self.weights.clone().filter(|_| !is_one_of_all || experiment.takes_weights()),
             device,
             threads: self.threads,
@@ -174,13 +174,10 @@ impl Reproduce {
         }
     }
 
-    /// Says what the papers' scale takes, and asks whether to begin where that is long.
+    /// Prints the cost at the papers' scale, and asks for confirmation if it is high.
     fn tell_cost(&self, request: &ExperimentRequest<'_>) -> Result<(), Failure> {
         let Some(cost) = estimate(request)? else {
-            println!(
-                "{}: what its steps take was not measured; it is closed forms and few rounds.",
-                request.experiment
-            );
+            println!("{}: no estimate; it is closed forms and few rounds.", request.experiment);
             return Ok(());
         };
         println!("{}: {cost}", request.experiment);
@@ -201,15 +198,15 @@ fn list() -> String {
 
 fn ask() -> anyhow::Result<()> {
     if !std::io::stdin().is_terminal() {
-        bail!("that is more than an hour; --yes begins it");
+        bail!("that is more than an hour; start it with --yes");
     }
-    print!("Begin? [y/N] ");
+    print!("Start? [y/N] ");
     std::io::stdout().flush()?;
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer)?;
     match answer.trim() {
         "y" | "Y" | "yes" => Ok(()),
-        _ => bail!("not begun"),
+        _ => bail!("not started"),
     }
 }
 
@@ -234,7 +231,7 @@ fn run(request: &ExperimentRequest<'_>, part: Option<&PartFolder>, interrupt: &I
             Ok(())
         }
         None => Err(Failure::Other(anyhow!(
-            "{} was stopped; what is finished is kept, and the same command goes on from there",
+            "{} was stopped; finished cases are kept, and the same command resumes",
             request.experiment
         ))),
     }

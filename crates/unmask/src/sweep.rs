@@ -1,4 +1,4 @@
-//! `unmask sweep`: trainings of one config with every combination of some of its values.
+//! `unmask sweep`: trains one config with every combination of some of its values.
 
 use std::path::PathBuf;
 
@@ -23,9 +23,9 @@ Example: what masks cost at two batch sizes, each with three seeds
     unmask sweep --config my.toml --vary 'defence=none; random-binary:0.5; random-binary:0.8' --vary 'batch=8; 16' \\
         --seeds 3 --out sweep
 
-That is 3 x 2 x 3 trainings. Each is the one of `unmask train` with the same --set. sweep/ then holds sweep.html (means with
-their 95 % intervals), sweep.csv and sweep.json. Finished trainings are kept: after Ctrl-C, or a power cut, the same command of
-the same build goes on where it stopped. With --part i/n it computes one of n parts, for `unmask merge` to put together.";
+These are 3 x 2 x 3 trainings. Each is the same as `unmask train` with the same --set. sweep/ then holds sweep.html
+(means with their 95 % intervals), sweep.csv and sweep.json. Finished trainings are kept: after Ctrl-C or a power cut,
+the same command of the same build resumes. --part i/n computes one of n parts, which `unmask merge` then combines.";
 
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
@@ -33,22 +33,23 @@ pub struct Sweep {
     /// The config, a TOML file; `unmask train --example` prints one.
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Set a key of the config differently in all trainings; may be repeated.
+    /// Override a key of the config in all trainings; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     overrides: Vec<String>,
-    /// A key with the values that it takes, separated by semicolons; may be repeated, for every combination.
+    /// A key with its values, separated by semicolons; repeat it to train every combination.
     #[arg(long, value_name = "KEY=V1; V2")]
     vary: Vec<Axis>,
-    /// Repeat each training with so many seeds, counted up from the config's.
+    /// Repeat each training with this many seeds, counted up from the config's.
     #[arg(long, value_name = "K", default_value_t = 1)]
     seeds: u64,
-    /// Where the CIFAR-10 files are, if not where `unmask data cifar10` puts them; the config's key is data-dir.
+    /// Folder of the CIFAR-10 files, if not the default of `unmask data cifar10`; same as the config's key data-dir.
     #[arg(long, value_name = "DIR")]
     cifar10: Option<PathBuf>,
-    /// Threads to compute with; those of the config, or all processors, if absent. No result depends on it.
+    /// Threads to compute with; by default the config's number, or as many as there are processors. No result depends
+    /// on it.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Folder for the results; made if it is not there.
+    /// Folder for the results; created if missing.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     #[command(flatten)]
@@ -56,10 +57,10 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Trains what is not there yet, and says where the results are.
+    /// Runs the unfinished trainings and prints where the results are.
     ///
     /// # Errors
-    /// [`Failure::Input`] where config or data cannot work; [`Failure::Other`] where the machine cannot, or Ctrl-C ended the
+    /// [`Failure::Input`] if config or data cannot work; [`Failure::Other`] if the machine fails, or Ctrl-C ended the
     /// run before the last training.
     pub fn run(self) -> Result<(), Failure> {
         if self.threads == Some(0) {
@@ -98,7 +99,7 @@ impl Sweep {
                     Ok(())
                 }
                 None => Err(Failure::Other(anyhow!(
-                    "stopped; what is finished is kept, and the same command goes on from there"
+                    "stopped; finished trainings are kept, and the same command resumes the sweep"
                 ))),
             };
         };

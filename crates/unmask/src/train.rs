@@ -1,4 +1,4 @@
-//! `unmask train`: a federation in one process, from a config file.
+//! `unmask train`: runs a federation in one process, from a config file.
 
 mod display;
 
@@ -24,16 +24,17 @@ and the same without a defence, for comparison:
 
     unmask train --config masked.toml --set defence=none --out runs/plain
 
-A config is a TOML file; `unmask train --example` prints one with every key and what it may be. What it does not mention
-has a default, and --set KEY=VALUE has the last word. configs/ in the repository holds more of them.
+A config is a TOML file; `unmask train --example` prints one that explains every key. Missing keys have defaults, and
+--set KEY=VALUE overrides the file. configs/ in the repository holds more of them.
 
-Clients and server are played on this machine with the code of the room: each client computes on its own pictures,
-protects its update, and the server sees nothing else. On one kind of processor the same config gives the same weights bit
-for bit, whatever the number of threads, and also after an interruption: Ctrl-C or SIGTERM writes a checkpoint, --resume goes on from it.
+Clients and server run on this machine, with the code of the room: each client computes on its own pictures and protects
+its update, and the server sees nothing else. On one kind of processor the same config gives the same weights bit for
+bit, with any number of threads and after any interruption. Ctrl-C or SIGTERM writes a checkpoint; --resume continues
+from it.
 
-DIR/ then holds model.safetensors (timm's names), metrics.csv (a line for each round), loss.svg and accuracy.svg, run.json
-(config, seed, commit, device, times, results) and checkpoints/ (the last two). Exit code 2: config or data cannot work;
-one line says why.";
+DIR/ then holds model.safetensors (timm's names), metrics.csv (a line for each round), loss.svg and accuracy.svg,
+run.json (config, seed, commit, device, times, results) and checkpoints/ (the last two). Exit code 2: config or data
+cannot work; one line says why.";
 
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
@@ -41,39 +42,39 @@ pub struct Train {
     /// The config, a TOML file; --example prints one.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Set a key of the config differently, such as clients=10 or defence=random-binary:0.5; may be repeated.
+    /// Override a key of the config, such as clients=10 or defence=random-binary:0.5; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     overrides: Vec<String>,
-    /// Folder of the run; made if it is not there. By default runs/ and the config's name.
+    /// Folder of the run; created if missing. By default runs/ and the config's name.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Where the CIFAR-10 files are, if not where `unmask data cifar10` puts them; the config's key is data-dir.
+    /// Folder of the CIFAR-10 files, if not the default of `unmask data cifar10`; same as the config's key data-dir.
     #[arg(long, value_name = "DIR")]
     cifar10: Option<PathBuf>,
-    /// Go on from the last checkpoint in the folder of the run.
+    /// Continue from the last checkpoint in the folder of the run.
     #[arg(long)]
     resume: bool,
-    /// Threads to compute with; all processors if absent. The weights do not depend on it.
+    /// Threads to compute with; by default as many as there are processors. The weights do not depend on it.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Also write order.csv, which client trained on which pictures in each round, and start.safetensors, for another
-    /// program to repeat the run.
+    /// Also write order.csv (which client trained on which pictures in each round) and start.safetensors, so that
+    /// another program can repeat the run.
     #[arg(long, conflicts_with = "resume")]
     write_order: bool,
     /// Store the model in half precision: half the size, 11 significant bits.
     #[arg(long)]
     half: bool,
-    /// Print a config with every key, explained, and do nothing else.
+    /// Print a config that explains every key, and do nothing else.
     #[arg(long)]
     example: bool,
 }
 
 impl Train {
-    /// Trains, and says where the results are.
+    /// Trains and prints where the results are.
     ///
     /// # Errors
-    /// [`Failure::Input`] where config or data cannot work; [`Failure::Other`] where the machine cannot, or Ctrl-C ended
-    /// the run before its last round.
+    /// [`Failure::Input`] if config or data cannot work; [`Failure::Other`] if the machine fails, or Ctrl-C ended the
+    /// run before its last round.
     pub fn run(self) -> Result<(), Failure> {
         if self.example {
             say(EXAMPLE);
@@ -100,19 +101,19 @@ impl Train {
         if !outcome.finished {
             let done = outcome.metrics.last().map_or(0, |metrics| metrics.round);
             return Err(Failure::Other(match done {
-                0 => anyhow!("stopped before the first round; the same command begins anew ({out})"),
-                done => anyhow!("stopped after round {done}; --resume goes on from there ({out})"),
+                0 => anyhow!("stopped before the first round; the same command starts again ({out})"),
+                done => anyhow!("stopped after round {done}; --resume continues from there ({out})"),
             }));
         }
         println!("{} in {:.0} s: {out}", result(&outcome), begin.elapsed().as_secs_f64());
         Ok(())
     }
 
-    /// The config with what the command line says, and the folder of the run.
+    /// The config with the command line's overrides, and the folder of the run.
     fn config(&self) -> anyhow::Result<(Config, PathBuf)> {
         let Some(path) = &self.config else {
             bail!(
-                "there is no config to train by; `unmask train --example > my.toml` writes one with every key explained, and \
+                "no config is given; `unmask train --example > my.toml` writes one with every key explained, and \
                  `unmask train --config my.toml` trains by it"
             )
         };

@@ -1,6 +1,6 @@
-//! The real relay, killed at random instants: it goes on where it was.
+//! Kills the real relay at random times and checks that it resumes.
 //!
-//! `cargo xtask chaos --kills 200` runs this with more kills than the checks do.
+//! `cargo xtask chaos --kills 200` runs this with more kills than the regular checks.
 #![cfg(unix)]
 
 use std::{
@@ -19,25 +19,25 @@ use std::{
 
 use serde_json::Value;
 
-/// A relay that was killed goes on within this time.
+/// Longest time until a killed relay has resumed.
 const BACK: Duration = Duration::from_secs(5);
-/// Longest wait for anything else that must happen.
+/// Longest wait for anything else.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Longest life of a relay once a round has closed.
+/// Longest life of a relay after a round has closed.
 const LIFE: Duration = Duration::from_millis(600);
 
-/// Held by each test: the other one's relay would slow its own.
+/// Held by each test, because two relays would slow each other down.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A number that the caller chooses in the environment.
+/// A number from an environment variable.
 fn chosen(name: &str, default: u64) -> u64 {
-    env::var(name).ok().map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name}={value} is no number")))
+    env::var(name).ok().map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name}={value} is not numeric")))
 }
 
-/// What the relay says of a round on its standard error: `INFO on disk round=3 weights=ab12`.
+/// A field of the relay's log lines on standard error: `INFO on disk round=3 weights=ab12`.
 fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = line.split_once(&format!(" {name}="))?;
     rest.split_whitespace().next().map(|value| value.trim_matches('"'))
@@ -50,7 +50,7 @@ fn rounds<'a>(lines: &'a [String], message: &'a str) -> impl Iterator<Item = (u3
         .filter_map(|line| Some((field(line, "round")?.parse().ok()?, line.as_str())))
 }
 
-/// The round and the weights' digest of each such line.
+/// The round and the weights' digest from each such line.
 fn weights(lines: &[String], message: &str) -> BTreeMap<u32, String> {
     rounds(lines, message).filter_map(|(round, line)| Some((round, field(line, "weights")?.to_owned()))).collect()
 }
@@ -60,7 +60,7 @@ fn free_ports() -> [u16; 2] {
     listeners.map(|listener| listener.local_addr().unwrap().port())
 }
 
-/// A running relay with three clients of its own; killed when dropped.
+/// A running relay with three simulated clients; killed when dropped.
 struct Relay {
     child: Child,
     lines: Arc<Mutex<Vec<String>>>,
@@ -98,10 +98,10 @@ impl Relay {
         self.lines.lock().unwrap().clone()
     }
 
-    /// How long after the start something was found.
+    /// Waits for a condition; returns the time since the start.
     fn until(&self, what: &str, is_found: impl Fn() -> bool) -> Duration {
         while !is_found() {
-            assert!(self.began.elapsed() < PATIENCE, "{what} did not come about: {:#?}", self.lines());
+            assert!(self.began.elapsed() < PATIENCE, "waited in vain for {what}: {:#?}", self.lines());
             sleep(Duration::from_millis(5));
         }
         self.began.elapsed()
@@ -119,7 +119,7 @@ impl Relay {
         rounds(&self.lines(), message).map(|(round, _)| round).max().unwrap_or(0)
     }
 
-    /// Kills it, and gives everything it said.
+    /// Kills the relay and returns its whole log.
     fn kill(mut self) -> Vec<String> {
         self.end();
         self.lines()
@@ -140,7 +140,7 @@ impl Drop for Relay {
     }
 }
 
-/// What the journal holds, by another program than the relay.
+/// The content of the journal, read by a program other than the relay.
 fn journal(folder: &Path) -> (u32, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_unmask"));
     let Output { status, stdout, stderr } =
@@ -150,7 +150,7 @@ fn journal(folder: &Path) -> (u32, String) {
     (found["round"].as_u64().unwrap() as u32, found["weights"].as_str().unwrap().to_owned())
 }
 
-/// Whole numbers below `most`, the same ones for the same seed (splitmix64).
+/// Returns an integer below `most` (splitmix64).
 fn random(state: &mut u64, most: u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -158,7 +158,7 @@ fn random(state: &mut u64, most: u64) -> u64 {
     (mixed ^ (mixed >> 31)) % most
 }
 
-/// What opens the room, as the relay wrote it down for programs.
+/// The links and the PIN from the relay's ready file.
 fn opens(ready: &Path) -> Option<Value> {
     let ready: Value = serde_json::from_slice(&fs::read(ready).ok()?).ok()?;
     let names = ["student", "projector", "teacher", "room_key", "pin", "token"];
@@ -179,14 +179,14 @@ fn a_killed_relay_goes_on() {
         let _ = fs::remove_file(&ready);
         let relay = Relay::start(Command::new(env!("CARGO_BIN_EXE_unmask")), folder.path(), ports);
         let healthy = relay.until("an answer", || relay.is_healthy());
-        // Whoever has a link or reads the PIN comes in as before.
+        // Links and PIN are the same as before.
         relay.until("links and PIN", || opens(&ready).is_some());
         let opens = opens(&ready);
         assert_eq!(opens, opened.take().or_else(|| opens.clone()), "after kill {}", kill - 1);
         opened = opens;
         let before = expected.as_ref().map_or(0, |(round, _)| *round);
         if let Some((round, digest)) = &expected {
-            // What it says comes by another thread than its answer.
+            // The log arrives through another thread than the answer.
             relay.until("word of the last lesson", || !weights(&relay.lines(), "goes on with").is_empty());
             let resumed = weights(&relay.lines(), "goes on with the last lesson");
             assert_eq!(resumed.get(round), Some(digest), "after kill {}: {resumed:?}", kill - 1);
@@ -211,7 +211,7 @@ fn a_killed_relay_goes_on() {
         let said = weights(&lines, "on disk");
         match said.get(&round) {
             Some(committed) => assert_eq!(committed, &digest, "kill {kill}: other weights than were committed"),
-            // Killed between the commit and the word of it, or after rounds without an update.
+            // Killed between the commit and its log line, or after rounds without an update.
             None => assert!(said.keys().all(|said| *said < round), "kill {kill}: {round} after {said:?}"),
         }
         let lost = closed.saturating_sub(round);
@@ -223,19 +223,19 @@ fn a_killed_relay_goes_on() {
     }
     println!("{table}");
     println!(
-        "{kills} kills: every one came back on the weights of the last commit, the slowest after {} ms; {lost_rounds} rounds \
-         were closed and not on disk",
+        "{kills} kills: it always resumed from the weights of the last commit, the slowest after {} ms; {lost_rounds} rounds \
+         were closed but not on disk",
         slowest.as_millis()
     );
 }
 
-/// A real limit of the operating system in place of a full disk: no file may grow above 32 kB.
+/// A real limit of the operating system simulates a full disk: no file may grow above 32 kB.
 #[test]
 fn a_full_disk_stops_no_round() {
     let _turn = turn();
     let (folder, ports) = (tempfile::tempdir().unwrap(), free_ports());
     let mut command = Command::new("sh");
-    // The limit counts blocks of 512 bytes; without the trap the system would end the relay for its first long write.
+    // The limit counts blocks of 512 bytes. Without the trap, the first long write would kill the relay.
     command.args(["-c", "trap '' XFSZ; ulimit -f 64; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_unmask")]);
     let relay = Relay::start(command, folder.path(), ports);
     relay.until("three rounds", || relay.newest("round closed") >= 3);

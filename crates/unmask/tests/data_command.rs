@@ -1,4 +1,4 @@
-//! `unmask data` from outside.
+//! `unmask data` as a user runs it.
 
 use std::{
     fs,
@@ -6,7 +6,7 @@ use std::{
     process::{Command, Output},
 };
 
-/// Runs `unmask data` with a folder for CIFAR-10 in which nothing is.
+/// Runs `unmask data` with an empty folder for CIFAR-10.
 fn data(arguments: &[&str], folder: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_unmask"))
         .arg("data")
@@ -33,7 +33,7 @@ fn a_sheet_shows_every_class() {
     let output = data(&["show", "generated", "--out", "sheet.jpg"], folder.path());
     assert_eq!((output.status.code(), said(&output.stdout).as_str()), (Some(2), ""));
     let message = said(&output.stderr);
-    assert!(message.contains("a PNG picture, which sheet.jpg does not say; give --out sheet.png"), "{message}");
+    assert!(message.contains("a PNG picture, but sheet.jpg does not end in .png; give --out sheet.png"), "{message}");
     assert!(!folder.path().join("sheet.jpg").exists());
 }
 
@@ -80,7 +80,7 @@ fn what_holds_no_cifar_is_named() {
     let output = data(&["cifar10", "--from", "nowhere"], folder.path());
     assert_eq!(output.status.code(), Some(2));
     assert!(said(&output.stderr).contains("nowhere cannot be read: No such file"), "{}", said(&output.stderr));
-    // Nobody listens on port 1.
+    // No service listens on port 1.
     let output = data(&["cifar10", "--url", "http://127.0.0.1:1/cifar.tar.gz"], folder.path());
     assert_eq!(output.status.code(), Some(1));
     let message = said(&output.stderr);

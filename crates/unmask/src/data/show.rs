@@ -21,11 +21,11 @@ Examples
 
 A data set is one of
     cifar10      what `unmask data cifar10` fetched
-    generated    ten shapes made from a seed, with no download: disc, ring, target, frame, grid, triangle, cross, ...
-    folder:PATH  PNG, JPEG or WebP pictures, a subfolder for each class (pets/cat, pets/dog); a fifth of each class,
-                 drawn by the seed, is held out to test with
+    generated    ten shapes drawn from a seed, with no download: disc, ring, target, frame, grid, triangle, cross, ...
+    folder:PATH  PNG, JPEG or WebP pictures, in a subfolder for each class (pets/cat, pets/dog); a random fifth of each
+                 class, chosen by the seed, is held out for testing
 
-The sheet has a row for each class, in the order of the list that is printed.";
+The sheet has a row for each class, in the order of the printed list.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
@@ -33,19 +33,19 @@ pub struct Show {
     /// cifar10, generated, or folder:PATH.
     #[arg(value_name = "SOURCE")]
     source: Source,
-    /// Where the CIFAR-10 files are, if not where `unmask data cifar10` puts them.
+    /// Folder of the CIFAR-10 files, if not the default of `unmask data cifar10`.
     #[arg(long, value_name = "DIR")]
     cifar10: Option<PathBuf>,
-    /// A file for the sheet, which ends in .png; only the list if absent.
+    /// A .png file for the sheet; without it, only the list is printed.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Which half is on the sheet.
+    /// Which half to draw on the sheet.
     #[arg(long, value_enum, default_value_t = Half::Train)]
     half: Half,
-    /// Pictures of each class on the sheet, which is no wider than the largest class.
+    /// Pictures of each class on the sheet; no more columns are drawn than the largest class has pictures.
     #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u16).range(1..=100))]
     columns: u16,
-    /// Of the generated pictures, and of which are held out.
+    /// Seed of the generated pictures and of the choice of held-out pictures.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
@@ -59,16 +59,16 @@ enum Half {
 }
 
 impl Show {
-    /// Prints the classes, and draws the sheet.
+    /// Prints the classes and draws the sheet.
     ///
     /// # Errors
-    /// [`Failure::Input`] where there is no such data set, or the sheet is to be no PNG file; [`Failure::Other`] where it
+    /// [`Failure::Input`] if there is no such data set or `--out` does not end in .png; [`Failure::Other`] if the sheet
     /// cannot be written.
     pub fn run(self) -> Result<(), Failure> {
         if let Some(path) = self.out.as_deref().filter(|path| !is_png(path)) {
             let png = path.with_extension("png");
             return Err(Failure::Input(anyhow!(
-                "the sheet is a PNG picture, which {} does not say; give --out {}",
+                "the sheet is a PNG picture, but {} does not end in .png; give --out {}",
                 path.display(),
                 png.display()
             )));
@@ -88,7 +88,7 @@ impl Show {
         say(&table);
         let Some(path) = &self.out else { return Ok(()) };
         let half = if self.half == Half::Train { &set.train } else { &set.test };
-        // Small pictures are enlarged, so that their pixels can be seen.
+        // Enlarged so that single pixels are visible.
         let zoom = (64 / side).max(1);
         let sheet = contact_sheet(half, self.columns.into(), zoom).map_err(|error| Failure::Other(error.into()))?;
         encode_png(&sheet)
@@ -104,7 +104,7 @@ fn is_png(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("png"))
 }
 
-/// Number of pictures of each class.
+/// Number of pictures in each class.
 fn counts(set: &Labelled) -> Vec<usize> {
     let mut counts = vec![0; set.classes().len()];
     for &label in set.labels() {

@@ -1,4 +1,4 @@
-//! The folder of results, and what is shown while a search works.
+//! The folder of results, and the progress of a search.
 
 use std::{
     fs,
@@ -17,10 +17,10 @@ use unmask_simulation::files::write_whole;
 
 use crate::progress::style;
 
-/// How often the picture is written while a search works.
+/// How often a search writes its current picture.
 const WATCHED_EVERY: Duration = Duration::from_secs(3);
 
-/// The folder of results. It is made when there is something to put there.
+/// The folder of results, created when there is a result to write.
 #[derive(Debug)]
 pub(super) struct Output {
     folder: PathBuf,
@@ -31,12 +31,12 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// For pictures of `side` x `side` pixels, of a model fed with `pixels`.
+    /// An output for pictures of `side` x `side` pixels, from a model that takes `pixels`.
     pub(super) fn new(folder: &Path, side: usize, pixels: PixelSpace) -> Self {
         Self { folder: folder.to_owned(), side, pixels, bar: None, shown: Instant::now() }
     }
 
-    /// Moves the bar, and now and then lets the picture be seen.
+    /// Moves the bar and regularly writes the current picture.
     pub(super) fn progress(&mut self, progress: AttackProgress<'_>) {
         let bar = self.bar.get_or_insert_with(|| {
             let bar = ProgressBar::new(progress.iterations as u64);
@@ -47,7 +47,7 @@ impl Output {
         bar.set_message(format!("{:.4}", progress.objective));
         if self.shown.elapsed() >= WATCHED_EVERY {
             self.shown = Instant::now();
-            // The results are written once more in the end, and a problem is reported then.
+            // The results are written again at the end, which reports any problem.
             let _ = self.save_pictures(&self.split(&self.pixels.pixels(progress.pictures)));
         }
     }
@@ -58,7 +58,7 @@ impl Output {
         }
     }
 
-    /// Writes what came out, each `[side, side, 3]` in [0, 1].
+    /// Writes the reconstructions, each `[side, side, 3]` in [0, 1].
     pub(super) fn pictures(&self, pictures: &[Vec<f32>]) -> anyhow::Result<()> {
         self.save_pictures(pictures)?;
         let shape = [pictures.len(), self.side, self.side, VitConfig::CHANNELS];
@@ -87,7 +87,7 @@ impl Output {
         Ok(())
     }
 
-    /// Whoever watches a file sees it whole.
+    /// Writes the file atomically, so that a program that watches it always sees a whole file.
     fn save(&self, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
         fs::create_dir_all(&self.folder)
             .with_context(|| format!("the folder {} cannot be made", self.folder.display()))?;

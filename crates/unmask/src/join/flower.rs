@@ -20,13 +20,13 @@ pub struct FlowerArguments {
     /// The address of a SuperLink: train directly under Flower.
     #[arg(long, value_name = "URL")]
     pub flower: Option<SuperLinkAddress>,
-    /// The private key by which the SuperLink knows this node, where it lets none register by itself; a fresh one if absent.
+    /// This node's private key, for a SuperLink that only accepts registered keys; a new one if absent.
     #[arg(long, value_name = "FILE", requires = "flower")]
     flower_key: Option<PathBuf>,
-    /// The certificates (PEM) that signed the SuperLink's; those that browsers trust if absent.
+    /// The certificates (PEM) that signed the SuperLink's; by default, those that browsers trust.
     #[arg(long, value_name = "FILE", requires = "flower")]
     flower_ca: Option<PathBuf>,
-    /// A data set to train on a shard of: cifar10, generated or folder:PATH, a subfolder for each class.
+    /// A data set to train on a shard of: cifar10, generated or folder:PATH with a subfolder for each class.
     #[arg(long, value_name = "SOURCE", requires_all = ["flower", "shard"], conflicts_with = "images")]
     data: Option<Source>,
     /// Which shard of how many, such as 1/10.
@@ -35,32 +35,33 @@ pub struct FlowerArguments {
     /// How the data set is divided: iid or dirichlet:ALPHA.
     #[arg(long, value_name = "PARTITION", default_value = "iid", requires = "data")]
     partition: Partition,
-    /// Of the division, and of generated pictures; the same for all clients.
+    /// Seed of the division and of generated pictures; the same for all clients.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "data")]
     seed: u64,
-    /// Where the CIFAR-10 files are, if not where `unmask data cifar10` puts them.
+    /// Folder of the CIFAR-10 files, if not the default of `unmask data cifar10`.
     #[arg(long, value_name = "DIR", requires = "data")]
     cifar10: Option<PathBuf>,
     /// The federation's model: a name such as vit_nano_patch4_32, one made of numbers, or a TOML file.
     #[arg(long, value_name = "NAME|FILE", default_value_t = Architecture::from(VitPreset::Nano), value_parser = model_argument, requires = "flower")]
     model: Architecture,
-    /// What is done to the weights before they leave: none, fixed-position, random-binary:R, frozen-binary:R or
+    /// Defence applied to the weights before they leave: none, fixed-position, random-binary:R, frozen-binary:R or
     /// gaussian:eps=E,delta=D,clip=S; `unmask relay --help` explains them.
     #[arg(long, value_name = "DEFENCE", default_value = "none", requires = "flower")]
     defence: Defence,
-    /// Passes over the pictures and learning rate, where the server gives none: fedavg:epochs=E,rate=RATE.
+    /// Local epochs and learning rate, if the server sends none: fedavg:epochs=E,rate=RATE.
     #[arg(long, value_name = "RULE", default_value_t = Rule::FED_AVG, requires = "flower")]
     rule: Rule,
-    /// Pictures of one step, where the server does not say.
+    /// Batch size, if the server sends none.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..), requires = "flower")]
     batch: u16,
 }
 
 impl FlowerArguments {
-    /// What to join with: the pictures in `images`, a shard of a data set, or else the sample photographs.
+    /// Returns the options to join with: the pictures in `images`, a shard of a data set, or else the sample
+    /// photographs.
     ///
     /// # Errors
-    /// An argument names what is not there or cannot work.
+    /// An argument names something that does not exist or cannot work.
     pub fn options(
         self,
         images: Option<&Path>,
@@ -85,7 +86,7 @@ impl FlowerArguments {
         let Self { model: architecture, defence, .. } = self;
         let mut options = FlowerOptions { node, pictures, architecture, training, defence, device: OpenDevice::cpu() };
         options.check()?;
-        // Measured last: it takes seconds.
+        // Last, because the probe takes seconds.
         options.device = device()?;
         Ok(options)
     }
@@ -94,7 +95,7 @@ impl FlowerArguments {
 /// Trains under Flower until the process is stopped.
 ///
 /// # Errors
-/// [`Failure::Other`] if the SuperLink does not answer, or does not take this node.
+/// [`Failure::Other`] if the SuperLink does not answer or rejects this node.
 pub async fn run(options: FlowerOptions) -> Result<(), Failure> {
     join_flower(options, asked_to_stop()).await.map_err(Failure::Other)
 }

@@ -1,10 +1,9 @@
-//! The room's model on held-out pictures.
+//! Tests the room's model on held-out pictures.
 
 use unmask_core::{Architecture, ModelState};
 use unmask_model::{Network, device::OpenDevice};
 use unmask_relay::{BatchEvaluation, ModelEvaluator};
 
-/// Runs a room's model on one device.
 #[derive(Debug)]
 pub struct OnHeldOut(pub OpenDevice);
 

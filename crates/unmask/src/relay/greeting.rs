@@ -1,4 +1,4 @@
-//! What the person who starts a room, or the program that does, is told.
+//! What a starting room tells its teacher, or the program that started it.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use unmask_relay::{Resumed, Running};
 
 use crate::counted;
 
-/// What a teacher needs to see.
+/// The text for the teacher's terminal.
 pub(super) fn greeting(running: &Running) -> String {
     let mut text = String::new();
     let addresses = running.student_addresses();
@@ -33,9 +33,9 @@ pub(super) fn greeting(running: &Running) -> String {
     }
     if !running.is_https_only() {
         line(
-            "           http: no warning, but no WebGPU either; and whoever listens on the network sees what the relay",
+            "           http: no warning, but no WebGPU either; anybody who listens on the network sees what the relay",
         );
-        line("           sees, and can take part as whom they like. --https-only closes it.");
+        line("           sees, and can take part under any name. --https-only turns this off.");
     }
     line(&format!(
         "Projector  {}   (from another machine; shows the room, controls nothing)",
@@ -57,14 +57,14 @@ pub(super) fn greeting(running: &Running) -> String {
     text
 }
 
-/// Renamed into place, so that whoever waits for it never reads half of it.
+/// Writes and then renames, so that a program that waits for the file never reads half of it.
 pub(super) fn write_ready(running: &Running, file: &Path) -> anyhow::Result<()> {
     let mut unfinished = file.as_os_str().to_owned();
     unfinished.push(".unfinished");
     let _ = fs::remove_file(&unfinished);
     let mut options = fs::OpenOptions::new();
     options.write(true).create_new(true);
-    // The teacher's token is in it.
+    // The file holds the teacher's token.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let ready = running.ready_json()?;
@@ -75,7 +75,7 @@ pub(super) fn write_ready(running: &Running, file: &Path) -> anyhow::Result<()> 
         .with_context(|| format!("cannot write {}; choose another place with --ready-file", file.display()))
 }
 
-/// A desktop is a courtesy: without one the link is printed all the same.
+/// Opens `link` in a browser if there is a desktop. The link is printed in any case.
 pub fn open_page(link: &str) {
     let has_desktop = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
     let opener = match std::env::consts::OS {

@@ -7,7 +7,7 @@ use unmask_experiments::{LiveTradeOff, Scale};
 use unmask_model::device::OpenDevice;
 use unmask_relay::ShadowRoom;
 
-/// Trains robots on one device, on one thread: the class comes first.
+/// Trains robots on one device and one thread, to leave the other cores to the class.
 #[derive(Debug)]
 pub struct ShadowRobots(pub OpenDevice);
 

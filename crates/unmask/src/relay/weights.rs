@@ -1,4 +1,4 @@
-//! The weights that a room begins with.
+//! The initial weights of a room.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use unmask_model::weights::{TensorReader, read_state};
 use unmask_relay::Pretrained;
 use unmask_simulation::{StartWeights, other_model, pretrained};
 
-/// The model of which a checkpoint is in this program.
+/// The model whose checkpoint this program contains.
 const TRAINED: VitPreset = VitPreset::Nano;
 
-/// How the room begins with what `--weights` says.
+/// Returns how the room starts under `--weights`.
 pub fn initial_weights(start: &StartWeights) -> InitialWeights {
     match start {
         StartWeights::Initial(weights) => *weights,
@@ -19,10 +19,11 @@ pub fn initial_weights(start: &StartWeights) -> InitialWeights {
     }
 }
 
-/// What the teacher can choose as pretrained: the file for a model of `architecture`, or else the checkpoint in this program.
+/// Returns what the teacher can choose as pretrained: the file for a model of `architecture`, or else this program's
+/// checkpoint.
 ///
 /// # Errors
-/// The file cannot be read, or its tensors are not those of the model.
+/// The file cannot be read, or its tensors do not fit the model.
 pub fn choice(start: &StartWeights, architecture: Architecture) -> anyhow::Result<Option<Pretrained>> {
     match start {
         StartWeights::File(path) => {

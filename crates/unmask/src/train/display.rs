@@ -1,4 +1,4 @@
-//! How a run looks on the terminal.
+//! The terminal output of a run.
 
 use std::time::Instant;
 
@@ -10,19 +10,18 @@ use unmask_simulation::{Config, Metrics};
 use super::RunEvent;
 use crate::{counted, progress};
 
-/// A line of what is run; then a bar over the rounds, with the newest loss and accuracy beside it, or, where standard
-/// error is no terminal, a line for each test.
+/// Prints a line about the run. Then shows a bar over the rounds with the newest loss and accuracy; if standard error
+/// is not a terminal, a line for each test instead.
 pub(super) struct Display<'a> {
     config: &'a Config,
     data: &'a DataSet,
-    /// What computes.
     device: String,
     bar: ProgressBar,
-    /// In all; unknown until the run begins.
+    /// Total rounds; unknown until the run starts.
     rounds: Option<u32>,
     tested: String,
     begin: Instant,
-    /// The round it began in.
+    /// The round at which this process started.
     first: u32,
 }
 
@@ -42,8 +41,8 @@ impl<'a> Display<'a> {
                 self.bar.set_length(rounds.into());
             }
             RunEvent::Resumed { round, problems } => {
-                problems.iter().for_each(|problem| self.say(&format!("left aside: {problem}")));
-                self.say(&format!("going on after round {round}"));
+                problems.iter().for_each(|problem| self.say(&format!("ignored: {problem}")));
+                self.say(&format!("continuing after round {round}"));
                 self.first = round;
                 self.bar.set_position(round.into());
                 self.bar.reset_eta();
@@ -52,10 +51,10 @@ impl<'a> Display<'a> {
         }
     }
 
-    /// What is run, as it was found to fit together.
+    /// A line that describes the run.
     fn head(&self, rounds: u32) -> String {
         let Self { config, data, device, .. } = self;
-        // The server's step is FedSGD's alone.
+        // Only FedSGD has a server's step.
         let step = match config.rule {
             Rule::FedSgd => format!(", {}", config.optimiser),
             Rule::FedAvg { .. } => String::new(),
@@ -90,7 +89,7 @@ impl<'a> Display<'a> {
         progress::say(&self.bar, line);
     }
 
-    /// How long it will go on.
+    /// The estimated time that remains.
     fn left(&self, round: u32) -> String {
         let done = round.saturating_sub(self.first);
         match self.rounds {
