@@ -1,4 +1,4 @@
-//! The worker that computes on WebGPU, for the trainer that started it. It knows no room.
+//! The worker that computes on WebGPU for the trainer that started it. It knows nothing of rooms.
 
 use futures_channel::mpsc::{UnboundedReceiver, unbounded};
 use futures_util::StreamExt;
@@ -18,7 +18,7 @@ use crate::{
     protocol::{Floats, FromGpu, GpuGradients, GpuPass, ToGpu},
 };
 
-/// Starts the worker; returns at once.
+/// Starts the worker and returns immediately.
 pub fn start() {
     let Ok(scope) = global().dyn_into::<DedicatedWorkerGlobalScope>() else {
         web_sys::console::error_1(&"the WebGPU trainer must run in a dedicated worker".into());
@@ -102,7 +102,7 @@ async fn logits(
     Ok(logits.as_slice().into())
 }
 
-/// The one at hand, or a new one for another model.
+/// Returns the network in `network`, rebuilt if it has another architecture.
 fn network_of<'a>(
     architecture: Architecture,
     device: &Device,

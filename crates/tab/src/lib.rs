@@ -1,8 +1,8 @@
 //! The web app: the student's and the teacher's pages, and the worker that trains.
 //!
-//! Three kinds of bundles come from this crate: the pages, small, so that they appear at once; `worker`, with the feature `train`,
-//! which holds the socket and the private picture and trains on the CPU; and `gpu`, with the feature of that name, which holds
-//! Burn and computes for the worker on WebGPU. None of them aggregates.
+//! This crate builds three kinds of bundles. The pages are small and so appear quickly. `worker`, with the feature
+//! `train`, owns the socket and the private picture and trains on the CPU. `gpu`, with the feature of that name,
+//! contains Burn and computes for the worker on WebGPU. None of them aggregates.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

@@ -1,8 +1,8 @@
-//! The pages: `/`, where a student joins, `/projector`, which the room watches, and `/replay.html`, which plays a recorded lesson
-//! and needs no relay. Each is a bundle of its own, so that a phone waits for no code of the projector's.
+//! The pages: `/`, where a student joins; `/projector`, for the whole class; and `/replay.html`, which plays a recorded
+//! lesson without a relay. Each has its own bundle, so that a phone does not load the projector's code.
 //!
-//! What can be computed without a browser stands in [`text`] and is tested natively; the rest exists for wasm only, by screen.
-//! Screens use [`text`] and `widgets`, and neither of these knows a screen.
+//! [`text`] holds everything that needs no browser and is tested natively. The screens exist for wasm only. They use
+//! [`text`] and `widgets`, which depend on no screen.
 
 pub mod text;
 
@@ -17,19 +17,19 @@ mod student;
 #[cfg(target_family = "wasm")]
 mod widgets;
 
-/// Puts the page on which a student joins into the document's body.
+/// Mounts the student's page in the document's body.
 #[cfg(target_family = "wasm")]
 pub fn mount_student() {
     mount(text::say::page::student, student::Student);
 }
 
-/// Puts the page that the room watches into the document's body.
+/// Mounts the projector's page in the document's body.
 #[cfg(target_family = "wasm")]
 pub fn mount_projector() {
     mount(text::say::page::projector, stage::Projector);
 }
 
-/// Puts the page that plays a recorded lesson into the document's body.
+/// Mounts the page that plays a recorded lesson in the document's body.
 #[cfg(target_family = "wasm")]
 pub fn mount_replay() {
     mount(text::say::page::replay, replay::Replay);
@@ -43,7 +43,7 @@ fn mount<V: leptos::prelude::IntoView + 'static>(title: fn() -> &'static str, pa
         widgets::Tongue::start(title);
         page()
     });
-    // The line that stands in the document until the bundle has loaded.
+    // The document shows this line until the bundle has loaded.
     if let Some(line) = document().get_element_by_id("loading") {
         line.remove();
     }

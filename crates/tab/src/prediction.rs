@@ -1,7 +1,7 @@
 //! Class probabilities from logits.
 
-/// The `most` most probable classes, best first, with their softmax probabilities; of equals the first comes first. Nothing
-/// where a logit is not finite.
+/// The `most` most probable classes with their softmax probabilities, best first; equal ones keep their order. Empty if
+/// a logit is not finite.
 pub fn most_probable(logits: &[f32], most: usize) -> Vec<(usize, f32)> {
     if logits.iter().any(|logit| !logit.is_finite()) {
         return Vec::new();

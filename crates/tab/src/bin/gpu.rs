@@ -1,4 +1,4 @@
-//! The heaviest bundle: Burn on WebGPU, in a worker of the worker that trains.
+//! The largest bundle: Burn on WebGPU, in a worker started by the training worker.
 
 #[cfg(target_family = "wasm")]
 fn main() {

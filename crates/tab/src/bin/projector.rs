@@ -1,4 +1,4 @@
-//! The bundle of the page that the room watches; without a browser it does nothing.
+//! The bundle of the projector's page; without a browser it does nothing.
 
 fn main() {
     #[cfg(target_family = "wasm")]

@@ -1,4 +1,4 @@
-//! The bundle of the page on which a student joins; without a browser it does nothing.
+//! The bundle of the student's page; without a browser it does nothing.
 
 fn main() {
     #[cfg(target_family = "wasm")]

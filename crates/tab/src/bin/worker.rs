@@ -1,4 +1,4 @@
-//! The heavy bundle: training, defence and socket, in a dedicated worker.
+//! The training bundle: training, defence and socket, in a dedicated worker.
 
 #[cfg(target_family = "wasm")]
 fn main() {

@@ -1,4 +1,4 @@
-//! What one attacker sees, how far a search or a collection of rounds is, and what the teacher can do about it.
+//! The result of one attacker, the progress of a search or of collected rounds, and the teacher's options.
 
 use leptos::prelude::*;
 use unmask_core::{AttackMethod, Defence, Rule, TrainOn};
@@ -14,7 +14,7 @@ use crate::page::{
     },
 };
 
-/// Which attacker it is, what it reconstructs, how close that comes, and what to know about it.
+/// The attacker's name, its reconstruction, how close that is, and remarks.
 #[component]
 pub fn AttackResult(feed: Feed, teacher: Teacher, method: AttackMethod) -> impl IntoView {
     let result = feed.attack(method);
@@ -109,12 +109,12 @@ pub fn AttackResult(feed: Feed, teacher: Teacher, method: AttackMethod) -> impl 
     }
 }
 
-/// Whether what came of an update under `defence` says nothing of the one in force.
+/// Whether a result under `defence` no longer applies, since another defence is in force.
 pub fn is_stale(feed: Feed, defence: Defence) -> bool {
     feed.room.with(|room| room.as_ref().is_some_and(|room| room.defence != defence))
 }
 
-/// Says so; what it stands below is dimmed.
+/// A note that a result is out of date; the result is dimmed.
 #[component]
 pub fn StaleNote(#[prop(into)] is_stale: Signal<bool>) -> impl IntoView {
     view! {
@@ -124,7 +124,7 @@ pub fn StaleNote(#[prop(into)] is_stale: Signal<bool>) -> impl IntoView {
     }
 }
 
-/// The card that offers a search as long as there is none.
+/// A card that offers a search while there is none.
 #[component]
 pub fn SearchOffer(feed: Feed, teacher: Teacher) -> impl IntoView {
     let is_asked = feed.part(|room| room.search == Some(true));
@@ -149,11 +149,11 @@ pub fn SearchOffer(feed: Feed, teacher: Teacher) -> impl IntoView {
     }
 }
 
-/// Starts and stops the search; only there for the teacher, on a relay that can search.
+/// Starts and stops the search. Only for the teacher, on a relay that can search.
 #[component]
 pub fn SearchButton(feed: Feed, teacher: Teacher) -> impl IntoView {
     let search = feed.optional(|room| room.search);
-    // Whose update was searched may have left; there is nothing to stop then.
+    // The client whose update was searched may have left; then there is nothing to stop.
     let has_target = feed.part(|room| {
         room.clients.iter().any(|client| Some(client.id) == room.target && client.state != ClientState::Gone)
     });
@@ -178,7 +178,7 @@ pub fn SearchButton(feed: Feed, teacher: Teacher) -> impl IntoView {
     }
 }
 
-/// How far a search is, and what is left to be made small.
+/// The progress of a search and the objective that it still has to reduce.
 #[component]
 pub fn SearchProgress(search: Memo<Option<SearchView>>) -> impl IntoView {
     let width = part(search, |search| {
@@ -201,7 +201,7 @@ pub fn SearchProgress(search: Memo<Option<SearchView>>) -> impl IntoView {
     }
 }
 
-/// How much is still hidden beside what chance expects, and how far it is to a least-squares solution.
+/// How much is still hidden compared with chance, and how close the attack is to a least-squares solution.
 #[component]
 pub fn GatheredRounds(gathered: Memo<Option<GatheredView>>, teacher: Teacher) -> impl IntoView {
     let has_drifted = holds(gathered, |gathered| gathered.has_drifted);
@@ -238,7 +238,7 @@ pub fn GatheredRounds(gathered: Memo<Option<GatheredView>>, teacher: Teacher) ->
     }
 }
 
-/// A field for the passphrase, or the way to forget the key. What is typed goes to the relay once and is kept nowhere.
+/// A passphrase field, or a button to forget the key. The passphrase goes to the relay once and is not stored.
 #[component]
 pub fn Collude(feed: Feed, teacher: Teacher) -> impl IntoView {
     let has_key = feed.part(|room| room.has_key);

@@ -1,4 +1,4 @@
-//! What the attacks found: a card for each family of attacks, and one each for labels and membership.
+//! Results of the attacks: one card for each family, one for labels and one for membership.
 
 use gloo_file::File;
 use leptos::prelude::*;
@@ -64,16 +64,15 @@ pub fn Cards(feed: Feed, teacher: Teacher) -> impl IntoView {
     }
 }
 
-/// One card with the result of each of its attacks.
+/// One card with the results of all attacks of a family.
 #[component]
 pub fn FamilyCard(
     feed: Feed,
     teacher: Teacher,
-    /// All groups, of which this card shows one.
+    /// All groups; this card shows one of them.
     groups: Memo<Vec<AttackGroup>>,
-    /// The card from which the search is started and stopped.
+    /// The family whose card has the search button.
     searched: Memo<Option<AttackFamily>>,
-    /// What its attacks have in common.
     family: AttackFamily,
 ) -> impl IntoView {
     let attacks = Memo::new(move |_| -> Vec<AttackMethod> {
@@ -82,7 +81,7 @@ pub fn FamilyCard(
             group.map(|group| group.attacks.clone()).unwrap_or_default()
         })
     });
-    // Where nothing is hidden both see the same.
+    // Without a defence both attackers see the same.
     let is_open = feed.part(move |room| {
         let mut results = room.attacks.iter().filter(|result| result.family == family).peekable();
         results.peek().is_some() && results.all(|result| result.defence == Defence::None)
@@ -129,7 +128,7 @@ pub fn FamilyCard(
     }
 }
 
-/// Sentence, equation, limits, and what stands in the equation.
+/// A sentence, the equation, its limits and its symbols.
 #[component]
 pub fn Explanation(how: Memo<Option<unmask_core::Explanation>>, title: &'static str) -> impl IntoView {
     let symbols = part(how, |how| how.symbols.clone());
@@ -160,7 +159,7 @@ pub fn Explanation(how: Memo<Option<unmask_core::Explanation>>, title: &'static 
     }
 }
 
-/// The seconds per round, which the teacher sets, the time spent, and what was left out.
+/// The seconds per round, set by the teacher, the time spent, and the attacks skipped.
 #[component]
 pub fn Budget(feed: Feed, teacher: Teacher) -> impl IntoView {
     let seconds = feed.part(|room| room.budget.seconds);
@@ -191,7 +190,7 @@ pub fn Budget(feed: Feed, teacher: Teacher) -> impl IntoView {
     }
 }
 
-/// The classes with what each has of the evidence; not there before the first update that was read.
+/// The evidence for each class; hidden until an update has been read.
 #[component]
 pub fn LabelCard(feed: Feed) -> impl IntoView {
     let label = feed.optional(|room| room.label.clone());
@@ -232,7 +231,7 @@ pub fn LabelCard(feed: Feed) -> impl IntoView {
     }
 }
 
-/// Takes a photograph, and says whether the update was made from it. To others than the teacher only what came of one is shown.
+/// Tests whether the update was made from a photograph. Only the teacher can start a test; others see its result.
 #[component]
 pub fn MembershipCard(feed: Feed, teacher: Teacher) -> impl IntoView {
     let membership = feed.optional(|room| room.membership.clone());
@@ -278,7 +277,7 @@ pub fn MembershipCard(feed: Feed, teacher: Teacher) -> impl IntoView {
             <Show when=has_candidate>
                 <div class="candidate">
                     <img
-                        // It is in no recording.
+                        // Recordings leave the photograph out.
                         hidden=holds(membership, |membership| membership.picture.is_empty())
                         src=part(membership, |membership| membership.picture.clone())
                         alt="The photograph as the model sees it"/>
@@ -329,7 +328,7 @@ const WIDTH: f32 = 440.0;
 const HEIGHT: f32 = 128.0;
 const LEFT: f32 = 24.0;
 const SPAN: f32 = WIDTH - 2.0 * LEFT;
-/// Rows of the candidate, of pictures like it, and of the axis.
+/// Vertical positions of the candidate, of similar pictures and of the axis.
 const ROWS: [f32; 3] = [30.0, 70.0, 94.0];
 
 /// One row for the candidate with its interval, one for pictures that were not in the update.

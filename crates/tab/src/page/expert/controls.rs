@@ -1,4 +1,4 @@
-//! The teacher's controls: a bar with what is in force, and the editors of what shall be.
+//! The teacher's controls: a bar with the settings in force, and their editors.
 
 use leptos::prelude::*;
 use unmask_core::{Defence, OptimiserKind};
@@ -15,11 +15,11 @@ use crate::page::{
     },
 };
 
-/// Height of the window, in CSS pixels, below which an open editor would push the attacks' pictures out of sight: that of a
-/// projector with 720 lines is below, that of a laptop's screen above.
+/// Below this window height, in CSS pixels, an open editor would push the attacks' pictures out of view. A projector
+/// with 720 lines is below it, a laptop's screen above.
 const ROOM_FOR_AN_EDITOR: f64 = 800.0;
 
-/// Run controls, what is in force, and the editors; to others than the teacher a note on who may use them.
+/// Run controls, settings in force and editors. People other than the teacher see a note on who may use them.
 #[component]
 pub fn Controls(feed: Feed, teacher: Teacher) -> impl IntoView {
     let height = window().inner_height().ok().and_then(|height| height.as_f64());
@@ -78,7 +78,7 @@ fn Fold(is_open: RwSignal<bool>, title: &'static str, testid: &'static str) -> i
     }
 }
 
-/// The defence in force, what it promises, and what is to change.
+/// The defence in force, its guarantee, and pending changes.
 #[component]
 fn InForce(feed: Feed) -> impl IntoView {
     let defence = feed.part(|room| room.defence);
@@ -113,7 +113,8 @@ fn InForce(feed: Feed) -> impl IntoView {
     }
 }
 
-/// How updates are averaged, and whom that does not stop: beside the choice of a defence, which may stop even fewer.
+/// How updates are averaged and which attackers that does not stop. It is next to the choice of defence, which may stop
+/// even fewer.
 #[component]
 fn Averaging(feed: Feed) -> impl IntoView {
     let aggregation = feed.part(|room| (room.aggregation, room.encryption.is_some()));
@@ -124,14 +125,14 @@ fn Averaging(feed: Feed) -> impl IntoView {
     }
 }
 
-/// Why the relay refused the last control, and the way out where there is one.
+/// Why the relay refused the last control, and a fix if there is one.
 #[component]
 fn Refusal(feed: Feed, teacher: Teacher) -> impl IntoView {
     let wanted = feed.part(|room| {
         let next = room.next.clone().unwrap_or_default();
         (next.defence.unwrap_or(room.defence), next.rule.unwrap_or(room.rule), next.optimiser.unwrap_or(room.optimiser))
     });
-    // What was refused of the room as it was may be right for the room as it is.
+    // Once the room has changed, the refusal may no longer apply.
     Effect::new(move |last: Option<Option<_>>| {
         let now = wanted.get();
         if last.is_some_and(|last| last != now) {

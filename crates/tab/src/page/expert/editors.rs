@@ -1,5 +1,5 @@
-//! The editors of the teacher's controls: the defence and its parameters; rule, batch size, server step and model; what the room
-//! trains on, and what the model starts from.
+//! Editors for the teacher: the defence and its parameters; rule, batch size, server optimiser and model; the training
+//! data and the initial weights.
 
 use leptos::prelude::*;
 use unmask_core::{
@@ -22,15 +22,15 @@ use crate::page::{
     },
 };
 
-/// FLRSP's Table 1: epsilon of each row; delta and S_f are 0.5 in all of them.
+/// The epsilon of each row of FLRSP's Table 1; delta and S_f are 0.5 in all of them.
 const TABLE: [(&str, &str); 3] = [("1", "eps-1"), ("2", "eps-2"), ("4", "eps-4")];
 
-/// One segment for each defence, and the parameters of the one chosen.
+/// One segment for each defence, and the parameters of the chosen one.
 #[component]
 pub fn DefenceEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
     let draft = RwSignal::new(DefenceDraft::default());
     let wanted = feed.part(|room| room.next.as_ref().and_then(|next| next.defence).unwrap_or(room.defence));
-    // Another teacher's page, or the relay's own start options, may have chosen.
+    // Another teacher's page or the relay's start options may have chosen one.
     teacher.follow(wanted, move |defence| draft.update(|draft| draft.follow(defence)));
     let send = move || teacher.send(Control::Defence { defence: draft.get_untracked().defence() });
     let choice = Memo::new(move |_| draft.get().choice);
@@ -130,7 +130,7 @@ fn Noise(draft: RwSignal<DefenceDraft>, teacher: Teacher) -> impl IntoView {
     }
 }
 
-/// How the encrypted model begins.
+/// How the encrypted model starts.
 #[component]
 fn Starts(draft: RwSignal<DefenceDraft>, #[prop(into)] on_change: Callback<()>) -> impl IntoView {
     let starts = [
@@ -172,17 +172,17 @@ fn Starts(draft: RwSignal<DefenceDraft>, #[prop(into)] on_change: Callback<()>) 
     }
 }
 
-/// Rates of the papers' main experiments.
+/// The rates of the papers' main experiments.
 const PRESETS: [f64; 3] = [0.2, 0.5, 0.8];
 
-/// A slider for all groups, presets, and a panel with a slider for each group.
+/// A slider for all groups, presets, and a panel with one slider for each group.
 #[component]
 pub fn RatesEditor(
     #[prop(into)] rates: Signal<GroupRates>,
-    /// Gets the rates while a slider moves.
+    /// Called with the rates while a slider moves.
     #[prop(into)]
     on_move: Callback<GroupRates>,
-    /// Called when they are final.
+    /// Called when the rates are final.
     #[prop(into)]
     on_settled: Callback<()>,
 ) -> impl IntoView {
@@ -283,7 +283,7 @@ pub fn RatesEditor(
                     data-testid="same-for-all"
                     prop:checked=move || rates.get().single().is_some()
                     on:change=move |event| {
-                        // Unticked it changes nothing: the sliders are there to make the groups differ.
+                        // Unticking changes nothing: the sliders make the groups differ.
                         if event_target_checked(&event) {
                             settle(GroupRates::uniform(ZeroRate::nearest(twentieths(middle(&rates.get_untracked())))));
                         }
@@ -295,12 +295,12 @@ pub fn RatesEditor(
     }
 }
 
-/// The slider's nearest stop, so that two unlike rates give one that is easily said.
+/// The slider's nearest stop, so that averaging two rates gives a round number.
 fn twentieths(rate: f64) -> f64 {
     (rate * 20.0).round().clamp(1.0, 19.0) / 20.0
 }
 
-/// Rule, local epochs and rate, batch size, server step.
+/// Rule, local epochs and rate, batch size, server optimiser.
 #[component]
 pub fn TrainingEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
     let draft = RwSignal::new(TrainingDraft::default());
@@ -401,7 +401,7 @@ pub fn TrainingEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
     }
 }
 
-/// Another model: any preset, from scratch.
+/// Switches to another model: any preset, from scratch.
 #[component]
 fn ModelPreset(feed: Feed, teacher: Teacher) -> impl IntoView {
     let coming = feed.part(|room| room.next.as_ref().and_then(|next| next.architecture).unwrap_or(room.architecture));
@@ -419,7 +419,7 @@ fn ModelPreset(feed: Feed, teacher: Teacher) -> impl IntoView {
                     prop:value=move || chosen.get()
                     on:change=move |event| chosen.set(event_target_value(&event))
                 >
-                    // One that is no preset is shown by its own name until another is chosen.
+                    // A model that is not a preset is shown by name until another is chosen.
                     <option value="" hidden>{move || chosen.get()}</option>
                     {Architecture::names().map(option).collect_view()}
                 </select>
@@ -440,7 +440,7 @@ fn ModelPreset(feed: Feed, teacher: Teacher) -> impl IntoView {
     }
 }
 
-/// Private or shared pictures, how the shared ones are divided, and a new model.
+/// Private or shared pictures, the partition of the shared ones, and a new model.
 #[component]
 pub fn DataEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
     let data = feed.optional(|room| room.data.clone());
@@ -460,7 +460,7 @@ pub fn DataEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
     }
 }
 
-/// Which pictures, and how the shared ones are divided.
+/// Private or shared pictures, and the partition of the shared ones.
 #[component]
 fn Pictures(feed: Feed, teacher: Teacher) -> impl IntoView {
     let draft = RwSignal::new(DataDraft::default());
@@ -534,7 +534,7 @@ fn Pictures(feed: Feed, teacher: Teacher) -> impl IntoView {
     }
 }
 
-/// A new model, with fresh weights or with trained ones.
+/// Starts a new model with random or pretrained weights.
 #[component]
 fn NewModel(feed: Feed, teacher: Teacher) -> impl IntoView {
     let start = feed.part(|room| room.initial_weights);

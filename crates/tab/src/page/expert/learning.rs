@@ -1,5 +1,5 @@
-//! How well the room learns: loss, held-out accuracy, what is taken for what, who has which pictures, and how often each parameter
-//! was updated.
+//! How well the room learns: loss, held-out accuracy, confusion matrix, the clients' shares, and how often each
+//! parameter was updated.
 
 use leptos::prelude::*;
 use unmask_core::{Defence, TrainOn};
@@ -14,7 +14,7 @@ use crate::page::{
     widgets::{feed::Feed, optional, part},
 };
 
-/// Both curves, the confusion matrix, and who has which of the shared pictures.
+/// Both curves, the confusion matrix and the shares of the shared pictures.
 #[component]
 pub fn Learning(feed: Feed) -> impl IntoView {
     let evaluation = feed.optional(|room| room.evaluation.clone());
@@ -41,12 +41,12 @@ pub fn Learning(feed: Feed) -> impl IntoView {
     }
 }
 
-/// The newest accuracy, of how many pictures, and its curve; or why it is not measured.
+/// The newest accuracy, the number of pictures behind it and its curve; or why it is not measured.
 #[component]
 pub fn AccuracyCard(feed: Feed, evaluation: Memo<Option<EvaluationView>>) -> impl IntoView {
     let points = feed.part(|room| {
         let defence = |round| {
-            // The model of round 0 was trained under no defence.
+            // No round trained the model of round 0; it gets the first round's defence.
             let point = room.losses.iter().rev().find(|point| point.round <= round).or(room.losses.first());
             point.map_or(room.defence, |point| point.defence)
         };
@@ -77,13 +77,13 @@ pub fn AccuracyCard(feed: Feed, evaluation: Memo<Option<EvaluationView>>) -> imp
     }
 }
 
-/// Side of the matrix in SVG units, and the room for the names to its left and above it.
+/// The side of the matrix in SVG units, and the space for names to its left and above it.
 const SIDE: f32 = 400.0;
 const NAMES: f32 = 92.0;
-/// Most classes whose numbers fit their cells.
+/// The maximum number of classes whose counts fit into their cells.
 const NUMBERED: usize = 12;
 
-/// Rows are what pictures show, columns what the model says; the shade is the share of the row.
+/// Rows are true classes, columns predictions; the shade is the share of the row.
 #[component]
 pub fn ConfusionCard(evaluation: Memo<Option<EvaluationView>>) -> impl IntoView {
     let confusion = optional(evaluation, |it| Confusion::new(it.classes.clone(), it.confusion.clone()));
@@ -145,7 +145,7 @@ fn square(
 ) -> impl IntoView + use<> {
     let (x, y) = (NAMES + cell.column as f32 * step, NAMES + cell.row as f32 * step);
     let text = confusion.describe(cell);
-    // A mistake made with a tenth of the pictures is to be seen from the back of the room.
+    // A mistake on a tenth of the pictures must be visible from the back of the room.
     let strength = if cell.is_right() { cell.share } else { cell.share.sqrt() };
     let number = (has_numbers && cell.count > 0).then(|| {
         view! {
@@ -172,12 +172,12 @@ fn square(
     }
 }
 
-/// Hues of the classes; a class beyond them begins again.
+/// The number of hues for classes; further classes reuse them.
 const HUES: usize = 10;
-/// Share of the longest bar from which a class's number fits into its part.
+/// A class's number is drawn if its part is at least this share of the longest bar.
 const NUMBER_FITS: f64 = 0.04;
 
-/// A bar for each seat, made of its classes: how alike the clients' shares are is seen at once.
+/// A bar for each seat, divided by class, which shows how similar the clients' shares are.
 #[component]
 pub fn SeatsCard(feed: Feed) -> impl IntoView {
     let data = feed.optional(|room| room.data.clone().filter(|data| !data.shards.is_empty()));
@@ -222,16 +222,17 @@ fn bar(data: &DataView, seat: usize, shard: &[u32], largest: u32) -> impl IntoVi
 }
 
 const HEIGHT: f32 = 210.0;
-/// Width of a curve that has the column to itself, in SVG units, and of one beside another.
+/// Widths in SVG units of a curve that fills the column and of one beside another.
 const WIDE: f32 = 900.0;
 const NARROW: f32 = 460.0;
 
-/// The box of the curve in a drawing of this width.
+/// The curve's box in a drawing of this width.
 fn frame(width: f32) -> Frame {
     Frame { left: 54.0, top: 26.0, width: width - 74.0, height: 150.0 }
 }
 
-/// Mean loss of the cohort by round; a dashed line where the defence changed. It may share the column with another curve.
+/// The cohort's mean loss by round, with a dashed line at each change of defence. It may share the column with another
+/// curve.
 #[component]
 pub fn LossCurve(feed: Feed, #[prop(into)] is_beside: Signal<bool>) -> impl IntoView {
     let losses = feed.part(|room| room.losses.iter().map(Point::from).collect::<Vec<_>>());
@@ -251,7 +252,7 @@ pub fn LossCurve(feed: Feed, #[prop(into)] is_beside: Signal<bool>) -> impl Into
     }
 }
 
-/// A curve with its axes, and a dashed line where the defence changed.
+/// A curve with its axes and a dashed line at each change of defence.
 #[component]
 pub fn CurveChart(
     #[prop(into)] points: Signal<Vec<Point>>,
@@ -259,7 +260,7 @@ pub fn CurveChart(
     /// Whether it shares the column with another curve.
     #[prop(into)]
     is_beside: Signal<bool>,
-    /// What it shows, for those who cannot see it.
+    /// A description for screen readers.
     label: &'static str,
 ) -> impl IntoView {
     let width = Memo::new(move |_| if is_beside.get() { NARROW } else { WIDE });
@@ -311,7 +312,7 @@ const COUNTS_WIDTH: f32 = 280.0;
 const COUNTS_HEIGHT: f32 = 118.0;
 const COUNTS_FRAME: Frame = Frame { left: 44.0, top: 8.0, width: 230.0, height: 84.0 };
 
-/// One small chart for each parameter group; nothing before the first round under the defence in force has closed.
+/// One small chart for each parameter group. Empty until a round under the defence in force has closed.
 #[component]
 pub fn UpdateCounts(feed: Feed) -> impl IntoView {
     let counts = feed.optional(|room| room.update_counts.clone());

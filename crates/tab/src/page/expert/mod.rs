@@ -1,4 +1,4 @@
-//! The expert view: everything there is to see of the room, and for the teacher every control.
+//! The expert view: everything about the room, and all controls for the teacher.
 
 mod attack_result;
 mod cards;
@@ -28,20 +28,20 @@ use super::{
     },
 };
 
-/// How long a pause between rounds must last to be worth saying, in milliseconds.
+/// A pause between rounds is shown only if it lasts at least this long, in milliseconds.
 const MOMENT: u32 = 2500;
 
-/// The whole view: for the projector to be looked at, for the teacher with the controls.
+/// The whole view: read-only on the projector, with controls for the teacher.
 #[component]
 pub fn Expert(
     feed: Feed,
     teacher: Teacher,
-    /// Called to go back to the stage.
+    /// Called to return to the stage.
     #[prop(into)]
     on_stage: Callback<()>,
 ) -> impl IntoView {
     view! {
-        // In the field's words, which are English.
+        // The technical terms are English.
         <div class="projector" lang="en">
             <Headline feed on_stage/>
             <div class="columns">
@@ -138,10 +138,10 @@ fn Headline(feed: Feed, on_stage: Callback<()>) -> impl IntoView {
     }
 }
 
-/// The phase to be read: the moment between two rounds is too short for that, and the last phase stays.
+/// The phase to show. A short pause between rounds is skipped, since nobody could read it.
 fn held(phase: Memo<Option<Phase>>) -> RwSignal<Option<Phase>> {
     let said = RwSignal::new(None);
-    // Dropped, it is cancelled.
+    // Dropping the timer cancels it.
     let timer = StoredValue::new_local(None::<Timeout>);
     Effect::new(move |_| {
         let now = phase.get();
@@ -155,13 +155,13 @@ fn held(phase: Memo<Option<Phase>>) -> RwSignal<Option<Phase>> {
     said
 }
 
-/// How to get in: QR code, PIN and addresses, or that nobody new does.
+/// How to join: QR code, PIN and addresses, or a note that the room is locked.
 #[component]
 fn Invitation(feed: Feed) -> impl IntoView {
     let https = feed.part(|room| room.https_address.clone());
     let http = feed.part(|room| room.http_address.clone());
     let code = feed.optional(|room| {
-        // As an image the document can run nothing in this page.
+        // As an image, the document cannot run scripts in this page.
         let encoded = String::from(js_sys::encode_uri_component(&room.qr_svg));
         (!encoded.is_empty()).then(|| format!("data:image/svg+xml;charset=utf-8,{encoded}"))
     });
@@ -169,7 +169,7 @@ fn Invitation(feed: Feed) -> impl IntoView {
     let is_locked = feed.part(|room| room.is_locked);
     let is_locked = move || is_locked.get() == Some(true);
     view! {
-        // A recorded lesson invites nobody.
+        // Nobody can join a recorded lesson.
         <section
             class="card invitation"
             class:locked=is_locked
@@ -193,7 +193,7 @@ fn Invitation(feed: Feed) -> impl IntoView {
     }
 }
 
-/// The last things that happened, newest first.
+/// The last events, newest first.
 #[component]
 fn Log(feed: Feed, teacher: Teacher) -> impl IntoView {
     let lines = feed.part(|room| room.log.iter().rev().take(30).cloned().collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! Everybody in the room, and what the teacher can do with one client.
+//! The people in the room, and the teacher's actions on each.
 
 use leptos::prelude::*;
 use unmask_core::ClientId;
@@ -13,13 +13,13 @@ use crate::page::{
     },
 };
 
-/// Clients up to which each has a row of its own; more stand two abreast, without details.
+/// Up to this many clients each have a row; with more there are two in a row, without details.
 const COMPACT_FROM: usize = 10;
 
-/// One row for each client. The teacher puts one under attack by a click, renames and removes them, and locks the room.
+/// One row for each client. The teacher can attack a client by a click, rename or remove it, and lock the room.
 #[component]
 pub fn Roster(feed: Feed, teacher: Teacher) -> impl IntoView {
-    // Those who left are folded away; a projector has no room to scroll.
+    // Those who left are folded away, since a projector cannot scroll.
     let ids = |is_gone: bool| {
         let ids = feed.part(move |room| {
             let is_one = |client: &&ClientView| (client.state == ClientState::Gone) == is_gone;
@@ -55,7 +55,7 @@ pub fn Roster(feed: Feed, teacher: Teacher) -> impl IntoView {
     }
 }
 
-/// Whether newcomers get in, and the way back for those who were banned.
+/// Whether the room is locked, and a way to readmit people who were banned.
 #[component]
 fn Door(feed: Feed, teacher: Teacher) -> impl IntoView {
     let is_locked = feed.part(|room| room.is_locked);
@@ -144,7 +144,7 @@ fn Client(feed: Feed, teacher: Teacher, id: ClientId) -> impl IntoView {
     }
 }
 
-/// Another nickname, out, or out for good; folded until it is asked for.
+/// Rename, remove or ban a client; folded by default.
 #[component]
 pub fn ClientMenu(
     teacher: Teacher,

@@ -1,4 +1,4 @@
-//! A recorded lesson: the projector's page with a clock in place of a relay.
+//! A recorded lesson: the projector's page driven by a clock instead of a relay.
 
 use std::time::Duration;
 
@@ -24,20 +24,20 @@ use super::{
     },
 };
 
-/// How often the clock is looked at.
+/// How often the clock advances.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What is played, and where the clock is.
+/// The recording and its clock.
 #[derive(Clone, Copy)]
 struct Playing {
     feed: Feed,
     player: StoredValue<Option<Player>, LocalStorage>,
     clock: RwSignal<Option<Clock>>,
-    /// Why there is nothing to play, or not all of it.
+    /// Why there is nothing to play, or only part of the recording.
     problem: RwSignal<Option<String>>,
 }
 
-/// The whole page. It asks no relay for anything.
+/// The whole page. It contacts no relay.
 #[component]
 pub fn Replay() -> impl IntoView {
     let teacher = Teacher::new(Session::of_watcher());
@@ -69,7 +69,7 @@ pub fn Replay() -> impl IntoView {
         }
     });
     on_cleanup(move || handle.remove());
-    // Nobody drives a lesson that was.
+    // A recorded lesson cannot be controlled.
     let address = Address { is_audience: true, ..Address::read(&hash()) };
     let is_loaded = Memo::new(move |_| playing.clock.with(Option::is_some));
     view! {
@@ -104,7 +104,7 @@ impl Playing {
         }
     }
 
-    /// Does something to the clock, and shows the room as it was then.
+    /// Changes the clock and shows the room as it was at the new time.
     fn change(self, change: impl FnOnce(&mut Clock)) {
         let before = self.clock.get_untracked();
         let Some(mut clock) = before else { return };
@@ -146,7 +146,7 @@ impl Playing {
     }
 }
 
-/// What a key is for besides the clock.
+/// The element that may need the key itself.
 fn focused(event: &KeyboardEvent) -> Focused {
     let Some(target) = event.target().and_then(|target| target.dyn_into::<Element>().ok()) else {
         return Focused::Nothing;
@@ -159,7 +159,7 @@ fn focused(event: &KeyboardEvent) -> Focused {
     }
 }
 
-/// Until there is something to play: where it may come from.
+/// Shown until there is something to play: the sources of a recording.
 #[component]
 fn Opening(playing: Playing) -> impl IntoView {
     let take = move |event: leptos::ev::Event| {
@@ -189,7 +189,7 @@ fn Opening(playing: Playing) -> impl IntoView {
     }
 }
 
-/// Play and pause, speed, and where in the lesson it is.
+/// Play and pause, speed, and position in the lesson.
 #[component]
 fn Bar(playing: Playing) -> impl IntoView {
     let title = move || if playing.is_playing() { say::replay::pause() } else { say::replay::play() };

@@ -1,4 +1,5 @@
-//! Scenes 3 to 6, which share their view: the original beside what attackers see of it. In the last a search sees more and more.
+//! Scenes 3 to 6, which share a view: the original beside what attackers reconstruct. In scene 6 a search sees more and
+//! more.
 
 use leptos::prelude::*;
 use unmask_core::{AttackMethod, Knowledge};
@@ -12,10 +13,10 @@ use crate::page::text::{
     say,
 };
 
-/// Most that a mask can be made to drop on the stage, in percent.
+/// The highest rate on the stage's slider, in percent.
 const MOST: &str = "95";
 
-/// APRIL on the block that it was made for; at the last step embedding inversion on an ordinary network.
+/// APRIL on the block made for it; at the last step embedding inversion on a standard network.
 #[component]
 pub fn April(stage: Stage) -> impl IntoView {
     let is_ordinary = Memo::new(move |_| stage.place.get().beat >= 2);
@@ -30,7 +31,7 @@ pub fn April(stage: Stage) -> impl IntoView {
     }
 }
 
-/// The same pair with a slider for R, and the class's verdict.
+/// The same pair with a slider for R and the class's verdict.
 #[component]
 pub fn MaskSlider(stage: Stage) -> impl IntoView {
     view! {
@@ -49,7 +50,7 @@ pub fn MaskSlider(stage: Stage) -> impl IntoView {
     }
 }
 
-/// R, which the presenter moves.
+/// The slider for R, moved by the presenter.
 #[component]
 fn Rate(stage: Stage) -> impl IntoView {
     let rate = move || uniform_rate(stage.defence()).map_or(0.0, |rate| rate.get());
@@ -77,11 +78,11 @@ fn Rate(stage: Stage) -> impl IntoView {
     }
 }
 
-/// The one who takes gaps for zeros, and from the second step on the one who knows better.
+/// The attacker that takes masked entries for zeros; from the second step on, also one that knows the mask.
 #[component]
 pub fn Attackers(stage: Stage) -> impl IntoView {
     let beat = Memo::new(move |_| stage.place.get().beat);
-    // Without positions there is nothing to complete; what is left for equations says why it cannot.
+    // Without position gradients there is nothing to complete; this attack's remark says why it fails, too.
     let better =
         Signal::derive(move || if beat.get() == 2 { AttackMethod::EmbeddingAware } else { AttackMethod::Completion });
     view! {
@@ -102,12 +103,12 @@ pub fn Attackers(stage: Stage) -> impl IntoView {
     }
 }
 
-/// The searches that know the mask: one for each kind of network.
+/// Whether `attack` is a search that knows the mask; there is one for each kind of network.
 fn is_shown(attack: AttackMethod) -> bool {
     attack.is_search() && attack.knowledge() == Knowledge::Aware && !attack.is_unordered()
 }
 
-/// Original, the newest picture of the search or the one that the bar under it points at, and the class's guesses.
+/// The original, the search's newest picture or the one chosen in the bar below it, and the class's guesses.
 #[component]
 pub fn Patience(stage: Stage) -> impl IntoView {
     let search = stage.feed.optional(|room| {
@@ -120,7 +121,7 @@ pub fn Patience(stage: Stage) -> impl IntoView {
         let target = stage.feed.room.with(|room| room.as_ref().and_then(|room| room.target));
         stage.reel.frames.with(|frames| {
             let is_one = |frame: &&Frame| is_shown(frame.attack) && Some(frame.client) == target;
-            // Of an earlier search nothing is left once another one has begun.
+            // A new search discards the pictures of the one before.
             let mut kept: Vec<Frame> = Vec::new();
             for frame in frames.iter().filter(is_one) {
                 if kept.last().is_some_and(|last| last.seconds > frame.seconds) {

@@ -1,4 +1,4 @@
-//! Scenes 2 and 9: one reconstruction, and the pictures among which the class guesses; at the end what it takes home.
+//! Scenes 2 and 9: one reconstruction and the pictures that the class guesses from; at the end, the take-home messages.
 
 use leptos::prelude::*;
 use unmask_core::{AttackMethod, Scene};
@@ -12,12 +12,12 @@ use crate::page::text::{lesson, say, scenes};
 struct Suspect {
     answer: String,
     picture: Option<String>,
-    /// Once the question is closed.
+    /// Set once the question is closed.
     votes: Option<u32>,
     is_right: bool,
 }
 
-/// The reconstruction large, four pictures beside it, votes at the second step, the answer at the third.
+/// The reconstruction and up to four pictures beside it, with the votes at the second step and the answer at the third.
 #[component]
 pub fn Guess(stage: Stage) -> impl IntoView {
     let is_home = Memo::new(move |_| {
@@ -93,7 +93,7 @@ fn Question(stage: Stage) -> impl IntoView {
     }
 }
 
-/// Three sentences, and what was seen in each scene while this page was open.
+/// Three sentences, and a picture from each scene seen while this page was open.
 #[component]
 fn TakeHome(stage: Stage) -> impl IntoView {
     let strip = Memo::new(move |_| {

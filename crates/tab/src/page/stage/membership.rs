@@ -1,4 +1,4 @@
-//! Scene 8: a photograph on a scale that says whether it was in the update.
+//! Scene 8: was a photograph in the update? A scale gives the answer.
 
 use gloo_file::{Blob, File};
 use leptos::prelude::*;
@@ -24,10 +24,10 @@ const WIDTH: f32 = 720.0;
 const HEIGHT: f32 = 240.0;
 const LEFT: f32 = 60.0;
 const SPAN: f32 = WIDTH - 2.0 * LEFT;
-/// Rows of the candidate, of pictures like it, and of the axis.
+/// Vertical positions of the candidate, of similar pictures and of the axis.
 const ROWS: [f32; 3] = [50.0, 110.0, 150.0];
 
-/// The photograph, the answer, and where it lies beside altered copies of itself. The presenter chooses it.
+/// The photograph that the presenter chooses, the answer, and its position among altered copies of itself.
 #[component]
 pub fn Membership(stage: Stage) -> impl IntoView {
     let membership = stage.feed.optional(|room| room.membership.clone());
@@ -71,7 +71,7 @@ pub fn Membership(stage: Stage) -> impl IntoView {
     }
 }
 
-/// Photographs to ask about: the samples, what volunteers show, or a file.
+/// Photographs to test: the samples, the volunteers' shown pictures, or a file.
 #[component]
 fn Candidates(stage: Stage) -> impl IntoView {
     let shown = stage.feed.part(|room| {
@@ -115,7 +115,7 @@ fn Candidates(stage: Stage) -> impl IntoView {
     }
 }
 
-/// Asks the update about a picture file.
+/// Tests a picture file against the update.
 async fn propose(stage: Stage, name: String, file: Blob) {
     let asked = async {
         let picture = picture::from_blob(&name, &file).await?;

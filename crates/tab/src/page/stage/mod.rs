@@ -1,4 +1,4 @@
-//! The projector's page: the stage that the class looks at, with the presenter's bar for the teacher, or the expert view.
+//! The projector's page: the stage for the class, with a presenter's bar for the teacher, or the expert view.
 
 mod attack;
 mod guess;
@@ -38,7 +38,8 @@ use super::{
     },
 };
 
-/// Where the windows of one browser tell each other that the stage is blank: the teacher's laptop and the beamer on it.
+/// The storage key that synchronises blanking between windows of one browser, such as the teacher's laptop and its
+/// projector.
 const BLANK_KEY: &str = "unmask-blank";
 
 /// The whole page.
@@ -46,7 +47,7 @@ const BLANK_KEY: &str = "unmask-blank";
 pub fn Projector() -> impl IntoView {
     let fragment = hash();
     let address = Address::read(&fragment);
-    // A link for looking shows no bar, even in the browser of the teacher, whose windows share what they may.
+    // A view link shows no bar, even in the teacher's browser, whose windows share a session.
     let is_audience = address.is_audience || from_fragment(&fragment, "view").is_some();
     let session = Session::open();
     let feed = Feed::open(session);
@@ -59,7 +60,7 @@ pub fn Projector() -> impl IntoView {
     }
 }
 
-/// What to open, where the relay does not show the room to this page.
+/// What to open if the relay does not show the room to this page.
 #[component]
 fn NotShown(session: Session) -> impl IntoView {
     let title = move || match (session.is_settled(), session.is_lost.get()) {
@@ -82,7 +83,7 @@ fn NotShown(session: Session) -> impl IntoView {
     }
 }
 
-/// The stage or the expert view, of a room that is there now or was recorded, keys, and the address that leads back to either.
+/// The stage or the expert view of a live or recorded room, with keys and an address that leads back to either.
 #[component]
 pub fn Room(feed: Feed, teacher: Teacher, address: Address) -> impl IntoView {
     let is_presenting = Memo::new(move |_| teacher.is_here() && !address.is_audience);
@@ -95,7 +96,7 @@ pub fn Room(feed: Feed, teacher: Teacher, address: Address) -> impl IntoView {
     let blank = move |now: bool| {
         is_blank.set(now);
         if let Ok(Some(storage)) = window().local_storage() {
-            // Where the browser refuses, this window alone is blank.
+            // If the browser refuses, only this window goes blank.
             let _ = storage.set_item(BLANK_KEY, if now { "1" } else { "0" });
         }
     };
@@ -131,7 +132,7 @@ pub fn Room(feed: Feed, teacher: Teacher, address: Address) -> impl IntoView {
     let handle = window_event_listener(leptos::ev::keydown, move |event| {
         let is_asked = stage.loss.with_untracked(Option::is_some) && !is_expert.get_untracked();
         if let Some(action) = lesson::action(&event.key(), focus(&event, is_asked)) {
-            // Space would scroll, too.
+            // Space would also scroll the page.
             if !matches!(action, Action::Expert | Action::Language) && !is_expert.get_untracked() {
                 event.prevent_default();
             }
@@ -156,8 +157,8 @@ pub fn Room(feed: Feed, teacher: Teacher, address: Address) -> impl IntoView {
     }
 }
 
-/// Keeps the address and the lesson in step. An address that leads elsewhere than the room is has its way once, where this page
-/// drives the lesson; from then on it follows.
+/// Synchronises the address and the lesson. If this page drives the lesson, an address that differs from the room moves
+/// the room once; from then on the address follows the room.
 fn follow_address(stage: Stage, is_expert: RwSignal<bool>, opened: Address) {
     let is_known = Memo::new(move |_| stage.feed.room.with(Option::is_some));
     Effect::new(move |has_led: Option<bool>| {
@@ -176,7 +177,7 @@ fn follow_address(stage: Stage, is_expert: RwSignal<bool>, opened: Address) {
             let location = window().location();
             let (path, search) = (location.pathname().unwrap_or_default(), location.search().unwrap_or_default());
             if let Ok(history) = window().history() {
-                // The page works as well if the browser refuses.
+                // The page works without this.
                 let _ = history.replace_state_with_url(&JsValue::NULL, "", Some(&format!("{path}{search}{fragment}")));
             }
         }
@@ -202,20 +203,20 @@ fn read_blank() -> bool {
     storage.and_then(|storage| storage.get_item(BLANK_KEY).ok().flatten()).as_deref() == Some("1")
 }
 
-/// A click on a button must not take the focus, or Space would press the same button again.
+/// Prevents a click on a button from taking the focus. Otherwise Space would press that button again.
 fn keep_focus(event: &MouseEvent) {
     if is_within(event, "button") {
         event.prevent_default();
     }
 }
 
-/// Whether an event is about something that this selector matches, or something in it.
+/// Whether an event's target matches this selector or is inside an element that does.
 fn is_within(event: &Event, selector: &str) -> bool {
     let target = event.target().and_then(|target| target.dyn_into::<Element>().ok());
     target.is_some_and(|target| target.closest(selector).is_ok_and(|it| it.is_some()))
 }
 
-/// Where the keyboard's attention is when a key is pressed.
+/// The keyboard focus at a key press.
 fn focus(event: &KeyboardEvent, is_asked: bool) -> Focus {
     let is = |selector: &str| is_within(event, selector);
     Focus {
@@ -226,7 +227,7 @@ fn focus(event: &KeyboardEvent, is_asked: bool) -> Focus {
     }
 }
 
-/// The slide, and for the presenter bar and notes.
+/// The slide and, for the presenter, the bar and the notes.
 #[component]
 fn StageView(
     stage: Stage,
@@ -238,13 +239,13 @@ fn StageView(
     let scene = Memo::new(move |_| place.get().scene);
     let words = move || scenes::words(scene.get());
     let line = move || match place.get().scene {
-        // Nobody joins a lesson that was.
+        // Nobody can join a recorded lesson.
         Scene::Lobby if stage.feed.link.get() == Link::Recorded => say::lobby::took_part(),
         scene => scenes::line(scene, place.get().beat),
     };
     let is_presenting = stage.is_presenting;
     let federation = stage.feed.optional(|room| room.federation.as_ref().map(text::federation));
-    // The lobby has it beside the address.
+    // The lobby shows it beside the address.
     let federation = move || federation.get().filter(|_| scene.get() != Scene::Lobby);
     view! {
         <div class="theatre" class:with-notes=move || has_notes.get() && is_presenting.get()>
@@ -300,7 +301,7 @@ fn StageView(
     }
 }
 
-/// The presenter's bar: every key as a button.
+/// The presenter's bar, with a button for every key.
 #[component]
 fn Bar(stage: Stage, has_notes: RwSignal<bool>, is_blank: RwSignal<bool>, act: Callback<Action>) -> impl IntoView {
     let is_paused = stage.feed.part(|room| room.phase == Phase::Paused);
@@ -344,7 +345,7 @@ fn Bar(stage: Stage, has_notes: RwSignal<bool>, is_blank: RwSignal<bool>, act: C
     }
 }
 
-/// The language of this page, and with a press the next one.
+/// Shows the language of this page and switches to the next one.
 #[component]
 fn LanguageKey(act: Callback<Action>) -> impl IntoView {
     view! {
@@ -354,16 +355,16 @@ fn LanguageKey(act: Callback<Action>) -> impl IntoView {
     }
 }
 
-/// What a key does, as a button.
+/// A button that does the same as a key.
 #[component]
 fn Key(
     act: Callback<Action>,
     action: Action,
-    /// By the name that screen readers say.
+    /// The key's name for screen readers.
     key: &'static str,
     testid: &'static str,
     title: &'static str,
-    /// Whether it is on, where it can be.
+    /// Whether it is on, for keys that switch something.
     #[prop(into, optional)]
     pressed: Option<Signal<bool>>,
     children: Children,
@@ -383,7 +384,7 @@ fn Key(
     }
 }
 
-/// What went wrong with the last step, until another one is taken.
+/// The error of the last step, until the next step.
 #[component]
 fn Alarm(stage: Stage) -> impl IntoView {
     let problem = stage.teacher.problem;
@@ -395,12 +396,12 @@ fn Alarm(stage: Stage) -> impl IntoView {
     }
 }
 
-/// Asks before rounds of the class's model are lost.
+/// Asks before the class's model loses rounds.
 #[component]
 fn LossQuestion(stage: Stage, act: Callback<Action>) -> impl IntoView {
     let loss = stage.loss;
     let begin = NodeRef::<Button>::new();
-    // What had the focus lies behind the question.
+    // The question covers the element that had the focus.
     Effect::new(move |_| {
         if let Some(begin) = begin.get() {
             let _ = begin.focus();

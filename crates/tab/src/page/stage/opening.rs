@@ -1,4 +1,4 @@
-//! Scenes 0 and 1: how to get in and who is there; and what federated learning promises.
+//! Scenes 0 and 1: how to join and who is there; what federated learning promises.
 
 use leptos::prelude::*;
 use unmask_core::ClientId;
@@ -10,10 +10,10 @@ use crate::page::{
     widgets::feed::{Feed, Link},
 };
 
-/// Names that fit beside the code.
+/// The number of names that fit beside the code.
 const NAMES: usize = 18;
 
-/// Code, PIN and address large, and names as they come. The presenter locks the room and removes who should not be there.
+/// A large code, PIN and address, and the names as they arrive. The presenter can lock the room and remove people.
 #[component]
 pub fn Lobby(stage: Stage) -> impl IntoView {
     let feed = stage.feed;
@@ -76,7 +76,7 @@ pub fn Lobby(stage: Stage) -> impl IntoView {
     }
 }
 
-/// Somebody in the room, whom the presenter can send out.
+/// A person in the room, with the presenter's button to remove them.
 #[component]
 fn Name(stage: Stage, client: (ClientId, String)) -> impl IntoView {
     let (id, nickname) = client;
@@ -94,10 +94,11 @@ fn Name(stage: Stage, client: (ClientId, String)) -> impl IntoView {
     }
 }
 
-/// Pictures that fit where the code would be.
+/// The number of pictures that fit in the code's place.
 const PICTURES: usize = 9;
 
-/// Those who took part in a recorded lesson, each by the picture that they show or by an initial: nobody can join any more.
+/// The people in a recorded lesson, each with their shown picture or an initial. It replaces the code, since nobody can
+/// join.
 #[component]
 fn Company(feed: Feed) -> impl IntoView {
     let company = feed.part(|room| {
@@ -123,11 +124,11 @@ fn Company(feed: Feed) -> impl IntoView {
     }
 }
 
-/// The students' link as a picture.
+/// The students' link as a QR code.
 #[component]
 fn QrCode(feed: Feed) -> impl IntoView {
     let code = feed.optional(|room| {
-        // As an image the document can run nothing in this page.
+        // As an image, the document cannot run scripts in this page.
         let encoded = String::from(js_sys::encode_uri_component(&room.qr_svg));
         (!encoded.is_empty()).then(|| format!("data:image/svg+xml;charset=utf-8,{encoded}"))
     });
@@ -141,10 +142,10 @@ fn QrCode(feed: Feed) -> impl IntoView {
 /// Rows and columns of the drawn numbers.
 const ROWS: u32 = 6;
 const COLUMNS: u32 = 12;
-/// Side of one of them, in SVG units.
+/// The side of one number's cell, in SVG units.
 const CELL: u32 = 18;
 
-/// Phone, numbers and server; the second step sends the numbers, the third tries to send the picture.
+/// Phone, numbers and server. The second step sends the numbers; the third tries to send the picture.
 #[component]
 pub fn Promise(stage: Stage) -> impl IntoView {
     let numbers = stage.feed.part(|room| room.parameters);
@@ -153,7 +154,7 @@ pub fn Promise(stage: Stage) -> impl IntoView {
     let step = move || stage.place.get().beat;
     let cells = (0..ROWS * COLUMNS).map(|place| {
         let (row, column) = (place / COLUMNS, place % COLUMNS);
-        // No update is drawn here: the signs are spread as evenly as those of one.
+        // This is not a real update; the signs are only as evenly spread as in one.
         let sign = ["minus", "plus", "zero"][((place * place + 7 * place + row) % 11 % 3) as usize];
         view! { <rect class=format!("cell-{sign}") x=column * CELL y=row * CELL width=CELL - 2 height=CELL - 2></rect> }
     });

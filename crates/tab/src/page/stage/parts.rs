@@ -1,5 +1,5 @@
-//! What the scenes have in common: the lesson as this page knows and drives it, the pictures that came while it was open, and
-//! the pieces that several scenes show.
+//! What the scenes share: the lesson as this page sees and drives it, the pictures that arrived while it was open, and
+//! pieces that several scenes show.
 
 use gloo_file::ObjectUrl;
 use leptos::prelude::*;
@@ -17,14 +17,14 @@ use crate::page::{
     widgets::{api, feed::Feed, session::Teacher},
 };
 
-/// Rounds that a place of the lesson would cost, which the presenter is asked about.
+/// The rounds that going to a place would lose. The presenter is asked first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Loss {
     pub place: Place,
     pub rounds: u32,
 }
 
-/// The lesson, as this page shows it and the presenter drives it.
+/// The lesson as this page shows it and the presenter drives it.
 #[derive(Clone, Copy)]
 pub struct Stage {
     pub feed: Feed,
@@ -33,12 +33,12 @@ pub struct Stage {
     pub is_presenting: Memo<bool>,
     pub place: Memo<Place>,
     pub reel: Reel,
-    /// What is asked before it is lost.
+    /// The loss that the presenter is being asked about.
     pub loss: RwSignal<Option<Loss>>,
-    /// Where the lesson is on its way to.
+    /// The place that the lesson is moving to.
     going: RwSignal<Option<Place>>,
     coming: Memo<Option<Defence>>,
-    /// A defence that was chosen and has not come back from the room yet, so that keys that follow fast add up.
+    /// A chosen defence that the room has not confirmed, so that fast key presses add up.
     chosen: RwSignal<Option<Defence>>,
 }
 
@@ -57,7 +57,7 @@ impl Stage {
             coming,
             chosen: RwSignal::new(None),
         };
-        // Each is forgotten once: a signal that is set wakes whoever reads it, this effect as well.
+        // Two effects, one for each value: setting a signal reruns every reader, including the effect that set it.
         Effect::new(move |_| {
             let has_failed = teacher.problem.with(Option::is_some);
             let is_there = |going: Place| going == stage.place.get();
@@ -75,14 +75,14 @@ impl Stage {
         stage
     }
 
-    /// Something of the room as it is now, outside of what is drawn.
+    /// Reads part of the room's present state without tracking it.
     pub fn now<T>(self, of: impl FnOnce(&RoomView) -> T) -> Option<T> {
         self.feed.room.with_untracked(|room| room.as_ref().map(of))
     }
 
-    /// Goes to a place of the lesson, or asks first whether what that costs may be lost.
+    /// Goes to a place, or first asks whether the rounds that this costs may be lost.
     pub fn go(self, place: Place) {
-        // One step at a time: the next plan starts from what the room is like after this one.
+        // One step at a time: the next plan depends on the room after this one.
         if self.going.get_untracked().is_some() {
             return;
         }
@@ -93,7 +93,7 @@ impl Stage {
         }
     }
 
-    /// Goes where the presenter was asked about, whatever is lost.
+    /// Goes to the place asked about, accepting the loss.
     pub fn lose(self) {
         let Some(loss) = self.loss.get_untracked() else { return };
         self.loss.set(None);
@@ -109,7 +109,7 @@ impl Stage {
         self.teacher.send_all(controls);
     }
 
-    /// The next step.
+    /// Goes to the next step.
     pub fn next(self) {
         if let Some(next) = self.place.get_untracked().next() {
             self.go(next);
@@ -126,7 +126,7 @@ impl Stage {
         self.teacher.send(Control::Defence { defence });
     }
 
-    /// Attacks the next one who agreed. Where the class guesses whose picture it is, it is asked anew.
+    /// Attacks the next volunteer. If the class is guessing whose picture it is, the question is asked again.
     pub fn next_volunteer(self) {
         let controls = self.now(|room| {
             let Some(client) = lesson::next_volunteer(room) else { return Vec::new() };
@@ -142,7 +142,7 @@ impl Stage {
         self.teacher.send_all(controls.unwrap_or_default());
     }
 
-    /// Lets the rounds run, or pauses them.
+    /// Resumes or pauses the rounds.
     pub fn toggle_rounds(self) {
         if let Some(is_paused) = self.now(|room| room.phase == Phase::Paused) {
             self.teacher.send(if is_paused { Control::Start } else { Control::Pause });
@@ -150,35 +150,35 @@ impl Stage {
     }
 }
 
-/// A picture that an attack made while this page was open.
+/// A picture that an attack produced while this page was open.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frame {
-    /// In the order in which they came.
+    /// In order of arrival.
     number: u64,
     pub attack: AttackMethod,
     pub client: ClientId,
     pub defence: Defence,
-    /// During which it came.
+    /// The scene in which it arrived.
     pub scene: Scene,
     pub round: u32,
-    /// That the attack took for it.
+    /// The attack's computing time so far.
     pub seconds: f64,
     pub ssim: Option<f32>,
-    /// On the relay, where it may be gone by now.
+    /// Its address on the relay, which may have deleted it since.
     address: String,
     /// Its address in this page.
     pub source: String,
 }
 
-/// Most pictures kept of searches, and most of other attacks.
+/// The maximum number of pictures kept from searches and from other attacks.
 const SEARCH_FRAMES: usize = 240;
 const OTHER_FRAMES: usize = 60;
 
-/// The pictures that came while this page was open: the relay keeps a few of each attack.
+/// The pictures that arrived while this page was open. The relay keeps only a few for each attack.
 #[derive(Clone, Copy)]
 pub struct Reel {
     pub frames: RwSignal<Vec<Frame>>,
-    /// What keeps their addresses in this page alive.
+    /// Keeps the addresses in this page valid.
     held: StoredValue<Vec<(String, ObjectUrl)>, LocalStorage>,
 }
 
@@ -222,9 +222,9 @@ impl Reel {
         reel
     }
 
-    /// Fetches a picture while the relay has it. One that it has no more is left out.
+    /// Fetches a picture while the relay still has it. Deleted pictures are skipped.
     async fn hold(self, frame: Frame) {
-        // A recorded picture is within its address.
+        // A recorded picture's address contains it.
         let source = if frame.address.starts_with("data:") {
             frame.address.clone()
         } else {
@@ -235,7 +235,7 @@ impl Reel {
             source
         };
         self.frames.update(|frames| {
-            // Fetches may overtake each other.
+            // Fetches may finish out of order.
             let place = frames.partition_point(|other| other.number < frame.number);
             frames.insert(place, Frame { source, ..frame });
             for (is_search, most) in [(true, SEARCH_FRAMES), (false, OTHER_FRAMES)] {
@@ -245,7 +245,7 @@ impl Reel {
         self.release();
     }
 
-    /// Keeps nothing of those who left or agree no longer.
+    /// Deletes pictures of people who left or withdrew their consent.
     fn forget_who_left(self, room: &RoomView) {
         let may_stay = |frame: &Frame| {
             let owner = room.clients.iter().find(|client| client.id == frame.client);
@@ -258,7 +258,7 @@ impl Reel {
         self.release();
     }
 
-    /// A score comes after its picture.
+    /// Adds a score, which arrives after its picture.
     fn score(self, address: &str, ssim: Option<f32>) {
         let is_news = |frame: &Frame| frame.address == address && frame.ssim != ssim;
         if self.frames.with_untracked(|frames| frames.iter().any(is_news)) {
@@ -274,7 +274,8 @@ impl Reel {
     }
 }
 
-/// Drops every second picture of a search that has too many, so that the time-lapse keeps its ends; of other attacks the oldest.
+/// Drops every second picture of a search that has too many, so that the time-lapse keeps its ends; for other attacks,
+/// drops the oldest.
 fn thin(frames: &mut Vec<Frame>, is_search: bool, most: usize) {
     let is_one = |frame: &Frame| frame.attack.is_search() == is_search;
     let count = frames.iter().filter(|frame| is_one(frame)).count();
@@ -291,26 +292,26 @@ fn thin(frames: &mut Vec<Frame>, is_search: bool, most: usize) {
     });
 }
 
-/// Gives the keys back to the lesson once a slider has been moved by hand.
+/// Returns keyboard focus to the lesson after a slider was moved by hand.
 pub fn let_go(event: &PointerEvent) {
     let slider: HtmlElement = event_target(event);
-    // It can only fail for what has no focus to lose.
+    // This fails only if the slider does not have the focus.
     let _ = slider.blur();
 }
 
-/// A picture with its name above it and what is to be said below, or words where there is none.
+/// A picture with its name above and a caption below, or a text if there is no picture.
 #[component]
 pub fn Shot(
     #[prop(into)] title: Signal<String>,
     #[prop(into)] picture: Signal<Option<String>>,
-    /// What stands in its place as long as there is none.
+    /// Shown as long as there is no picture.
     #[prop(into)]
     empty: Signal<String>,
     #[prop(into, optional)] level: Signal<Option<Level>>,
-    /// Whether it has a line for what can be made out.
+    /// Whether a line says how recognisable it is.
     #[prop(optional)]
     has_level: bool,
-    /// Its name for tests.
+    /// Its test id.
     testid: &'static str,
 ) -> impl IntoView {
     let picture = Memo::new(move |_| picture.get());
@@ -330,7 +331,7 @@ pub fn Shot(
     }
 }
 
-/// A sign that differs in shape, not only in colour.
+/// A symbol whose shape differs, not only its colour.
 fn sign(level: Level) -> &'static str {
     match level {
         Level::Hidden => "✓",
@@ -339,7 +340,7 @@ fn sign(level: Level) -> &'static str {
     }
 }
 
-/// The picture of the one under attack, as its owner shows it.
+/// The picture of the client under attack, if its owner shows it.
 #[component]
 pub fn Original(stage: Stage) -> impl IntoView {
     let target = stage.feed.optional(|room| {
@@ -366,7 +367,7 @@ pub fn Original(stage: Stage) -> impl IntoView {
     }
 }
 
-/// What an attack sees of it now, and how well it can be made out.
+/// What an attack now reconstructs, and how recognisable that is.
 #[component]
 pub fn Attacked(
     stage: Stage,
@@ -389,7 +390,7 @@ pub fn Attacked(
     let level = move || {
         result.with(|result| {
             let result = result.as_ref()?;
-            // Nothing can be made out of no picture.
+            // Without a picture nothing is recognisable.
             if result.picture.is_none() && result.search.is_none() {
                 Some(Level::Hidden)
             } else {
@@ -409,7 +410,7 @@ pub fn Attacked(
     }
 }
 
-/// Why no reconstruction has come.
+/// Why there is no reconstruction.
 pub fn why_empty(room: &RoomView) -> &'static str {
     if room.clients.iter().all(|client| client.state == ClientState::Gone) {
         say::empty::nobody()
@@ -422,11 +423,11 @@ pub fn why_empty(room: &RoomView) -> &'static str {
     }
 }
 
-/// How many have voted, and once the question is closed what for.
+/// The number of votes; once the question is closed, also their distribution.
 #[component]
 pub fn Votes(
     stage: Stage,
-    /// The true number, if there is one by now.
+    /// The true number, if known.
     #[prop(into, optional)]
     truth: Signal<Option<u16>>,
 ) -> impl IntoView {

@@ -1,5 +1,5 @@
-//! Scene 7: leakage across, accuracy up; the curve that came with the relay in grey, on it the class's own dots and those of
-//! robots that train beside it.
+//! Scene 7: leakage across, accuracy up. The relay's measured curve is grey; on it are the class's dots and those of
+//! robots that train alongside the class.
 
 use leptos::prelude::*;
 use unmask_core::{Defence, TradeOffCurve};
@@ -18,13 +18,13 @@ const WIDTH: f32 = 800.0;
 const HEIGHT: f32 = 540.0;
 const FRAME: Frame = Frame { left: 96.0, top: 40.0, width: 670.0, height: 400.0 };
 
-/// The chart, the vote for R, and the picture behind the dot that is pointed at.
+/// The chart, the vote for R, and the picture that belongs to the selected dot.
 #[component]
 pub fn TradeOff(stage: Stage) -> impl IntoView {
     let curve = RwSignal::new(None::<TradeOffCurve>);
     spawn_local(async move {
         let measured = api::trade_off().await;
-        // The scene may have been left meanwhile.
+        // The scene may have ended by now.
         let _ = curve.try_set(measured);
     });
     let class = stage.feed.part(|room| room.trade_off.clone());
@@ -37,7 +37,7 @@ pub fn TradeOff(stage: Stage) -> impl IntoView {
             shadow.with(|shadow| TradeOffChart::new(points, &class, shadow, FRAME))
         })
     });
-    // They take turns: the last of them is as far as all are.
+    // The robots' models take turns; show the round of the one furthest behind.
     let round = move || shadow.with(|points| points.iter().map(|point| point.rounds).min());
     let pointed = RwSignal::new(None::<Defence>);
     let behind = move || {
@@ -71,7 +71,8 @@ pub fn TradeOff(stage: Stage) -> impl IntoView {
                             </g>
                         }).collect_view()}
                         {robots.into_iter().enumerate().map(|(place, dot)| {
-                            // Above and below in turn: masks leave less of a fresh model, so that neighbours lie close together.
+                            // Labels alternate between above and below: neighbours lie close together, since masks
+                            // leave less of an untrained model.
                             let label_y = if place % 2 == 0 { dot.y + 44.0 } else { dot.y - 24.0 };
                             let label = defence_label(dot.defence);
                             let corner = format!("M{} {}l14 14l-14 14l-14 -14z", dot.x, dot.y - 14.0);

@@ -1,5 +1,5 @@
-//! What there is to know of one's own part in the room beside the lesson: figures, what the relay reconstructed, what the model says of a picture, the share of
-//! the data set, and what leaves this device.
+//! *Details* of one's own part in the room: figures, the relay's reconstructions, predictions, the share of the data
+//! set, and what leaves this device.
 
 use std::collections::VecDeque;
 
@@ -25,17 +25,17 @@ use crate::{
 const SPARK_WIDTH: f32 = 120.0;
 const SPARK_HEIGHT: f32 = 32.0;
 
-/// Under which this tab keeps whether *Details* are open.
+/// The storage key for whether *Details* is open in this tab.
 const OPEN_KEY: &str = "unmask-details";
 
-/// Everything that is not needed to follow the lesson, folded away; it stays as the student left it, in every scene and after a
-/// reload.
+/// Everything that is not needed to follow the lesson. It stays open or closed as the student left it, in every scene
+/// and after a reload.
 #[component]
 pub fn Details(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     let storage = || window().session_storage().ok().flatten();
     let was_open = storage().and_then(|storage| storage.get_item(OPEN_KEY).ok().flatten()).is_some();
     let keep = move |event| {
-        // Where the browser keeps nothing they begin folded.
+        // Without storage it starts closed.
         let _ = storage().map(|storage| match is_open(&event) {
             true => storage.set_item(OPEN_KEY, "open"),
             false => storage.remove_item(OPEN_KEY),
@@ -134,7 +134,7 @@ fn Facts(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     }
 }
 
-/// How this tab's attack on its own update went.
+/// The state of this tab's attack on its own update.
 #[component]
 fn OwnAttackPanel(trainer: Trainer) -> impl IntoView {
     let attack = trainer.own_attack;
@@ -152,7 +152,7 @@ fn OwnAttackPanel(trainer: Trainer) -> impl IntoView {
     }
 }
 
-/// What the worker wanted to be said, newest first.
+/// The worker's messages, newest first.
 #[component]
 fn Messages(trainer: Trainer) -> impl IntoView {
     view! {
@@ -167,7 +167,7 @@ fn Messages(trainer: Trainer) -> impl IntoView {
     }
 }
 
-/// The attack that came closest large, the others small.
+/// A large picture of the closest attack and small ones of the others.
 #[component]
 fn Reconstructions(trainer: Trainer) -> impl IntoView {
     let methods = Memo::new(move |_| {
@@ -241,8 +241,8 @@ fn Card(trainer: Trainer, closest: Memo<Option<AttackMethod>>, method: AttackMet
     }
 }
 
-/// A picture, and the classes that the model finds most probable. `draft` has the private picture, which can be asked about
-/// too, and the names of the classes.
+/// A picture and its most probable classes. `draft` provides the private picture, which can also be classified, and the
+/// names of the classes.
 #[component]
 fn Classify(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     let tried = RwSignal::new(None::<Picture>);
@@ -360,7 +360,7 @@ fn Classify(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     }
 }
 
-/// Once this tab has shared pictures: some of them, how many there are of each class, and whether they are used now.
+/// The tab's shared pictures, if any: some of them, the number in each class, and whether they are in use.
 #[component]
 fn SharedPictures(trainer: Trainer) -> impl IntoView {
     let shard = trainer.shard;
@@ -405,7 +405,7 @@ fn SharedPictures(trainer: Trainer) -> impl IntoView {
     }
 }
 
-/// The last update, group by group, as computed and as sent.
+/// The last update, by parameter group, as computed and as sent.
 #[component]
 fn SentUpdatePanel(trainer: Trainer) -> impl IntoView {
     let sent = trainer.sent;
@@ -451,7 +451,7 @@ fn Group(sent: RwSignal<Option<SentUpdate>>, title: String) -> impl IntoView {
             let find = |sent: &SentUpdate| sent.groups.iter().find(|group| group.title == name).cloned();
             sent.with(|sent| sent.as_ref().and_then(find))
         },
-        // Every update is new; comparing its pictures would cost more than drawing them.
+        // Every update is new, and comparing its pictures would cost more than drawing them.
         |_, _| true,
     );
     let number = move |of: fn(&GroupView) -> f32| part(group, of)().unwrap_or_default();

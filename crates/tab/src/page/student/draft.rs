@@ -1,11 +1,10 @@
-//! What a student has chosen before joining: nickname, private picture, label.
+//! A student's choices before joining: nickname, private picture, label.
 //!
-//! A lesson or a test can fill it in by the address: `/?nickname=lucky+otter&image=astronaut&label=cat&join=1` proposes
-//! that nickname, fetches that sample, chooses that class (a name or its number) and joins at once. `device=cpu` or
-//! `device=webgpu` overrules the measurement of which is faster. Each part may be left out; `join=1` needs an image, and
-//! waits until the relay lets the page in.
-//! A passphrase is taken from the fragment alone, as in `#passphrase=blue%20whale`, which no browser sends to a server, and
-//! is taken out of the address at once.
+//! A lesson or a test can fill them in by the address: `/?nickname=lucky+otter&image=astronaut&label=cat&join=1`
+//! proposes that nickname, fetches that sample, chooses that class (a name or its number) and joins immediately.
+//! `device=cpu` or `device=webgpu` overrides the measurement of which is faster. Each part is optional; `join=1` needs
+//! an image and waits until the relay admits the page. A passphrase is read only from the fragment, as in
+//! `#passphrase=blue%20whale`, which browsers do not send to a server, and is removed from the address immediately.
 
 use gloo_file::File;
 use leptos::prelude::*;
@@ -31,41 +30,41 @@ use crate::{
 
 const NICKNAME_KEY: &str = "unmask-nickname";
 
-/// What the student has chosen so far; it outlives the form, so that leaving the room loses nothing.
+/// The student's choices. They outlive the form, so that leaving the room loses nothing.
 #[derive(Clone, Copy)]
 pub struct JoinDraft {
     /// As typed.
     pub nickname: RwSignal<String>,
     pub picture: RwSignal<Option<Picture>>,
-    /// Name of the sample chosen, if the picture is one.
+    /// The name of the chosen sample, if the picture is one.
     pub sample: RwSignal<Option<&'static str>>,
-    /// Whether the class may see what leaks of a picture of one's own.
+    /// Whether the class may see what leaks from the student's own picture.
     pub may_show: RwSignal<bool>,
-    /// The picture's class, a place in `classes`.
+    /// The picture's class, an index into `classes`.
     pub label: RwSignal<u8>,
-    /// Names of the room's classes for photographs.
+    /// The names of the room's classes for photographs.
     pub classes: RwSignal<Vec<String>>,
-    /// Where the class's weights go as well, if the room is in a federation.
+    /// The SuperLink that also receives the class's weights, if the room is in a federation.
     pub superlink: RwSignal<Option<String>>,
-    /// As typed; it is kept in this tab's memory alone.
+    /// As typed; kept only in this tab's memory.
     pub passphrase: RwSignal<String>,
     device: RwSignal<DeviceChoice>,
-    /// Who was in the room before this page was reloaded; their ticket is used by the next join.
+    /// The person who was in the room before this page was reloaded. The next join uses their ticket.
     pub saved: RwSignal<Option<SavedJoin>>,
-    /// What is wrong with the nickname, until another is typed.
+    /// What is wrong with the nickname, until it changes.
     pub nickname_problem: RwSignal<Option<String>>,
-    /// Why the last choice of a picture did not work, until one does.
+    /// Why the last choice of a picture failed, until one succeeds.
     pub picture_problem: RwSignal<Option<String>>,
-    /// What is wrong with the label that the address asks for, until one is chosen.
+    /// What is wrong with the address's label, until one is chosen.
     pub label_problem: RwSignal<Option<String>>,
-    /// Whether a picture is being read that will take the place of the one shown.
+    /// Whether a new picture is being read.
     pub is_reading: RwSignal<bool>,
-    /// Number of the last choice; one that was overtaken by another is dropped.
+    /// The number of the last choice. The result of an older one is dropped.
     choice: StoredValue<u32>,
 }
 
 impl JoinDraft {
-    /// Nothing chosen yet; the nickname of last time, else a friendly one, and the passphrase of the address.
+    /// No choices yet, except the last nickname or a suggested one, and the address's passphrase.
     pub fn new() -> Self {
         let storage = window().local_storage().ok().flatten();
         let last = storage.and_then(|storage| storage.get_item(NICKNAME_KEY).ok().flatten());
@@ -89,8 +88,8 @@ impl JoinDraft {
         }
     }
 
-    /// Fills in what the address asks for, and joins if it says so; otherwise what was chosen before this page was reloaded.
-    /// To be called once the relay lets this page in, as which `session` it does.
+    /// Fills in the form from the address, or else from the time before a reload, and joins if the address says so.
+    /// Call it once the relay has admitted this page; `session` says as whom.
     pub fn begin(self, session: &SessionView, trainer: Trainer) {
         self.classes.set(names::photograph_classes(&session.classes));
         self.superlink.set(session.superlink.clone());
@@ -105,7 +104,8 @@ impl JoinDraft {
         let joins = asked("join").is_some_and(|join| join == "1");
         spawn_local(async move {
             if !self.take_saved(&search).await {
-                // One tap then joins. Who joins at once brings no other picture than the address names.
+                // Propose a picture, so that one tap suffices to join. A page that joins immediately uses only the
+                // address's picture.
                 self.take_address(asked_image, asked_label, !joins).await;
             }
             if joins && self.picture.with_untracked(Option::is_some) {
@@ -114,16 +114,16 @@ impl JoinDraft {
         });
     }
 
-    /// Whether the picture is the student's own, and not a sample photograph.
+    /// Whether the picture is the student's own rather than a sample.
     pub fn has_own_picture(self) -> bool {
         self.picture.with(Option::is_some) && self.sample.with(Option::is_none)
     }
 
-    /// Forgets everything that the student chose, here and in what the browser keeps, and proposes anew.
+    /// Forgets all of the student's choices, here and in the browser's storage, and suggests a new nickname.
     pub fn forget(self) {
         SavedJoin::forget();
         if let Ok(Some(storage)) = window().local_storage() {
-            // It can only fail where nothing could be kept either.
+            // This fails only if the browser stores nothing.
             let _ = storage.remove_item(NICKNAME_KEY);
         }
         self.nickname.set(suggested_nickname());
@@ -135,12 +135,12 @@ impl JoinDraft {
         spawn_local(self.take_sample(proposed_sample(), None));
     }
 
-    /// Whether the class may see what leaks of the picture: a sample is everybody's.
+    /// Whether the class may see what leaks from the picture. Samples are public.
     pub fn may_be_shown(self) -> bool {
         !self.has_own_picture() || self.may_show.get()
     }
 
-    /// Picture and label that the address asks for. Where it asks for no picture, one is proposed if `proposes`.
+    /// Takes the picture and label from the address. Without a picture there, proposes one if `proposes`.
     async fn take_address(self, image: Option<String>, class: Option<String>, proposes: bool) {
         let label =
             class.as_deref().and_then(|class| self.classes.with_untracked(|all| names::class_label(all, class)));
@@ -148,7 +148,7 @@ impl JoinDraft {
             self.label.set(label);
         }
         let sample = image.as_deref().and_then(names::sample);
-        // A student may have been faster.
+        // The student may already have chosen one.
         let is_free = !self.is_reading.get_untracked() && self.picture.with_untracked(Option::is_none);
         let proposed = (image.is_none() && proposes && is_free).then(proposed_sample);
         if let Some(sample) = sample.or(proposed) {
@@ -162,13 +162,13 @@ impl JoinDraft {
         }
     }
 
-    /// Takes over what was chosen before this page was reloaded. Says whether there was anything; an address that asks for
-    /// something else has its way.
+    /// Restores the choices from before a reload and returns whether there were any. An address that asks for something
+    /// else takes precedence.
     async fn take_saved(self, search: &str) -> bool {
         let Some(saved) = SavedJoin::read().filter(|saved| saved.search == search) else { return false };
         let Some(file) = saved.file() else { return false };
         let choice = self.next_choice();
-        // What cannot be read any more is chosen again.
+        // If the picture is unreadable, the student has to choose again.
         let taken = picture::from_blob(&saved.name, &file).await;
         if !self.take(choice, taken) {
             return false;
@@ -181,7 +181,7 @@ impl JoinDraft {
         true
     }
 
-    /// Takes a sample, with this label or the one it proposes.
+    /// Takes a sample with this label, or else with its proposed one.
     pub async fn take_sample(self, sample: Sample, label: Option<u8>) {
         let choice = self.next_choice();
         let taken = match api::file(&format!("/samples/{}", sample.file)).await {
@@ -201,14 +201,15 @@ impl JoinDraft {
         self.take(choice, taken);
     }
 
-    /// A number for a choice that begins now.
+    /// Starts a new choice and returns its number.
     pub fn next_choice(self) -> u32 {
         self.is_reading.set(true);
         self.choice.update_value(|choice| *choice += 1);
         self.choice.get_value()
     }
 
-    /// Takes what came of choice number `choice`, unless another has overtaken it. Says whether it is the picture now.
+    /// Takes the result of choice number `choice`, unless a newer one has started. Returns whether its picture is now
+    /// in use.
     pub fn take(self, choice: u32, taken: Result<Picture, String>) -> bool {
         if choice != self.choice.get_value() {
             return false;
@@ -222,20 +223,20 @@ impl JoinDraft {
         let is_taken = picture.is_some();
         if is_taken {
             self.sample.set(None);
-            // Who agreed to one picture has not agreed to another.
+            // Consent for one picture does not extend to another.
             self.may_show.set(false);
             self.picture.set(picture);
         }
         is_taken
     }
 
-    /// Joins with what was chosen last, as the same client where the room still knows it.
+    /// Joins with the last choices, as the same client if the room still knows it.
     pub fn join_again(self, trainer: Trainer) {
         self.saved.set(SavedJoin::read());
         self.join(trainer);
     }
 
-    /// Hands picture, label and nickname to the worker, or says what is missing.
+    /// Sends picture, label and nickname to the worker, or shows what is missing.
     pub fn join(self, trainer: Trainer) {
         let nickname = shortened(&self.nickname.get_untracked());
         if nickname.is_empty() {
@@ -247,7 +248,7 @@ impl JoinDraft {
             return;
         };
         if let Ok(Some(storage)) = window().local_storage() {
-            // Private windows may refuse; another nickname is then suggested next time.
+            // Private windows may refuse; next time another nickname is suggested.
             let _ = storage.set_item(NICKNAME_KEY, &nickname);
         }
         let (label, sample) = (self.label.get_untracked(), self.sample.get_untracked());
@@ -275,7 +276,7 @@ impl JoinDraft {
     }
 }
 
-/// A nickname nobody has to think of.
+/// A random nickname.
 pub fn suggested_nickname() -> String {
     names::nickname(js_sys::Math::random(), js_sys::Math::random())
 }

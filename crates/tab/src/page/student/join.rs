@@ -1,4 +1,4 @@
-//! The form in which a student chooses a nickname, a private picture and its label, and says who may see what leaks of it.
+//! The form for the nickname, the private picture, its label, and the consent to show what leaks.
 
 use gloo_file::File;
 use leptos::{
@@ -26,7 +26,6 @@ use crate::page::{
     },
 };
 
-/// The form.
 #[component]
 pub fn JoinForm(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     let on_file = Callback::new(move |file: File| spawn_local(draft.take_file(file)));
@@ -63,7 +62,7 @@ pub fn JoinForm(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
         let own = || part(draft.picture, |picture| picture.name.clone())();
         sample.or_else(own).unwrap_or_else(|| say::join::no_picture_yet().to_owned())
     };
-    // What the address asks for and the room does not have is to be seen.
+    // Open the fold so that a problem with the address's label is visible.
     let is_more_open = RwSignal::new(false);
     Effect::new(move |_| {
         if draft.label_problem.with(Option::is_some) {
@@ -193,7 +192,7 @@ pub fn JoinForm(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     }
 }
 
-/// One tap back into the room, after this page was reloaded.
+/// Rejoins the room with one tap after a reload.
 #[component]
 fn Rejoin(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     view! {
@@ -229,7 +228,7 @@ fn Rejoin(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     }
 }
 
-/// The question, for pictures of one's own; a sample photograph is everybody's. `on_change` gets the answer.
+/// Asks for consent; only for the student's own pictures, since samples are public. `on_change` gets the answer.
 #[component]
 pub fn Consent(draft: JoinDraft, #[prop(into, optional)] on_change: Option<Callback<bool>>) -> impl IntoView {
     view! {
@@ -254,7 +253,7 @@ pub fn Consent(draft: JoinDraft, #[prop(into, optional)] on_change: Option<Callb
     }
 }
 
-/// The browser's cameras; there are none for pages opened over plain HTTP.
+/// The browser's media devices. Pages opened over plain HTTP have none.
 fn devices() -> Option<MediaDevices> {
     let devices = js_sys::Reflect::get(&window().navigator(), &"mediaDevices".into()).ok()?;
     devices.dyn_into().ok()
@@ -283,12 +282,12 @@ fn stop(stream: &MediaStream) {
     }
 }
 
-/// The camera's button, and while it runs its live picture.
+/// The camera's button and, while it is on, its live picture.
 #[component]
 pub fn Camera(
-    /// Called with the picture taken, or with a sentence on why there is none.
+    /// Called with the picture, or with a sentence that says why there is none.
     on_picture: Callback<Result<Picture, String>>,
-    /// Called with the file that the phone's camera app hands over.
+    /// Called with the file from the phone's camera app.
     on_file: Callback<File>,
 ) -> impl IntoView {
     let stream = RwSignal::new_local(None::<MediaStream>);
@@ -305,12 +304,12 @@ pub fn Camera(
             video.set_src_object(Some(&stream));
         }
     });
-    // The button that was pressed is gone. The other one takes the focus, and so comes into sight below the live picture.
+    // The pressed button is gone. The other one takes the focus and scrolls into view below the live picture.
     Effect::new(move |was_open: Option<Option<bool>>| {
         let (is_open, was_open) = (stream.with(Option::is_some), was_open.flatten());
         let Some(button) = (if is_open { shoot_button } else { open_button }).get() else { return was_open };
         if was_open.is_some_and(|was_open| was_open != is_open) {
-            // The page works as well if the browser refuses.
+            // The page works without this.
             let _ = button.focus();
         }
         Some(is_open)
@@ -319,7 +318,7 @@ pub fn Camera(
         let Some(devices) = devices() else { return };
         spawn_local(async move {
             match open(devices).await {
-                // The form may have gone while the browser asked for permission.
+                // The form may have closed while the browser asked for permission.
                 Ok(opened) if stream.is_disposed() => stop(&opened),
                 Ok(opened) => stream.set(Some(opened)),
                 Err(problem) => on_picture.run(Err(problem)),

@@ -1,4 +1,4 @@
-//! The student's page: come in, join, then watch what leaves this device and what the relay reconstructs from it.
+//! The student's page: enter, join, then watch what leaves this device and what the relay reconstructs from it.
 
 mod details;
 mod draft;
@@ -74,7 +74,7 @@ pub fn Student() -> impl IntoView {
     }
 }
 
-/// Fills the form in when the relay has let this page in for the first time.
+/// Fills in the form when the relay first admits this page.
 fn begin_once_admitted(session: Session, draft: JoinDraft, trainer: Trainer) {
     Effect::new(move |has_begun: Option<bool>| {
         if has_begun == Some(true) {
@@ -86,7 +86,7 @@ fn begin_once_admitted(session: Session, draft: JoinDraft, trainer: Trainer) {
     });
 }
 
-/// Whatever brings a tab back that was hidden, asleep, cut off or forgotten.
+/// Reconnects a tab that was hidden, asleep, cut off or forgotten by the relay.
 fn stay_connected(session: Session, trainer: Trainer) {
     let is_seen = RwSignal::new(false);
     watch_presence(move |now| {
@@ -97,7 +97,7 @@ fn stay_connected(session: Session, trainer: Trainer) {
     let lost = window_event_listener(leptos::ev::offline, move |_| trainer.check());
     on_cleanup(move || lost.remove());
     keep_screen_on(Memo::new(move |_| is_seen.get() && trainer.is_in_room()));
-    // A socket that is refused says not why; it may be that the relay does not know this page any more.
+    // A refused socket gives no reason; the relay may no longer know this page.
     Effect::new(move |_| {
         if matches!(trainer.connection.get(), Some(Connection::Retrying { .. })) {
             session.check();
@@ -112,7 +112,7 @@ fn stay_connected(session: Session, trainer: Trainer) {
     });
 }
 
-/// The state of the socket, or of the worker before there is one, and what this tab does in the round.
+/// The state of the socket, or of the worker before there is a socket, and this tab's work in the round.
 #[component]
 fn StatusLine(trainer: Trainer) -> impl IntoView {
     let link = Memo::new(move |_| trainer.link());
@@ -135,7 +135,7 @@ fn StatusLine(trainer: Trainer) -> impl IntoView {
     }
 }
 
-/// A form for the PIN, as long as the relay does not let this page in.
+/// The PIN form, shown as long as the relay does not admit this page.
 #[component]
 pub fn Entrance(session: Session) -> impl IntoView {
     let typed = session.typed_pin;
@@ -185,20 +185,20 @@ pub fn Entrance(session: Session) -> impl IntoView {
                 <p class="problem" role="alert" data-testid="pin-problem">{move || session.problem.get()}</p>
             </form>
         </Show>
-        // Before there is an answer a form would only be in the way.
+        // Before the relay has answered, the form would only be in the way.
         <p class="banner error" role="alert" data-testid="no-relay" hidden=move || session.is_settled() || session.problem.with(Option::is_none)>
             {move || session.problem.get()}
         </p>
     }
 }
 
-/// Says what plain HTTP costs and links to this very page under HTTPS; nothing where the context is secure.
+/// Says what plain HTTP costs and links to this page under HTTPS. Empty in a secure context.
 #[component]
 pub fn InsecureBanner(session: Session) -> impl IntoView {
     if window().is_secure_context() {
         return ().into_any();
     }
-    // The relay says where that is to whom it lets in.
+    // The relay reveals the HTTPS address only to those it admits.
     let link = move || {
         let room = session.admitted()?.https_address?;
         let location = window().location();
@@ -224,13 +224,13 @@ pub fn InsecureBanner(session: Session) -> impl IntoView {
     .into_any()
 }
 
-/// Keeps the screen on for as long as `is_wanted` holds. The browser lets it go whenever the page is out of sight, so what is
-/// wanted must say when it is seen again.
+/// Keeps the screen on while `is_wanted` is true. The browser drops the lock whenever the page is hidden, so
+/// `is_wanted` must change when the page becomes visible again.
 pub fn keep_screen_on(is_wanted: Memo<bool>) {
     let lock = StoredValue::new_local(None::<JsValue>);
     let replace = move |new: Option<JsValue>| {
         if let Some(old) = lock.try_update_value(|lock| std::mem::replace(lock, new)).flatten() {
-            // A lock that the browser has taken back already is none the worse for it.
+            // Releasing a lock that the browser has already dropped does no harm.
             let _ = method(&old, "release").and_then(|release| release.call0(&old).ok());
         }
     };
@@ -241,7 +241,7 @@ pub fn keep_screen_on(is_wanted: Memo<bool>) {
         spawn_local(async move {
             let taken = request().await;
             replace(taken);
-            // The page may have gone out of sight while the browser thought about it.
+            // The page may have been hidden while the browser decided.
             if !is_wanted.get_untracked() {
                 replace(None);
             }
@@ -249,10 +249,10 @@ pub fn keep_screen_on(is_wanted: Memo<bool>) {
     });
 }
 
-/// `None` where the browser has no such lock, shows it no page over plain HTTP, or refuses for want of battery. There is
-/// nothing that the student could do about it here, and training goes on for as long as the screen does.
+/// Requests a lock. `None` if the browser has no wake lock, offers none over plain HTTP, or refuses because the battery
+/// is low. The student can do nothing about it here, and training continues until the screen turns off.
 async fn request() -> Option<JsValue> {
-    // By name, since web-sys has it behind its flag for unstable interfaces alone.
+    // By name, since web-sys offers it only with the flag for unstable interfaces.
     let locks = Reflect::get(&window().navigator(), &"wakeLock".into()).ok().filter(JsValue::is_object)?;
     let promise: Promise = method(&locks, "request")?.call1(&locks, &"screen".into()).ok()?.dyn_into().ok()?;
     JsFuture::from(promise).await.ok()

@@ -1,4 +1,4 @@
-//! The class's question: the student's answer while it is open, and what the class answered once it is closed.
+//! The class's question: the student's answer while it is open, the class's answers once it is closed.
 
 use leptos::prelude::*;
 use unmask_wire::{OpenPoll, view::Answers};
@@ -9,12 +9,12 @@ use crate::page::text::{
     turn::{self, Link, Tally},
 };
 
-/// The room's question; absent before there is one.
+/// The room's question, if there is one.
 fn asked(trainer: Trainer) -> Memo<Option<OpenPoll>> {
     Memo::new(move |_| trainer.lesson.with(turn::worded))
 }
 
-/// The question of this number, to be answered. An answer can be changed until the question is closed.
+/// Asks the question of this number. The answer can be changed until the question is closed.
 #[component]
 pub fn Question(trainer: Trainer, number: u32) -> impl IntoView {
     let poll = asked(trainer).get_untracked().filter(|poll| poll.number == number);
@@ -36,12 +36,12 @@ pub fn Question(trainer: Trainer, number: u32) -> impl IntoView {
     })
 }
 
-/// What is said without a connection would be lost.
+/// Whether an answer would be lost now.
 fn is_offline(trainer: Trainer) -> bool {
     trainer.link() != Link::Online
 }
 
-/// A button for each answer.
+/// One button for each answer.
 #[component]
 fn Choices(trainer: Trainer, number: u32, names: Vec<String>) -> impl IntoView {
     let button = move |(place, name): (usize, String)| {
@@ -67,7 +67,7 @@ fn Choices(trainer: Trainer, number: u32, names: Vec<String>) -> impl IntoView {
     }
 }
 
-/// A slider with a button for one more and one for one less.
+/// A slider with buttons for one more and one less.
 #[component]
 fn Guess(trainer: Trainer, number: u32, least: u16, most: u16, answers: Answers) -> impl IntoView {
     let middle = least + most.saturating_sub(least) / 2;
@@ -117,7 +117,7 @@ fn Guess(trainer: Trainer, number: u32, least: u16, most: u16, answers: Answers)
     }
 }
 
-/// The closed question of this number: the student's answer, the right one, and how many chose which.
+/// The result of this question: the student's answer, the correct one, and the votes for each.
 #[component]
 pub fn Outcome(trainer: Trainer, number: u32) -> impl IntoView {
     let poll = asked(trainer);

@@ -1,5 +1,5 @@
-//! What a student sees after joining: one status, one's own picture with what leaks of it and who sees that, and one thing to do;
-//! the rest is folded away.
+//! What a student sees after joining: one status line, their own picture with what leaks from it and who sees it, and
+//! one thing to do. The rest is folded away.
 
 use leptos::{html::H2, prelude::*};
 use unmask_core::Scene;
@@ -24,12 +24,12 @@ use crate::{
     protocol::{Connection, Reconstruction, SentUpdate},
 };
 
-/// The student's place in the room.
+/// The student's view of the room.
 #[component]
 pub fn Room(
     draft: JoinDraft,
     trainer: Trainer,
-    /// Whether this page has shown the room since it joined: it is made anew in another language.
+    /// Whether this page has shown the room since joining: a change of language rebuilds it.
     has_arrived: StoredValue<bool>,
 ) -> impl IntoView {
     let turn = Memo::new(move |_| trainer.turn(draft.may_be_shown()));
@@ -43,12 +43,12 @@ pub fn Room(
         Turn::Watch(scene) => view! { <p class="watch" data-testid="watch">{turn::watch(scene)}</p> }.into_any(),
     };
     let heading = NodeRef::<H2>::new();
-    // Whoever joins was at the end of a long form; whoever reads on in another language has not moved.
+    // Joining leaves the student at the end of a long form, whereas a change of language does not move them.
     let is_moved = !has_arrived.get_value();
     has_arrived.set_value(true);
     Effect::new(move |_| {
         if let Some(heading) = heading.get().filter(|_| is_moved) {
-            // It can only fail for an element that is not on the page.
+            // This fails only for an element that is not on the page.
             let _ = heading.focus();
             window().scroll_to_with_x_and_y(0.0, 0.0);
         }
@@ -73,7 +73,7 @@ pub fn Room(
     }
 }
 
-/// The picture, with what belongs beside it in the scene in force, and what is known of it.
+/// The picture, what the current scene shows beside it, and how much of it is recognisable.
 #[component]
 fn OwnPicture(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     let scene = Memo::new(move |_| trainer.lesson.with(|lesson| lesson.scene));
@@ -82,10 +82,10 @@ fn OwnPicture(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     let own_attack = move |place: usize| {
         trainer.own_attack.with(|attack| attack.as_ref().and_then(|attack| attack.reconstructions.get(place).cloned()))
     };
-    // Of a reconstruction of public pictures there is nothing to say here.
+    // Reconstructions of public pictures do not matter here.
     let private = |result: &Reconstruction| result.comparison.as_ref().is_none_or(|comparison| comparison.is_private);
     let closest = Memo::new(move |_| is_leak().then(|| own_attack(0)).flatten().filter(private));
-    // Where attackers are compared there are two.
+    // The scene that compares attackers shows two.
     let other = Memo::new(move |_| (scene.get() == Scene::Attackers).then(|| own_attack(1)).flatten().filter(private));
     let by_relay = Memo::new(move |_| {
         let closest = is_leak().then(|| trainer.closest()).flatten()?;
@@ -97,7 +97,7 @@ fn OwnPicture(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     };
     let ssim =
         |result: Memo<Option<Reconstruction>>| result.with(|result| Some(result.as_ref()?.comparison.as_ref()?.ssim));
-    // Single rounds wander; this tab's own attack sees every one.
+    // Single rounds vary. This tab's own attack has several rounds to take the median of.
     let level = Memo::new(move |_| {
         let own = trainer.recent.with(|recent| Level::of(recent)).filter(|_| closest.with(Option::is_some));
         let relay = ssim(by_relay).and_then(|ssim| Level::of(&[ssim]));
@@ -138,7 +138,7 @@ fn OwnPicture(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     }
 }
 
-/// What an attack made of the picture.
+/// The picture that an attack reconstructed.
 #[component]
 fn Leak(scene: Memo<Scene>, result: Memo<Option<Reconstruction>>, is_own_attack: bool) -> impl IntoView {
     let caption = move || match scene.get() {
@@ -165,13 +165,13 @@ fn Leak(scene: Memo<Scene>, result: Memo<Option<Reconstruction>>, is_own_attack:
     }
 }
 
-/// Who sees what, and the way to take back what the class sees.
+/// Who sees what, and buttons to withdraw what the class sees.
 #[component]
 fn WhoSees(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     let who = move || turn::who_sees(draft.has_own_picture(), draft.may_be_shown(), trainer.is_shown.get());
     let withdraw = move |_| {
         trainer.hide_original();
-        // What leaks of one's own photograph goes with it; a sample is everybody's.
+        // This also withdraws what leaks from the student's own photograph; samples are public.
         if draft.has_own_picture() {
             draft.may_show.set(false);
             trainer.consent(false);
@@ -191,7 +191,7 @@ fn WhoSees(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     }
 }
 
-/// Why the connection was closed for good, and a way back for whoever may take it.
+/// Why the connection was closed for good, and a button to rejoin for those who may.
 #[component]
 fn Closed(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     let reason = optional(trainer.connection, |connection| match connection {
@@ -209,7 +209,7 @@ fn Closed(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     }
 }
 
-/// The way back into the rounds.
+/// The button that returns a client to the rounds.
 #[component]
 fn SittingOut(trainer: Trainer) -> impl IntoView {
     view! {
@@ -221,7 +221,7 @@ fn SittingOut(trainer: Trainer) -> impl IntoView {
             type="button"
             class="button accent large"
             data-testid="come-back"
-            // What is asked for without a socket would be lost.
+            // Without a socket the request would be lost.
             disabled=move || trainer.link() != Link::Online
             on:click=move |_| trainer.come_back()
         >
@@ -230,7 +230,7 @@ fn SittingOut(trainer: Trainer) -> impl IntoView {
     }
 }
 
-/// The offer to show the class one's own picture beside what leaks of it.
+/// Offers to show the class the student's own picture beside what leaks from it.
 #[component]
 fn Offer(trainer: Trainer) -> impl IntoView {
     view! {
@@ -248,7 +248,7 @@ fn Offer(trainer: Trainer) -> impl IntoView {
     }
 }
 
-/// The ways out of the room: with and without leaving something behind.
+/// Ways to leave the room, with or without leaving data behind.
 #[component]
 fn Leaving(trainer: Trainer) -> impl IntoView {
     let is_forgetting = trainer.is_forgetting;
@@ -263,7 +263,7 @@ fn Leaving(trainer: Trainer) -> impl IntoView {
                     class="button danger"
                     data-testid="forget"
                     aria-describedby="forget-hint"
-                    // The room must hear of it.
+                    // The request must reach the room.
                     disabled=move || is_forgetting.get() || trainer.link() != Link::Online
                     on:click=move |_| trainer.forget()
                 >
@@ -275,7 +275,7 @@ fn Leaving(trainer: Trainer) -> impl IntoView {
     }
 }
 
-/// What the worker waits for; `draft` keeps it for the next time this tab joins.
+/// Asks for the passphrase that the worker waits for; `draft` keeps it for the next join.
 #[component]
 fn PassphrasePrompt(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     let request = trainer.passphrase_request;

@@ -1,4 +1,5 @@
-//! The page's end of the worker: what it said last, as signals; and what lets a student rejoin after the page was reloaded.
+//! The page's side of the worker: its latest messages as signals, and the data that lets a student rejoin after a
+//! reload.
 
 use std::collections::VecDeque;
 
@@ -23,85 +24,86 @@ use crate::{
     },
 };
 
-/// The loader that the build puts beside the page, at a fixed name.
+/// The loader, which the build places next to the page under a fixed name.
 const LOADER: &str = "/worker_loader.js";
 
-/// Losses kept for the small curve.
+/// The number of losses kept for the small curve.
 const LOSSES_KEPT: usize = 200;
 
 const NOTICES_KEPT: usize = 8;
 
-/// Rounds by whose median this tab's own attack is judged.
+/// This tab's own attack is judged by the median of this many rounds.
 const SCORES_KEPT: usize = 5;
 
-/// The worker, and what is known from it.
+/// The worker and its latest state.
 #[derive(Clone, Copy)]
 pub struct Trainer {
     worker: StoredValue<Option<Worker>, LocalStorage>,
-    /// Messages for a worker that is still loading; they would be lost, since nobody listens yet.
+    /// Messages for a worker that is still loading. Sent now, they would be lost.
     waiting: StoredValue<Vec<ToWorker>>,
-    /// Whether it has loaded.
+    /// Whether the worker has loaded.
     pub is_ready: RwSignal<bool>,
-    /// Why it cannot be used, if so.
+    /// Why the worker cannot be used, if so.
     pub failure: RwSignal<Option<String>>,
-    /// State of the socket, from the moment of joining.
+    /// The state of the socket since joining.
     pub connection: RwSignal<Option<Connection>>,
-    /// Whether the socket is open and nothing comes on it.
+    /// Whether the socket is open but nothing arrives on it.
     is_silent: RwSignal<bool>,
     pub device: RwSignal<Option<Device>>,
-    /// The round that trains now, or trained last.
+    /// The current or last round.
     pub training: RwSignal<Option<Training>>,
     pub passphrase_request: RwSignal<Option<PassphraseRequest>>,
-    /// The nickname under which the room shows this tab, once it does.
+    /// The nickname that the room shows for this tab.
     pub nickname: RwSignal<Option<String>>,
     /// Whether the relay leaves this tab out of the rounds until it asks to come back.
     pub is_sitting_out: RwSignal<bool>,
     /// Whether a step is being computed.
     pub is_busy: RwSignal<bool>,
-    /// The losses of this client, oldest first.
+    /// This client's losses, oldest first.
     pub losses: RwSignal<Vec<f32>>,
-    /// The last update that left.
+    /// The last update sent.
     pub sent: RwSignal<Option<SentUpdate>>,
-    /// Bytes sent since joining, and what they would have been without a defence.
+    /// Bytes sent since joining, with and without the defence.
     pub bytes: RwSignal<(u64, u64)>,
-    /// The last round that the relay closed.
+    /// The last round closed by the relay.
     pub closed: RwSignal<Option<ClosedRound>>,
-    /// This tab's share of the room's data set, if one has come.
+    /// This tab's shard of the room's data set, if any.
     pub shard: RwSignal<Option<ShardView>>,
-    /// Number of the picture that the model was last asked about; 0 before the first.
+    /// The number of the last picture to classify; 0 before the first.
     asked: StoredValue<u32>,
-    /// What the model says of it, or why it says nothing.
+    /// The prediction for it, or why there is none.
     pub prediction: RwSignal<Option<Result<Prediction, String>>>,
-    /// The last result of each attack, in the order in which they first came.
+    /// The last result of each attack, in order of first arrival.
     pub attacks: RwSignal<Vec<Reconstruction>>,
-    /// What this tab's own attack made of the update that it sent last.
+    /// The result of this tab's own attack on its last update.
     pub own_attack: RwSignal<Option<OwnAttack>>,
-    /// SSIM of the closest of these in the last rounds under one defence and model, newest last.
+    /// The best SSIM of that attack in each of the last rounds under one defence and model, newest last.
     pub recent: RwSignal<Vec<f32>>,
-    /// Where the lesson is.
+    /// The state of the lesson.
     pub lesson: RwSignal<LessonState>,
-    /// The student's last answer: the question's number, and the vote.
+    /// The student's last answer: the question's number and the vote.
     vote: RwSignal<Option<(u32, u16)>>,
     /// Whether that answer may have been lost with the last socket.
     is_vote_in_doubt: StoredValue<bool>,
-    /// What the student has chosen and not sent yet, with the question's number; the slider is made anew in another language.
+    /// The student's choice not sent so far, with the question's number. Kept here because a change of language
+    /// rebuilds the slider.
     guess: RwSignal<Option<(u32, u16)>>,
-    /// What is typed of the passphrase that the worker waits for, for the same reason.
+    /// The passphrase typed so far; kept here for the same reason.
     pub typed_passphrase: RwSignal<String>,
     /// Whether the class sees the private picture.
     pub is_shown: RwSignal<bool>,
-    /// Whether the room is deleting what it has of this student.
+    /// Whether the room is deleting this student's data.
     pub is_forgetting: RwSignal<bool>,
-    /// Whether it has, and nobody has joined since.
+    /// Whether the room has deleted it and nobody has joined since.
     pub has_forgotten: RwSignal<bool>,
-    /// What the worker wanted to be said, newest first, numbered.
+    /// The worker's notices, newest first, numbered.
     pub notices: RwSignal<VecDeque<(u64, Notice)>>,
-    /// The last of these, until an update has left again.
+    /// The newest notice, until the next update is sent.
     pub news: RwSignal<Option<Notice>>,
 }
 
 impl Trainer {
-    /// Loads the worker.
+    /// Starts loading the worker.
     pub fn start() -> Self {
         let trainer = Self {
             worker: StoredValue::new_local(None),
@@ -144,7 +146,7 @@ impl Trainer {
         trainer
     }
 
-    /// Listens for as long as the page lives, as the worker does.
+    /// Listens for the lifetime of the page, which is also the worker's.
     fn listen(self, worker: Worker) {
         let messages = EventListener::new(&worker, "message", move |event| {
             let Some(event) = event.dyn_ref::<MessageEvent>() else { return };
@@ -155,7 +157,7 @@ impl Trainer {
         });
         messages.forget();
         let errors = EventListener::new(&worker, "error", move |event| {
-            // A script that cannot be fetched gives a bare event, without the message that an `ErrorEvent` carries.
+            // If a script cannot be fetched, the event has no message, unlike an `ErrorEvent`.
             let reason = js_sys::Reflect::get(event, &"message".into()).ok().and_then(|message| message.as_string());
             let reason = reason.unwrap_or_else(|| say::trainer::not_loaded(LOADER));
             self.is_busy.set(false);
@@ -165,7 +167,7 @@ impl Trainer {
         self.worker.set_value(Some(worker));
     }
 
-    /// Joins the room; waits for the worker if it is still loading.
+    /// Joins the room once the worker has loaded.
     pub fn join(self, message: ToWorker) {
         self.connection.set(Some(Connection::Connecting));
         self.is_silent.set(false);
@@ -202,30 +204,30 @@ impl Trainer {
         self.send(ToWorker::Leave);
     }
 
-    /// Has the room delete what it has of this student, and leaves once it has.
+    /// Asks the room to delete this student's data, and leaves when it has done so.
     pub fn forget(self) {
         self.is_forgetting.set(true);
         self.send(ToWorker::Forget);
     }
 
-    /// Answers the class's question of this number.
+    /// Answers the question of this number.
     pub fn answer(self, poll: u32, answer: u16) {
         self.vote.set(Some((poll, answer)));
         self.send(ToWorker::Vote { poll, answer });
     }
 
-    /// What the student has answered to the question of this number.
+    /// The student's answer to the question of this number.
     pub fn answered(self, poll: u32) -> Option<u16> {
         self.vote.get().filter(|(number, _)| *number == poll).map(|(_, answer)| answer)
     }
 
-    /// What the student has chosen of this question's answers: the last choice, else what was sent.
+    /// The student's choice for this question: the latest one, or else the one sent.
     pub fn chosen(self, poll: u32) -> Option<u16> {
         let chosen = self.guess.get().filter(|(number, _)| *number == poll).map(|(_, answer)| answer);
         chosen.or_else(|| self.answered(poll))
     }
 
-    /// The student chooses an answer, and sends nothing yet.
+    /// Records a choice without sending it.
     pub fn choose(self, poll: u32, answer: u16) {
         self.guess.set(Some((poll, answer)));
     }
@@ -235,7 +237,7 @@ impl Trainer {
         self.send(ToWorker::ShowOriginal);
     }
 
-    /// Takes it back, at once.
+    /// Stops showing it immediately.
     pub fn hide_original(self) {
         self.is_shown.set(false);
         self.send(ToWorker::HideOriginal);
@@ -247,7 +249,8 @@ impl Trainer {
         self.send(ToWorker::Passphrase(passphrase));
     }
 
-    /// Says whether the class may see what leaks of the private picture, from now on. Who withdraws takes the picture back too.
+    /// Sets whether the class may see what leaks from the private picture from now on. Withdrawing also hides the
+    /// picture.
     pub fn consent(self, may_show: bool) {
         SavedJoin::set_consent(may_show);
         if !may_show && self.is_shown.get_untracked() {
@@ -256,18 +259,18 @@ impl Trainer {
         self.send(ToWorker::Consent { may_show });
     }
 
-    /// Says whether the page is in sight.
+    /// Tells the worker whether the page is visible.
     pub fn seen(self, is_seen: bool) {
         self.send(ToWorker::Visibility { is_hidden: !is_seen });
     }
 
-    /// Asks to be in the rounds again.
+    /// Asks to rejoin the rounds.
     pub fn come_back(self) {
         self.is_sitting_out.set(false);
         self.send(ToWorker::Return);
     }
 
-    /// Finds out at once whether the relay is still there.
+    /// Checks immediately whether the relay is still there.
     pub fn check(self) {
         self.send(ToWorker::Check);
     }
@@ -276,13 +279,13 @@ impl Trainer {
         self.connection.with_untracked(|connection| matches!(connection, Some(Connection::Online { .. })))
     }
 
-    /// How this page is connected.
+    /// The state of the connection.
     pub fn link(self) -> Link {
         let (is_ready, has_failed) = (self.is_ready.get(), self.failure.with(Option::is_some));
         self.connection.with(|connection| Link::new(connection.as_ref(), is_ready, has_failed, self.is_silent.get()))
     }
 
-    /// What this tab does in the round.
+    /// This tab's work in the round.
     pub fn work(self) -> Work {
         let round = self.training.with(|training| training.as_ref().map(|training| training.round));
         let sent = self.sent.with(|sent| sent.as_ref().map(|sent| sent.round));
@@ -295,18 +298,18 @@ impl Trainer {
         }
     }
 
-    /// The one thing to do; `may_show` says whether the class may see what leaks of the private picture.
+    /// The one thing to do; `may_show` says whether the class may see what leaks from the private picture.
     pub fn turn(self, may_show: bool) -> Turn {
         let (link, work, is_shown) = (self.link(), self.work(), self.is_shown.get());
         self.lesson.with(|lesson| Situation { link, work, lesson, may_show, is_shown }.turn())
     }
 
-    /// Whether this tab is in the room, or on its way back.
+    /// Whether this tab is in the room or reconnecting to it.
     pub fn is_in_room(self) -> bool {
         self.connection.with(|connection| !matches!(connection, None | Some(Connection::Closed { .. })))
     }
 
-    /// Asks the room's model what a picture shows.
+    /// Asks the room's model to classify a picture.
     pub fn classify(self, picture: Rgba) {
         self.asked.update_value(|number| *number += 1);
         self.prediction.set(None);
@@ -318,11 +321,11 @@ impl Trainer {
         self.attacks.with(|attacks| attacks.iter().find(|attack| attack.attack == method).cloned())
     }
 
-    /// The attack of the relay that came closest to the picture.
+    /// The relay's attack that came closest to the picture.
     pub fn closest(self) -> Option<AttackMethod> {
         self.attacks.with(|attacks| {
             let ssim = |attack: &Reconstruction| attack.comparison.as_ref().map_or(f32::NEG_INFINITY, |it| it.ssim);
-            // Of equals the first counts, so that what is shown large does not change without need.
+            // Among equals the first wins, so that the large picture does not change needlessly.
             let order = |one: &&Reconstruction, other: &&Reconstruction| {
                 ssim(one).total_cmp(&ssim(other)).then(other.attack.cmp(&one.attack))
             };
@@ -369,7 +372,7 @@ impl Trainer {
                         || last.model != training.model
                         || last.round > training.round
                 };
-                // What was reconstructed through another defence or model, or of other pictures, says nothing about these.
+                // Reconstructions under another defence or model, or of other pictures, no longer apply.
                 if self.training.with_untracked(|last| last.as_ref().is_some_and(is_other)) {
                     self.attacks.set(Vec::new());
                     self.own_attack.set(None);
@@ -438,7 +441,7 @@ impl Trainer {
     }
 
     fn take_connection(self, connection: Connection) {
-        // What a worker says after the student left is about the earlier stay.
+        // The student has left, so this message is about the earlier stay.
         if self.connection.with_untracked(Option::is_none) {
             return;
         }
@@ -446,11 +449,11 @@ impl Trainer {
         match &connection {
             Connection::Online { nickname, ticket } => {
                 SavedJoin::add_ticket(nickname, *ticket);
-                // Who comes back on a new socket is in the rounds again.
+                // A new socket is in the rounds again.
                 if !self.was_online() {
                     self.is_sitting_out.set(false);
                     self.is_vote_in_doubt.set_value(true);
-                    // The room forgets a picture that is shown together with the socket on which it came.
+                    // The room forgets a shown picture when the socket that sent it closes.
                     self.is_shown.set(false);
                 }
                 self.nickname.set(Some(nickname.clone()));
@@ -484,7 +487,7 @@ impl Trainer {
 
 const KEY: &str = "unmask-saved-join";
 
-/// A student who was in the room.
+/// A student who was in the room, saved for a reload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SavedJoin {
     /// As the room showed it.
@@ -495,50 +498,50 @@ pub struct SavedJoin {
     pub name: String,
     /// Name of the sample photograph, if the picture is one.
     pub sample: Option<String>,
-    /// Whether the class may see what leaks of a picture of the student's own.
+    /// Whether the class may see what leaks from the student's own picture.
     pub may_show: bool,
     /// The private picture, as a `data:` address of a PNG file.
     pub picture: String,
-    /// The query of the address that the page was opened with.
+    /// The query of the page's address.
     pub search: String,
-    /// The room's ticket, once it has given one.
+    /// The room's ticket, once there is one.
     pub ticket: Option<[u8; 16]>,
 }
 
 impl SavedJoin {
-    /// The private picture as a file. Decoded here, since the page may fetch nothing but what the relay serves.
+    /// The private picture as a file. Decoded here because the page may only fetch what the relay serves.
     pub fn file(&self) -> Option<Blob> {
         let (_, encoded) = self.picture.split_once(";base64,")?;
         let decoded = window().atob(encoded).ok()?;
-        // One character a byte, as `atob` gives them.
+        // `atob` returns one character for each byte.
         let bytes: Vec<u8> = decoded.chars().map(|character| character as u32 as u8).collect();
         Some(Blob::new(bytes.as_slice()))
     }
 
-    /// Who was here before, if anyone.
+    /// Reads the saved student, if there is one.
     pub fn read() -> Option<Self> {
         let text = window().session_storage().ok().flatten()?.get_item(KEY).ok().flatten()?;
         serde_json::from_str(&text).ok()
     }
 
-    /// Keeps another answer to the question whether the class may see what leaks.
+    /// Saves a changed consent.
     pub fn set_consent(may_show: bool) {
         if let Some(saved) = Self::read() {
             Self { may_show, ..saved }.write();
         }
     }
 
-    /// Keeps the room's newest ticket, since one works once, and the nickname under which it shows this student.
+    /// Saves the newest ticket, which works only once, and the nickname that the room shows.
     pub fn add_ticket(nickname: &str, ticket: Option<[u8; 16]>) {
         if let Some(saved) = Self::read() {
             Self { nickname: nickname.to_owned(), ticket, ..saved }.write();
         }
     }
 
-    /// Forgets who was here.
+    /// Deletes the saved student.
     pub fn forget() {
         if let Ok(Some(storage)) = window().session_storage() {
-            // It can only fail where nothing could be kept either.
+            // This fails only if the browser stores nothing.
             let _ = storage.remove_item(KEY);
         }
     }

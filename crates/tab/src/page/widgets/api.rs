@@ -1,5 +1,5 @@
-//! What the pages ask of the relay over HTTP, and what their address holds. Who asks is told by a cookie, which the browser
-//! sends along and no script can read.
+//! The pages' HTTP requests to the relay, and the secrets in their address. A cookie identifies the page; the browser
+//! sends it, and scripts cannot read it.
 
 use gloo_file::Blob;
 use gloo_net::http::{Request, Response};
@@ -14,16 +14,16 @@ use crate::page::text::{
     say, sentence,
 };
 
-/// Why the relay did not do what it was asked.
+/// Why a request to the relay failed.
 pub enum Failure {
-    /// There was no answer, or none that can be read; asking again may help. In a sentence.
+    /// There was no readable answer; trying again may help. A sentence.
     NoAnswer(String),
-    /// In the relay's words, as a sentence.
+    /// The relay's own reason, as a sentence.
     Refused(String),
 }
 
 impl Failure {
-    /// The sentence.
+    /// Returns the sentence.
     pub fn reason(self) -> String {
         match self {
             Self::NoAnswer(reason) | Self::Refused(reason) => reason,
@@ -31,37 +31,37 @@ impl Failure {
     }
 }
 
-/// Who this page is to the relay.
+/// Asks the relay who this page is.
 ///
 /// # Errors
-/// If there is no answer that can be read.
+/// If there is no readable answer.
 pub async fn session() -> Result<SessionView, Failure> {
     read("/api/session", Request::get("/api/session").send().await).await
 }
 
-/// Shows the relay a secret or a PIN. It answers with a cookie, which makes this page somebody.
+/// Sends a secret or a PIN to the relay. The relay answers with a cookie that identifies this page.
 ///
 /// # Errors
-/// If the secret or the PIN is not one of the room's, or too many were tried, or there is no answer.
+/// If the secret or PIN is wrong, too many were tried, or there is no readable answer.
 pub async fn enter(request: &SessionRequest) -> Result<SessionView, Failure> {
     let request = Request::post("/api/session").json(request).map_err(|error| Failure::NoAnswer(unsendable(&error)))?;
     read("/api/session", request.send().await).await
 }
 
-/// The room as it is now; `None` where the relay does not show it to this page.
+/// Fetches the room's present state; `None` if this page may not see it.
 ///
 /// # Errors
-/// If there is no answer that can be read.
+/// If there is no readable answer.
 pub async fn room() -> Result<Option<RoomView>, Failure> {
     let room: serde_json::Value = read("/api/room", Request::get("/api/room").send().await).await?;
-    // Whoever may not see it is told that there is one, and no more.
+    // A page that may not see the room only learns that it exists.
     if room.get("room").is_some() {
         return Ok(None);
     }
     serde_json::from_value(room).map(Some).map_err(|error| Failure::NoAnswer(unreadable("/api/room", &error)))
 }
 
-/// What defences cost and hide, as measured before the lesson; `None` where no such curve lies beside the page.
+/// The trade-off curve measured before the lesson; `None` if the site has none.
 pub async fn trade_off() -> Option<TradeOffCurve> {
     let answer = Request::get("trade-off.json").send().await.ok()?;
     if answer.ok() { answer.json().await.ok() } else { None }
@@ -75,7 +75,7 @@ async fn read<T: DeserializeOwned>(route: &str, answer: Result<Response, gloo_ne
     answer.json().await.map_err(|error| Failure::NoAnswer(unreadable(route, &error)))
 }
 
-/// A file of this site.
+/// Fetches a file of this site.
 ///
 /// # Errors
 /// A sentence that names the file and the server's answer.
@@ -83,7 +83,7 @@ pub async fn file(path: &str) -> Result<Blob, String> {
     Ok(Blob::new(bytes(path).await?.as_slice()))
 }
 
-/// The bytes of a file of this site.
+/// Fetches the bytes of a file of this site.
 ///
 /// # Errors
 /// A sentence that names the file and the server's answer.
@@ -113,7 +113,7 @@ pub async fn candidate(picture: &Blob) -> Result<(), String> {
     send(request.body(JsValue::from(picture.clone()))).await
 }
 
-/// Sends what only the teacher may ask for.
+/// Sends a request that only the teacher may make.
 async fn send(request: Result<Request, gloo_net::Error>) -> Result<(), String> {
     let answer = request.map_err(|error| unsendable(&error))?.send().await;
     let answer = answer.map_err(|error| unreachable_relay(&error))?;
@@ -124,30 +124,29 @@ async fn send(request: Result<Request, gloo_net::Error>) -> Result<(), String> {
     }
 }
 
-/// Why the relay refused, in its own words.
+/// The relay's own reason for refusing.
 async fn reason(answer: Response) -> String {
     let status = answer.status();
     let reason = answer.text().await.unwrap_or_default();
     if reason.trim().is_empty() { say::api::status(status) } else { sentence(&reason) }
 }
 
-/// The secret of a role, from the fragment of the address, from which it is taken: a projector shows the address to the
-/// whole room.
+/// Takes a role's secret out of the address's fragment, since a projector shows the address to the whole room.
 pub fn take_secret() -> Option<(Role, String)> {
     [("token", Role::Teacher), ("view", Role::Projector), ("room", Role::Student)]
         .into_iter()
         .find_map(|(name, role)| Some((role, take_fragment(name)?)))
 }
 
-/// The room's passphrase, from the fragment of the address, from which it is taken. It is stored nowhere.
+/// Takes the room's passphrase out of the address's fragment. It is not stored anywhere.
 pub fn take_passphrase() -> Option<String> {
     let encoded = take_fragment("passphrase")?;
-    // A text that is no percent-encoding is what was meant.
+    // Text that is not valid percent-encoding is taken literally.
     let decoded = js_sys::decode_uri_component(&encoded).ok().and_then(|decoded| decoded.as_string());
     Some(decoded.unwrap_or(encoded))
 }
 
-/// What the address's fragment gives this name. That part then goes from the address and from the history.
+/// Takes the value called `name` out of the fragment, and so out of the address and the history.
 fn take_fragment(name: &str) -> Option<String> {
     let location = window().location();
     let fragment = location.hash().ok()?;
@@ -155,7 +154,7 @@ fn take_fragment(name: &str) -> Option<String> {
     let (path, search) = (location.pathname().unwrap_or_default(), location.search().unwrap_or_default());
     let rest = format!("{path}{search}{}", without_part(&fragment, name));
     if let Ok(history) = window().history() {
-        // A courtesy to those who look over a shoulder: the page works as well if the browser refuses.
+        // This hides the secret from onlookers; the page works without it.
         let _ = history.replace_state_with_url(&JsValue::NULL, "", Some(&rest));
     }
     Some(value)

@@ -1,4 +1,4 @@
-//! The room as it changes: the relay's event stream, and polling while that is down.
+//! The room's state over time: the relay's event stream, and polling while the stream is down.
 
 use std::time::Duration;
 
@@ -11,52 +11,52 @@ use wasm_bindgen_futures::spawn_local;
 
 use super::{api, on_return, session::Session};
 
-/// How often the stream is looked after, and the room asked for while it is down.
+/// How often the stream is checked, and the room polled while it is down.
 const POLL: Duration = Duration::from_secs(2);
 
-/// A stream that has brought nothing for so long, in milliseconds, is opened anew: after a laptop's sleep a dead one looks as one
-/// of a room in which nothing happens.
+/// A stream silent for this long, in milliseconds, is reopened: after a laptop has slept, a dead stream looks like one
+/// on which nothing happens.
 const SILENCE: f64 = 30_000.0;
 
-/// How often the countdown is drawn.
+/// How often the countdown is redrawn.
 const TICK: Duration = Duration::from_millis(250);
 
-/// How the page hears of the room.
+/// Where the room's state comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
-    /// Nothing has come yet.
+    /// Nothing has arrived.
     Opening,
-    /// By the event stream.
+    /// From the event stream.
     Live,
     Polling,
-    /// Not at all: the relay does not answer.
+    /// From nowhere: the relay does not answer.
     Lost,
-    /// From a recording; there is no relay.
+    /// From a recording, without a relay.
     Recorded,
 }
 
-/// The last state of the room.
+/// The latest state of the room.
 #[derive(Clone, Copy)]
 pub struct Feed {
     /// `None` before the first answer.
     pub room: RwSignal<Option<RoomView>>,
     pub link: RwSignal<Link>,
-    /// When the round's deadline is, in milliseconds of `performance.now()`.
+    /// The round's deadline, in milliseconds of `performance.now()`.
     deadline: RwSignal<Option<f64>>,
     now: RwSignal<f64>,
     session: Session,
-    /// When the stream was opened, or brought something last, in the same clock.
+    /// When the stream was opened or last delivered something, on the same clock.
     heard: StoredValue<f64>,
     source: StoredValue<Option<EventSource>, LocalStorage>,
 }
 
 impl Feed {
-    /// Of a recorded lesson: it holds what it is given with [`show`](Self::show), and asks nobody.
+    /// A feed for a recorded lesson. It shows what [`show`](Self::show) gives it and contacts no relay.
     pub fn recorded() -> Self {
         Self::new(Session::of_watcher(), Link::Recorded)
     }
 
-    /// Shows the room as it was recorded.
+    /// Shows a recorded state of the room.
     pub fn show(self, room: RoomView) {
         self.take(room, Link::Recorded);
     }
@@ -73,7 +73,7 @@ impl Feed {
         }
     }
 
-    /// Opens the stream as soon as the relay lets this page watch; it is kept open for as long as it does.
+    /// Opens the stream once the relay lets this page watch, and keeps it open as long as it does.
     pub fn open(session: Session) -> Self {
         let feed = Self::new(session, Link::Opening);
         Effect::new(move |_| {
@@ -97,7 +97,7 @@ impl Feed {
         self.optional(move |room| Some(part(room)))
     }
 
-    /// The same of a part that the room may lack.
+    /// As [`part`](Self::part), for a part that the room may lack.
     pub fn optional<T: PartialEq + Send + Sync + 'static>(
         self,
         part: impl Fn(&RoomView) -> Option<T> + Send + Sync + 'static,
@@ -110,13 +110,13 @@ impl Feed {
         self.optional(move |room| room.attacks.iter().find(|attack| attack.attack == method).cloned())
     }
 
-    /// Seconds until the round's deadline, 0 when it has passed; `None` while no round runs.
+    /// Seconds until the round's deadline, 0 once it has passed; `None` while no round runs.
     pub fn countdown(self) -> Option<u32> {
         let left = self.deadline.get()? - self.now.get();
         Some((left / 1000.0).ceil().max(0.0) as u32)
     }
 
-    /// Opens a stream in place of the last one; it begins with the whole room.
+    /// Opens a stream in place of the last one. It starts with the whole room.
     fn connect(self) {
         if !untrack(|| self.session.may_watch()) {
             return;
@@ -132,7 +132,7 @@ impl Feed {
             while let Some(Ok((_, message))) = messages.next().await {
                 self.heard.set_value(milliseconds());
                 let Some(text) = message.data().as_string() else { continue };
-                // What cannot be read comes from a relay of another build; polling then says so.
+                // An unreadable state comes from a relay of another build; polling then reports it.
                 if let Ok(room) = serde_json::from_str(&text) {
                     self.take(room, Link::Live);
                 }
@@ -140,8 +140,8 @@ impl Feed {
         });
     }
 
-    /// Polls while the stream is down, and opens one that is silent or that the browser has given up. This never ends: a
-    /// relay that was away is found again within moments.
+    /// Polls while the stream is down, and reopens one that is silent or that the browser has closed. It never stops,
+    /// so that a relay that returns is found within moments.
     fn watch(self) {
         if !untrack(|| self.session.may_watch()) {
             return;
@@ -159,7 +159,7 @@ impl Feed {
             match api::room().await {
                 Ok(Some(room)) if self.link.get_untracked() != Link::Live => self.take(room, Link::Polling),
                 Ok(Some(_)) => {}
-                // A relay that has begun another lesson does not know this page; the session then says so.
+                // A relay with a new lesson does not know this page; the session then says so.
                 Ok(None) => {
                     self.link.set(Link::Lost);
                     self.session.check();
@@ -180,7 +180,7 @@ impl Feed {
     }
 }
 
-/// A clock that never goes back.
+/// A clock that never runs backwards.
 pub fn milliseconds() -> f64 {
     window().performance().map_or_else(js_sys::Date::now, |clock| clock.now())
 }

@@ -9,19 +9,19 @@ use web_sys::{Element, Event};
 use super::feed::Feed;
 use crate::page::text::{counted, decimal, say, verdict};
 
-/// A number with its label; what is typed is handed over as text, since a browser gives nothing for what it cannot read.
+/// A number field with its label. It passes on the text, since browsers return nothing for a number they cannot parse.
 #[component]
 pub fn NumberField(
-    /// What it is, beside the field.
+    /// The name beside the field.
     label: &'static str,
-    /// The same in more words, for those who cannot see the page, and as a tip.
+    /// A longer name for screen readers and the tooltip.
     title: &'static str,
-    /// Its name for tests.
+    /// Its test id.
     testid: &'static str,
-    /// What is in force or typed.
+    /// The value in force or typed.
     #[prop(into)]
     value: Signal<String>,
-    /// Gets what was typed when the field is left.
+    /// Called with the text when the field loses focus.
     #[prop(into)]
     on_change: Callback<String>,
 ) -> impl IntoView {
@@ -41,22 +41,23 @@ pub fn NumberField(
     }
 }
 
-/// How long arrow keys must rest on a segment before it counts as chosen, in milliseconds: what they pass on the way does not.
+/// How long arrow keys must rest on a segment before it is chosen, in milliseconds, so that passing over one does not
+/// choose it.
 const REST: u32 = 700;
 
-/// A row of segments of which one is chosen.
+/// A row of segments, one of which is chosen.
 #[component]
 pub fn Segments<T: Copy + PartialEq + Send + Sync + 'static>(
-    /// Name of the row, with which its segments' names for tests begin.
+    /// The name of the row and the prefix of its segments' test ids.
     row: &'static str,
-    /// Each value with its name, its title and a tip.
+    /// Each value with its name, title and tooltip.
     options: Vec<(T, &'static str, &'static str, &'static str)>,
     #[prop(into)] chosen: Signal<T>,
     #[prop(into)] on_choose: Callback<T>,
 ) -> impl IntoView {
     let is_by_key = StoredValue::new(false);
     let resting = StoredValue::new(None::<T>);
-    // Dropped, it is cancelled.
+    // Dropping the timer cancels it.
     let timer = StoredValue::new_local(None::<Timeout>);
     let settle = move || {
         timer.set_value(None);
@@ -103,12 +104,12 @@ pub fn Segments<T: Copy + PartialEq + Send + Sync + 'static>(
     }
 }
 
-/// A password field with a switch that shows what was typed.
+/// A password field with a switch that reveals its text.
 #[component]
 pub fn PassphraseField(
-    /// Id for its label, and its name for tests.
+    /// The id for its label, and its test id.
     id: &'static str,
-    /// What is typed.
+    /// The typed text.
     value: RwSignal<String>,
 ) -> impl IntoView {
     let is_shown = RwSignal::new(false);
@@ -137,12 +138,12 @@ pub fn PassphraseField(
     }
 }
 
-/// Whether the `<details>` that an event comes from is open.
+/// Whether the `<details>` that sent an event is open.
 pub fn is_open(event: &Event) -> bool {
     event.target().and_then(|target| target.dyn_into::<Element>().ok()).is_some_and(|fold| fold.has_attribute("open"))
 }
 
-/// A list of names with a bar and a text each; `share` of a row is the filled part of its bar, 0 to 1.
+/// A list of names, each with a bar and a text. A row's `share` is the filled part of its bar, 0 to 1.
 #[component]
 pub fn Bars(#[prop(into)] rows: Signal<Vec<Bar>>, testid: &'static str) -> impl IntoView {
     let bar = move |Bar { name, share, text, is_found }: Bar| {
@@ -166,21 +167,21 @@ pub struct Bar {
     pub name: String,
     pub share: f64,
     pub text: String,
-    /// Whether it is marked as what an attack found.
+    /// Whether it is marked as an attack's finding.
     pub is_found: bool,
 }
 
-/// A bar from 0 to 1 with a line at [`RECOGNISABLE_FROM`], both numbers, and the verdict in a word.
+/// A bar from 0 to 1 with a mark at [`RECOGNISABLE_FROM`], both numbers, and the verdict in one word.
 #[component]
 pub fn SimilarityGauge(
     #[prop(into)] ssim: Signal<Option<f32>>,
     /// In dB.
     #[prop(into)]
     psnr: Signal<Option<f32>>,
-    /// What to say where the picture cannot be recognised: that much about the attack shown, and nothing of others.
+    /// The text for a picture that is not recognisable; it is about the attack shown only.
     #[prop(into)]
     below: Signal<&'static str>,
-    /// What to say as long as neither number is there.
+    /// The text while neither number is known.
     #[prop(into)]
     waiting: Signal<String>,
 ) -> impl IntoView {
@@ -215,24 +216,24 @@ pub fn SimilarityGauge(
     }
 }
 
-/// How long the question stands before it is withdrawn, in milliseconds.
+/// How long the question stays before it is withdrawn, in milliseconds.
 const PATIENCE: u32 = 8000;
 
-/// A button that asks before it acts, unless there is no round to lose.
+/// A button that asks before it acts, unless there are no rounds to lose.
 #[component]
 pub fn DiscardButton(
     feed: Feed,
-    /// Its name for tests; that of the answer which acts ends in `-yes`.
+    /// Its test id. The id of the confirming answer ends in `-yes`.
     testid: &'static str,
     title: &'static str,
     #[prop(into, optional)] is_disabled: Signal<bool>,
-    /// Called once it is meant.
+    /// Called on confirmation.
     #[prop(into)]
     on_confirm: Callback<()>,
 ) -> impl IntoView {
     let rounds = feed.part(|room| room.round);
     let is_asking = RwSignal::new(false);
-    // Dropped, it is cancelled.
+    // Dropping the timer cancels it.
     let timer = StoredValue::new_local(None::<Timeout>);
     let stop = move || {
         is_asking.set(false);
@@ -258,7 +259,7 @@ pub fn DiscardButton(
             }
         >
             <span class="row confirm" role="alert">
-                // Where the button stood, so that a double click changes nothing.
+                // In the button's place, so that a double click changes nothing.
                 <button type="button" class="button" on:click=move |_| stop()>"Keep"</button>
                 <button
                     type="button"

@@ -1,5 +1,5 @@
-//! What several pages and screens use. Here: parts of what may not be there yet, for views, whether anybody sees the page, and
-//! the choice of its language.
+//! Code shared by pages and screens. This module reads parts of values that may be missing, tracks whether the page is
+//! visible, and chooses its language.
 
 pub mod api;
 pub mod feed;
@@ -14,7 +14,7 @@ use web_sys::{HtmlElement, Storage};
 
 use super::text::{language::Language, say};
 
-/// A part of `whole`.
+/// A part of `whole`, which may be missing.
 pub fn part<S, T, U>(
     whole: S,
     of: impl Fn(&T) -> U + Copy + Send + Sync + 'static,
@@ -27,7 +27,7 @@ where
     move || whole.with(|whole| whole.as_ref().map(of))
 }
 
-/// A part of `whole` that it may lack.
+/// A part that `whole` may lack.
 pub fn optional<S, T, U>(
     whole: S,
     of: impl Fn(&T) -> Option<U> + Copy + Send + Sync + 'static,
@@ -40,7 +40,7 @@ where
     move || whole.with(|whole| whole.as_ref().and_then(of))
 }
 
-/// Whether `whole` is there and `is` holds of it.
+/// Whether `whole` is present and satisfies `is`.
 pub fn holds<S, T>(
     whole: S,
     is: impl Fn(&T) -> bool + Copy + Send + Sync + 'static,
@@ -52,15 +52,15 @@ where
     move || whole.with(|whole| whole.as_ref().is_some_and(is))
 }
 
-/// Tells `seen` whether the page is in sight: now, and whenever that changes, for as long as the page lives.
+/// Tells `seen` whether the page is visible, now and on every change, for the lifetime of the page.
 pub fn watch_presence(seen: impl Fn(bool) + 'static) {
     let is_seen = || !document().hidden();
     seen(is_seen());
     EventListener::new(&document(), "visibilitychange", move |_| seen(is_seen())).forget();
 }
 
-/// Calls `returned` whenever the page's connections may have died without a word: it is seen again, the browser has a network
-/// again, or takes the page out of its cache of pages left (bfcache).
+/// Calls `returned` whenever connections may have died silently: when the page becomes visible again, when the network
+/// returns, or when the browser restores the page from its back/forward cache.
 pub fn on_return(returned: impl Fn() + Copy + 'static) {
     let seen = move |_: &web_sys::Event| {
         if !document().hidden() {
@@ -73,20 +73,20 @@ pub fn on_return(returned: impl Fn() + Copy + 'static) {
     }
 }
 
-/// Where a browser keeps the language that was chosen; all its windows follow.
+/// The storage key of the chosen language; all windows of a browser follow it.
 const LANGUAGE_KEY: &str = "unmask-language";
 
-/// The language of this page. What it says is not followed word by word: what stands within [`InLanguage`] is made anew.
+/// The language of this page. Texts are not updated one by one; a change rebuilds everything within [`InLanguage`].
 #[derive(Clone, Copy)]
 pub struct Tongue {
     chosen: RwSignal<Language>,
-    /// While the expert view is open everything is said in English, the field's words and what stands beside them.
+    /// Whether the expert view is open, which is in English like its technical terms.
     is_expert: RwSignal<bool>,
 }
 
 impl Tongue {
-    /// Speaks the language that was chosen, else the first of the browser's that there is, and keeps document and `title` in
-    /// step with it. To be called once, before anything is said.
+    /// Uses the chosen language, or else the browser's first supported one, and keeps the document and `title` in step
+    /// with it. Call it once, before any text is created.
     pub fn start(title: fn() -> &'static str) {
         let first = kept_language().unwrap_or_else(browsers_language);
         first.speak();
@@ -95,7 +95,7 @@ impl Tongue {
             let language = tongue.shown();
             document().set_title(title());
             if let Some(root) = document().document_element() {
-                // It can only fail for a name that is none.
+                // This fails only for an invalid name.
                 let _ = root.set_attribute("lang", language.tag());
             }
         });
@@ -108,23 +108,23 @@ impl Tongue {
         Self { chosen: RwSignal::new(chosen), is_expert: RwSignal::new(false) }
     }
 
-    /// That of the page.
+    /// The page's own instance.
     pub fn spoken() -> Self {
         use_context().unwrap_or_else(|| Self::new(Language::now()))
     }
 
-    /// The one that was chosen.
+    /// The chosen language.
     pub fn now(self) -> Language {
         self.chosen.get()
     }
 
-    /// The one in which everything is said.
+    /// The displayed language.
     fn shown(self) -> Language {
         if self.is_expert.get() { Language::English } else { self.chosen.get() }
     }
 
-    /// Says everything in English while the expert view is open, and then again in the language that was chosen. To be called
-    /// before what is to be said in it.
+    /// Switches to English while the expert view is open, and back to the chosen language afterwards. Call it before
+    /// creating the texts.
     pub fn keep_english(self, is_expert: bool) {
         if self.is_expert.get_untracked() != is_expert {
             let language = if is_expert { Language::English } else { self.chosen.get_untracked() };
@@ -133,16 +133,16 @@ impl Tongue {
         }
     }
 
-    /// Speaks this language from here on, and keeps it.
+    /// Switches to this language and stores the choice.
     pub fn choose(self, language: Language) {
         let has_focus = is_choosing_language();
         if let Some(storage) = storage() {
-            // Where the browser keeps nothing, this window alone speaks it, until it is closed.
+            // Without storage only this window switches, until it is closed.
             let _ = storage.set_item(LANGUAGE_KEY, language.tag());
         }
         self.speak(language);
         if has_focus {
-            // The stage's key is made anew with everything else.
+            // The switch itself has been rebuilt.
             request_animation_frame(|| {
                 let switch = document().query_selector(SWITCH).ok().flatten();
                 let _ = switch.and_then(|switch| switch.dyn_into::<HtmlElement>().ok()).map(|switch| switch.focus());
@@ -160,10 +160,10 @@ impl Tongue {
     }
 }
 
-/// Finds what the language is chosen with.
+/// The selector of the language switch.
 const SWITCH: &str = "[data-testid='language']";
 
-/// Whether the keyboard's attention is where the language is chosen.
+/// Whether the language switch has the keyboard focus.
 fn is_choosing_language() -> bool {
     document().active_element().is_some_and(|focused| focused.matches(SWITCH).unwrap_or(false))
 }
@@ -181,7 +181,7 @@ fn browsers_language() -> Language {
     Language::preferred(tags.iter().map(String::as_str))
 }
 
-/// What it holds is made anew in another language as soon as that is chosen; what lasts longer belongs outside.
+/// Rebuilds its content whenever the language changes. State that must survive belongs outside.
 #[component]
 pub fn InLanguage(children: ChildrenFn) -> impl IntoView {
     let tongue = Tongue::spoken();
@@ -191,7 +191,7 @@ pub fn InLanguage(children: ChildrenFn) -> impl IntoView {
     }
 }
 
-/// The languages, each by its own name.
+/// A list of the languages, each under its own name.
 #[component]
 pub fn LanguageSwitch() -> impl IntoView {
     let tongue = Tongue::spoken();

@@ -1,5 +1,5 @@
-//! Pictures: chosen or dropped, decoded, cropped and scaled in this tab, drawn on a canvas. A private one is handed to the worker
-//! of this tab alone.
+//! Pictures are chosen or dropped, decoded, cropped, scaled and drawn in this tab. A private one goes only to this
+//! tab's worker.
 
 use gloo_file::{Blob, File, futures::read_as_bytes};
 use leptos::{html::Canvas, prelude::*};
@@ -17,18 +17,18 @@ use crate::{
     protocol::{PICTURE_SIDE, Rgba},
 };
 
-/// A picture of [`PICTURE_SIDE`] squared pixels.
+/// A square picture with a side of [`PICTURE_SIDE`] pixels.
 #[derive(Clone)]
 pub struct Picture {
-    /// For people.
+    /// Shown to people.
     pub name: String,
     pub pixels: Rgba,
 }
 
-/// Decodes a picture file with the browser's decoder, which turns it as its EXIF orientation says.
+/// Decodes a picture file with the browser's decoder, which applies the EXIF orientation.
 ///
 /// # Errors
-/// A sentence that names the file: no picture of a known format, too large, or broken.
+/// A sentence that names the file: unknown format, too large, or broken.
 pub async fn from_blob(name: &str, blob: &Blob) -> Result<Picture, String> {
     let start = read_as_bytes(&blob.slice(0, HEADER_BYTES)).await;
     let start = start.map_err(|_| say::picture::unread(name))?;
@@ -47,10 +47,10 @@ pub async fn from_blob(name: &str, blob: &Blob) -> Result<Picture, String> {
     picture
 }
 
-/// The frame that a camera shows now.
+/// Takes the camera's current frame.
 ///
 /// # Errors
-/// A sentence, if the camera has not delivered a frame yet or the canvas fails.
+/// A sentence, if there is no frame or the canvas fails.
 pub fn from_video(video: &HtmlVideoElement) -> Result<Picture, String> {
     let (width, height) = (video.video_width(), video.video_height());
     if width == 0 || height == 0 {
@@ -64,7 +64,7 @@ pub fn from_video(video: &HtmlVideoElement) -> Result<Picture, String> {
     })
 }
 
-/// The picture as a PNG file, without loss.
+/// Encodes the picture as a PNG file, without loss.
 ///
 /// # Errors
 /// A sentence, if the canvas fails.
@@ -74,16 +74,16 @@ pub async fn png(picture: &Picture) -> Result<Blob, String> {
     let encoded = js_sys::Promise::new(&mut |resolve, reject| {
         let asked = canvas.to_blob_with_type(&resolve, "image/png");
         if let Err(error) = asked {
-            // The promise is the one that is awaited below; there is nobody else to tell.
+            // The promise awaited below reports the error.
             let _ = reject.call1(&JsValue::NULL, &error);
         }
     });
-    // A browser that cannot encode the canvas hands over null.
+    // A browser that cannot encode the canvas returns null.
     let blob: web_sys::Blob = JsFuture::from(encoded).await.and_then(JsCast::dyn_into).map_err(failed)?;
     Ok(blob.into())
 }
 
-/// The same as a `data:` address in base64.
+/// Encodes the picture as a `data:` address in base64.
 ///
 /// # Errors
 /// A sentence, if the canvas fails.
@@ -91,7 +91,7 @@ pub fn png_address(picture: &Picture) -> Result<String, String> {
     painted(picture)?.to_data_url().map_err(|_| unsaved(&picture.name))
 }
 
-/// A canvas with the picture on it.
+/// Draws the picture on a canvas.
 fn painted(picture: &Picture) -> Result<HtmlCanvasElement, String> {
     let failed = |_: JsValue| unsaved(&picture.name);
     let Rgba { width, height, bytes } = &picture.pixels;
@@ -101,7 +101,7 @@ fn painted(picture: &Picture) -> Result<HtmlCanvasElement, String> {
     Ok(canvas)
 }
 
-/// The largest square in the middle of a picture.
+/// The largest centred square of a picture.
 struct Crop {
     left: f64,
     top: f64,
@@ -116,9 +116,9 @@ fn square(
 ) -> Result<Picture, String> {
     let failed = |_: JsValue| undrawn(name);
     let (_, context) = canvas(name, PICTURE_SIDE, PICTURE_SIDE)?;
-    // Where the property does not exist the browser's default is used.
+    // A browser without this property uses its default.
     let _ = js_sys::Reflect::set(&context, &"imageSmoothingQuality".into(), &"high".into());
-    // What is transparent becomes white, as it would on paper.
+    // Transparent areas become white.
     let side = f64::from(PICTURE_SIDE);
     context.set_fill_style_str("#fff");
     context.fill_rect(0.0, 0.0, side, side);
@@ -131,7 +131,7 @@ fn square(
     Ok(Picture { name: name.to_owned(), pixels })
 }
 
-/// A canvas of its own, on no page.
+/// A canvas that is not on the page.
 fn canvas(name: &str, width: u32, height: u32) -> Result<(HtmlCanvasElement, CanvasRenderingContext2d), String> {
     let failed = |_: JsValue| undrawn(name);
     let canvas: HtmlCanvasElement =
@@ -151,11 +151,11 @@ fn undrawn(name: &str) -> String {
     say::picture::undrawn(name)
 }
 
-/// A canvas that always shows the last picture, one canvas pixel a picture pixel; styles scale it.
+/// A canvas that shows the latest picture, one canvas pixel for each of its pixels; styles scale it.
 #[component]
 pub fn Pixels(
     #[prop(into)] picture: Signal<Option<Rgba>>,
-    /// What it shows, for those who cannot see it.
+    /// A description for screen readers.
     #[prop(into)]
     label: String,
     #[prop(optional)] class: &'static str,
@@ -172,7 +172,7 @@ pub fn Pixels(
         let Ok(context) = context.dyn_into::<CanvasRenderingContext2d>() else { return };
         canvas.set_width(picture.width);
         canvas.set_height(picture.height);
-        // It can only fail for a detached buffer, which this one is not; the canvas then stays empty.
+        // This fails only for a detached buffer, which cannot happen here.
         let _ = context.put_image_data(&data, 0.0, 0.0);
     });
     view! { <canvas node_ref=canvas class=format!("pixels {class}") role="img" aria-label=label width="1" height="1"></canvas> }
@@ -183,7 +183,7 @@ pub fn Pixels(
 pub fn FileButton(
     title: &'static str,
     testid: &'static str,
-    /// Only pictures from the phone's camera app, which takes any format.
+    /// Whether it takes pictures from the phone's camera app only, in any format.
     #[prop(optional)]
     from_camera: bool,
     #[prop(into)] on_file: Callback<File>,
@@ -201,7 +201,7 @@ pub fn FileButton(
                     if let Some(file) = input.files().and_then(|files| files.get(0)) {
                         on_file.run(file.into());
                     }
-                    // The same file chosen again is to be a change.
+                    // Choosing the same file again must count as a change.
                     input.set_value("");
                 }
             />
@@ -209,7 +209,7 @@ pub fn FileButton(
     }
 }
 
-/// A photograph that misses its place would otherwise be opened instead of this page.
+/// Stops the browser from opening a photograph that is dropped outside the drop area.
 pub fn keep_page() {
     for handle in [
         window_event_listener(leptos::ev::dragover, |event| event.prevent_default()),
@@ -219,7 +219,7 @@ pub fn keep_page() {
     }
 }
 
-/// The first file that was dropped.
+/// The first file dropped.
 pub fn dropped_file(event: &DragEvent) -> Option<File> {
     event.data_transfer()?.files()?.get(0).map(File::from)
 }

@@ -1,5 +1,5 @@
-//! What this page may see and do, and for the teacher what came of it. A link's secret or the room's PIN is shown to the relay
-//! once; after that a cookie speaks for the page, and nothing of it is kept here.
+//! What this page may see and do, and for the teacher the outcome of controls. The relay gets a link's secret or the
+//! room's PIN once; after that a cookie identifies the page, which keeps neither.
 
 use std::time::Duration;
 
@@ -10,27 +10,28 @@ use wasm_bindgen_futures::spawn_local;
 
 use super::api::{self, Failure};
 
-/// How long a relay that does not answer is left alone before it is asked again.
+/// How long to wait before retrying a relay that does not answer.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// Who this page is to the relay.
+/// This page's identity on the relay.
 #[derive(Clone, Copy)]
 pub struct Session {
     /// `None` until the relay has answered.
     view: RwSignal<Option<SessionView>>,
     role: Memo<Option<Role>>,
-    /// Why the relay does not let this page in, or does not answer.
+    /// Why the relay does not admit this page or does not answer.
     pub problem: RwSignal<Option<String>>,
-    /// Whether the relay has let this page in before, and does not know it any more.
+    /// Whether the relay admitted this page before but no longer knows it.
     pub is_lost: RwSignal<bool>,
     /// Whether a PIN is being tried.
     pub is_trying: RwSignal<bool>,
-    /// What is typed of a PIN; the form is made anew in another language.
+    /// The PIN typed so far. Kept here because a change of language rebuilds the form.
     pub typed_pin: RwSignal<String>,
 }
 
 impl Session {
-    /// Of a page that watches a recorded lesson: it may see all of it and control nothing, and asks no relay.
+    /// The session of a page that plays a recorded lesson: it may see everything, controls nothing and contacts no
+    /// relay.
     pub fn of_watcher() -> Self {
         Self::new(Some(SessionView { role: Some(Role::Projector), ..SessionView::default() }))
     }
@@ -47,11 +48,12 @@ impl Session {
         }
     }
 
-    /// By the secret in the page's address, now or when that changes; else by the cookie of an earlier visit.
+    /// Opens a session with the secret in the page's address, now or when it changes; without one, with the cookie of
+    /// an earlier visit.
     pub fn open() -> Self {
         let session = Self::new(None);
         session.introduce(api::take_secret());
-        // A link pasted into this very tab changes the fragment only and loads nothing.
+        // Pasting a link into this tab only changes the fragment, without loading the page again.
         let handle = window_event_listener(leptos::ev::hashchange, move |_| {
             if let Some(secret) = api::take_secret() {
                 session.introduce(Some(secret));
@@ -61,17 +63,17 @@ impl Session {
         session
     }
 
-    /// What the relay says of this page, once it lets it in.
+    /// The relay's answer, once it has admitted this page.
     pub fn admitted(self) -> Option<SessionView> {
         self.view.get().filter(|view| view.role.is_some())
     }
 
-    /// Absent before the relay has answered, too.
+    /// This page's role; `None` also before the relay has answered.
     pub fn role(self) -> Option<Role> {
         self.role.get()
     }
 
-    /// Whether the relay has said who this page is, if only nobody.
+    /// Whether the relay has answered, even if it gave this page no role.
     pub fn is_settled(self) -> bool {
         self.view.with(Option::is_some)
     }
@@ -93,10 +95,10 @@ impl Session {
         });
     }
 
-    /// Asks whether the relay still knows this page: one that has begun another lesson does not.
+    /// Checks whether the relay still knows this page. After the start of another lesson it does not.
     pub fn check(self) {
         spawn_local(async move {
-            // A relay that does not answer has forgotten nobody.
+            // If the relay does not answer, nothing is known.
             if let Ok(view) = api::session().await {
                 self.take(view);
             }
@@ -125,11 +127,11 @@ impl Session {
         });
     }
 
-    /// Shows the relay a secret, unless this page already may do as much.
+    /// Sends a secret to the relay, unless this page already has that role or a higher one.
     async fn ask(self, secret: Option<&(Role, String)>) -> Result<SessionView, Failure> {
         let known = api::session().await?;
         match secret {
-            // All tabs of a browser share one cookie. A teacher who looks at the students' page too remains the teacher.
+            // All tabs of a browser share one cookie. A teacher who also opens the students' page remains the teacher.
             Some((role, secret)) if rank(known.role) < rank(Some(*role)) => {
                 let secret = Some(secret.clone());
                 let entered = api::enter(&SessionRequest { secret, pin: None }).await;
@@ -156,7 +158,7 @@ impl Session {
     }
 }
 
-/// Roles by what they may do: each may do what those before it may.
+/// The rank of a role: each may do everything that lower ones may.
 fn rank(role: Option<Role>) -> u8 {
     match role {
         None => 0,
@@ -166,18 +168,17 @@ fn rank(role: Option<Role>) -> u8 {
     }
 }
 
-/// The controls of a page whose session is the teacher's, and what came of the last one.
+/// The controls of a teacher's page and the outcome of the last one.
 #[derive(Clone, Copy)]
 pub struct Teacher {
     session: Session,
     /// Why the last control failed.
     pub problem: RwSignal<Option<String>>,
-    /// The control that the relay refused last, until one succeeds.
+    /// The last control that the relay refused, until one succeeds.
     pub refused: RwSignal<Option<Control>>,
 }
 
 impl Teacher {
-    /// Nothing has been asked for yet.
     pub fn new(session: Session) -> Self {
         Self { session, problem: RwSignal::new(None), refused: RwSignal::new(None) }
     }
@@ -187,7 +188,7 @@ impl Teacher {
         self.session.role() == Some(Role::Teacher)
     }
 
-    /// Keeps a control in step with the room: `show` gets what the room has or will have, whenever that changes, and again
+    /// Keeps an editor in step with the room. `show` gets the present or pending value whenever it changes, and again
     /// whenever a control has failed.
     pub fn follow<T: Clone + PartialEq + Send + Sync + 'static>(
         self,
@@ -202,24 +203,25 @@ impl Teacher {
         });
     }
 
-    /// Sends a control whose failure is shown where it was asked for, in `problem`. Nothing of the control is kept.
+    /// Sends a control and reports its failure in `problem`, next to where it was requested. Nothing of the control is
+    /// kept.
     pub fn ask(self, control: Control, problem: RwSignal<Option<String>>) {
         problem.set(None);
         spawn_local(async move { problem.set(self.checked(api::control(&control).await).err()) });
     }
 
-    /// Sends a control; what goes wrong is shown above the controls.
+    /// Sends a control; errors appear above the controls.
     pub fn send(self, control: Control) {
         self.send_all(vec![control]);
     }
 
-    /// Forgets why the last control failed.
+    /// Clears the last control's error.
     pub fn forget_problem(self) {
         self.refused.set(None);
         self.problem.set(None);
     }
 
-    /// Sends controls one after the other, up to the first that fails. What an earlier one left behind is forgotten.
+    /// Sends controls in order, up to the first failure. Clears an earlier error.
     pub fn send_all(self, controls: Vec<Control>) {
         self.forget_problem();
         spawn_local(async move {
@@ -233,7 +235,8 @@ impl Teacher {
         });
     }
 
-    /// The same outcome. One that failed may be the first sign of a relay that does not know this page any more.
+    /// Returns the same outcome. A failure may be the first sign that the relay no longer knows this page, so the
+    /// session is checked.
     pub fn checked(self, outcome: Result<(), String>) -> Result<(), String> {
         if outcome.is_err() {
             self.session.check();
@@ -242,7 +245,7 @@ impl Teacher {
     }
 }
 
-/// Why what was asked for beside it failed.
+/// The error of the request beside it.
 #[component]
 pub fn Problem(problem: RwSignal<Option<String>>) -> impl IntoView {
     view! {
