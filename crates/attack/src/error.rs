@@ -2,7 +2,7 @@
 
 use unmask_core::{Architecture, AttackMethod};
 
-/// Whose tensors they are.
+/// Where tensors come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TensorSource {
     /// The model's parameters, which the relay itself sent out.
@@ -27,18 +27,18 @@ impl TensorSource {
     }
 }
 
-/// Why an attack cannot work, in words for the projector and the command line. Names of tensors are timm's.
+/// Why an attack cannot work, worded for the projector and the command line. Tensor names are timm's.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum AttackError {
     #[error("{architecture} is no Vision Transformer, and has no embeddings to solve for")]
     NotVit { architecture: Architecture },
-    /// The defence that hides the arrangement of the patches is on.
+    /// The fixed-position defence, which hides the arrangement of the patches, is on.
     #[error(
         "the gradient of the position embedding (pos_embed) is all zero, as the fixed-position defence leaves it: there \
          is nothing to solve, and only the jigsaw can do without"
     )]
     FixedPosition,
-    /// More unknowns than equations: S patches, or S + 1 tokens where the attack solves for the class token too.
+    /// More unknowns than equations: S patches, or S + 1 tokens if the attack also solves for the class token.
     #[error(
         "the model has D = {dim} embedding dimensions for {unknowns} tokens: {method} needs at least as many dimensions as \
          tokens"
@@ -50,10 +50,10 @@ pub enum AttackError {
     NoSuchParameter { name: String },
     #[error("{} \"{name}\" has shape {found:?}, the model needs {expected:?}", .from.singular())]
     WrongShape { from: TensorSource, name: String, found: Vec<usize>, expected: Vec<usize> },
-    /// Values that do not fill their shape.
+    /// The number of values does not match the shape.
     #[error("{} \"{name}\" has {found} values, its shape needs {expected}", .from.singular())]
     WrongCount { from: TensorSource, name: String, found: usize, expected: usize },
-    /// A flat vector that is not of the model.
+    /// A flat vector of another length than the model's.
     #[error(
         "the {source_name} have {found} values, the model has {expected}; attack an update at the model it was made with",
         source_name = .from.plural()
@@ -65,13 +65,13 @@ pub enum AttackError {
     NothingKept { name: &'static str },
     #[error("{method} cannot work: {reason}")]
     TooMuchHidden { method: AttackMethod, reason: String },
-    /// The best matrix found does not predict entries that were held out from it.
+    /// The best matrix found does not predict the held-out entries.
     #[error(
         "completion found no matrix of rank {rank} behind what was kept: entries held out from it are missed by {:.2} % of their size. The search is \
          stuck, or the rank is another one, as with several pictures in an update", 100.0 * .held_out
     )]
     NotCompleted { rank: usize, held_out: f64 },
-    /// By whoever listened to it.
+    /// `progress` ended the attack.
     #[error(
         "the attack was ended before it settled (after {seconds:.0} s); give it more time, in a room more seconds a round for \
          the attacks"
@@ -79,13 +79,13 @@ pub enum AttackError {
     Ended { seconds: f64 },
     #[error("the candidate picture has {found} values, the model's pictures have {expected}")]
     WrongPicture { found: usize, expected: usize },
-    /// At an index of `[side, side, 3]`.
+    /// The index is that of the flattened `[side, side, 3]`.
     #[error("the candidate picture holds {value} at index {index}: pixels are numbers from 0 to 1")]
     NonFinitePicture { index: usize, value: f32 },
     /// Neither batch size nor members can be read off the class tokens.
     #[error("the class tokens of the last block do not show: {reason}")]
     NoClassTokens { reason: String },
-    /// A key that has more entries than the known weights give equations.
+    /// The key has more entries than the known weights give equations.
     #[error(
         "the patch embedding has D = {dim} rows of L = {len} pixels: knowing it plain and encrypted gives the key away \
          only where D >= L"
@@ -112,13 +112,13 @@ pub enum AttackError {
     MaskedUnderKey { name: &'static str },
     #[error("the update is of another model than the {rounds} accumulated before it")]
     OtherModel { rounds: usize },
-    /// At an index of the row-major tensor.
+    /// The index is that of the row-major tensor.
     #[error("{} \"{name}\" holds {value} at index {index}: only finite values can be solved for", .from.singular())]
     NonFinite { from: TensorSource, name: String, index: usize, value: f64 },
-    /// A gradient that carries nothing.
+    /// The gradient carries no information.
     #[error("the gradient \"{name}\" is all zero: nothing of the picture is in it")]
     ZeroGradient { name: &'static str },
-    /// Values so large or so small that the solution is not a number.
+    /// Values are so large or so small that the solution is not finite.
     #[error("{method}: the equations could not be solved in f64 (their values may be too large or too small)")]
     Unsolvable { method: AttackMethod },
     #[error("the head's gradients are too large or too small to compare")]
@@ -134,7 +134,7 @@ pub enum AttackError {
         "the model has to be run on pictures for that: give the whole update, and all weights at which it was taken"
     )]
     NoModel,
-    /// A gradient that a model gave back, of fewer parameters than the update.
+    /// The model returned a gradient with fewer parameters than the update has.
     #[error("the model gave a gradient of {found} values, the update has {expected}; attack an update of that model")]
     ShortGradient { found: usize, expected: usize },
     /// Without labels the model has no loss.
@@ -142,33 +142,33 @@ pub enum AttackError {
     NoLabels(#[source] Box<Self>),
     #[error("{labels} labels were given for {batch} pictures; give one for each")]
     LabelCount { labels: usize, batch: usize },
-    /// More pictures than a start is made for.
+    /// Limits the memory of a search's starting pictures.
     #[error(
         "{batch} pictures are mixed in this update, and searches take apart {most} at most; attack smaller batches"
     )]
     TooManyPictures { batch: usize, most: usize },
-    /// More pictures than gradient matching was seen to tell apart.
+    /// More pictures than gradient matching has been able to separate.
     #[error(
         "the update is the mean gradient of {batch} pictures, which matching does not tell apart. Four photographs, \
          unmasked and with known labels, came back from vit_nano_patch4_32 with a mean SSIM of 0.35 (0.12 to 0.54) after \
          800 iterations, below the 0.5 that counts as seen; attack smaller batches"
     )]
     InseparablePictures { batch: usize },
-    /// At a value of the flat vector.
+    /// The index is that of the flat vector.
     #[error("the update holds {value} at value {index}: only finite values can be matched")]
     NonFiniteUpdate { index: usize, value: f32 },
-    /// A part of the update that a search has to agree with.
+    /// The part of the update that a search has to match is empty.
     #[error("{part} of the update is all zero, or masked altogether: nothing of the picture is in it")]
     NothingToMatch { part: &'static str },
-    /// `batch` pictures of `[3, side, side]` are needed.
+    /// The start must hold `batch` pictures of `[3, side, side]`.
     #[error("the start has {found} values, {batch} pictures of 3 x {side} x {side} have {expected}")]
     StartLength { found: usize, expected: usize, batch: usize, side: usize },
     #[error("the start holds {value} at value {index}; give a picture of finite values from 0 to 1")]
     NonFiniteStart { index: usize, value: f32 },
-    /// The objective, or what it leads to, left the numbers.
+    /// The objective, or a value computed from it, is not finite.
     #[error("{what} is {value} after {iteration} iterations; start from another picture or with a smaller step")]
     Diverged { what: &'static str, value: f64, iteration: usize },
-    /// A search, or a comparison, through embeddings that are not there in the plain.
+    /// Running the model on pictures needs plain embeddings, and these are encrypted.
     #[error(
         "the embeddings are cipher text: without the key the model cannot be run on pictures, so there is no gradient to \
          compare the update with"
@@ -185,14 +185,14 @@ pub enum AttackError {
     NoKey,
     #[error("the key does not decrypt this update: {reason}")]
     Key { reason: String },
-    /// A search's own words, or its model's.
+    /// The search, or its model, gives the reason.
     #[error("{reason}")]
     Search { reason: String },
 }
 
 impl AttackError {
-    /// Whether nothing of the picture can be read off the update, or not by this attack: no equation for it, or fewer than
-    /// unknowns. Otherwise the attack failed, and what another run of it would see is not known.
+    /// Whether this attack can read nothing of the picture off the update because there are no equations for it, or too
+    /// few. Otherwise the attack itself failed, and another run might see something.
     pub fn has_nothing_to_solve(&self) -> bool {
         match self {
             Self::NotVit { .. }

@@ -1,4 +1,4 @@
-//! What an attack reads: named tensors of one model, checked on the way in.
+//! What an attack reads: named tensors of one model, validated on insertion.
 
 use std::collections::BTreeMap;
 
@@ -7,22 +7,23 @@ use unmask_core::{AttackMethod, Param, ParamLayout, VitConfig};
 
 use crate::{AttackError, ModelShape, TensorSource, model::POSITION, observed::Observed};
 
-/// How coarsely values were rounded before they reached the attacker, finest first.
+/// Precision to which values were rounded before they reached the attacker, finest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Rounding {
-    /// 53 bits.
+    /// 53 significant bits.
     F64,
-    /// 24 bits: what clients send.
+    /// 24 significant bits, as clients send them.
     #[default]
     F32,
-    /// 11 bits.
+    /// 11 significant bits.
     F16,
-    /// 8 bits.
+    /// 8 significant bits.
     Bf16,
 }
 
 impl Rounding {
-    /// The coarsest type that holds all of `values` exactly: gradients rounded to f16 stay recognisable in an f32 file.
+    /// The coarsest type that holds all of `values` exactly. Gradients rounded to f16 are still recognised in an f32
+    /// file.
     pub fn of(values: &[f64]) -> Self {
         let all = |holds: fn(f64) -> bool| values.iter().all(|&value| value == 0.0 || holds(value));
         if values.iter().all(|&value| value == 0.0) || !all(|value| f64::from(value as f32) == value) {
@@ -36,11 +37,11 @@ impl Rounding {
         }
     }
 
-    /// Singular values below this share of the largest are taken for rounding noise and left out.
+    /// Relative cutoff below which singular values count as rounding noise and are dropped.
     ///
-    /// Half the unit roundoff: on `vit_lab_patch4_32` gradients with condition number 1e9 it lifts APRIL's result from
-    /// f32 gradients from 20 dB to 35 dB, and it costs nothing where the condition number is small. In f64 the roundoff
-    /// of the decomposition itself is the floor.
+    /// It is half the unit roundoff. For f32 gradients of `vit_lab_patch4_32` with condition number 1e9 it raises
+    /// APRIL's result from 20 dB to 35 dB, and it costs nothing where the condition number is small. In f64 the
+    /// decomposition's own roundoff sets the floor.
     pub(crate) fn cutoff(self) -> f64 {
         match self {
             Self::F64 => 1e-14,
@@ -60,17 +61,16 @@ impl Rounding {
     }
 }
 
-/// Whether an f32 value has at most 11 significant bits, and none below 2^-24, where f16 ends.
+/// Whether an f32 value has at most 11 significant bits and is a multiple of 2^-24, the smallest step of f16.
 fn fits_f16(value: f64) -> bool {
     const MAX: f64 = 65504.0;
     let steps = value * 2f64.powi(24);
     value.abs() <= MAX && steps.trunc() == steps && (value as f32).to_bits() & 0x1fff == 0
 }
 
-/// Tensors by timm name. All have the shapes of the model's parameters and hold finite values only.
+/// Tensors by timm name, with the shapes of the model's parameters and finite values only.
 ///
-/// A tensor may know which of its entries arrived. The others hold 0: an attack that does not ask takes that for their
-/// value.
+/// A tensor may record which of its entries arrived. The others hold 0, which a naive attack takes for their value.
 #[derive(Debug, Clone)]
 pub struct Tensors {
     source: TensorSource,
@@ -78,22 +78,22 @@ pub struct Tensors {
     layout: ParamLayout,
     rounding: Rounding,
     values: BTreeMap<String, Vec<f64>>,
-    /// Which entries arrived, for the tensors of which some did not.
+    /// Which entries arrived, for tensors with missing ones.
     kept: BTreeMap<String, Vec<bool>>,
 }
 
 impl Tensors {
-    /// No tensors yet, rounded like that by whoever makes them.
+    /// Creates an empty set for values with this `rounding`.
     pub fn new(source: TensorSource, model: impl Into<ModelShape>, rounding: Rounding) -> Self {
         let model = model.into();
         Self { source, model, layout: model.layout(), rounding, values: BTreeMap::new(), kept: BTreeMap::new() }
     }
 
-    /// The tensors `names` out of a flat f32 vector in the layout's order, of which only the entries with `kept` arrived,
-    /// all where it is absent; the others are not looked at.
+    /// Takes the tensors `names` from a flat f32 vector in the layout's order. Only entries marked in `kept` arrived,
+    /// or all without a mask; the others are ignored.
     ///
     /// # Errors
-    /// Vector or mask is not of this model, or an entry that arrived is NaN or infinite.
+    /// The vector or the mask does not fit the model, or an entry that arrived is NaN or infinite.
     pub fn from_flat(
         source: TensorSource,
         model: impl Into<ModelShape>,
@@ -120,10 +120,10 @@ impl Tensors {
         Ok(tensors)
     }
 
-    /// Adds one tensor, row-major.
+    /// Adds one row-major tensor.
     ///
     /// # Errors
-    /// The model has no such parameter, its shape is another, or a value is NaN or infinite.
+    /// The model has no such parameter or its shape differs, or a value is NaN or infinite.
     pub fn insert(&mut self, name: &str, shape: &[usize], values: Vec<f64>) -> Result<(), AttackError> {
         let from = self.source;
         let param = self.param(name)?;
@@ -151,10 +151,10 @@ impl Tensors {
         Ok(())
     }
 
-    /// Adds one tensor, row-major, of which only the entries with `kept` arrived; the others are not looked at.
+    /// Adds one row-major tensor of which only the entries marked in `kept` arrived; the others are ignored.
     ///
     /// # Errors
-    /// As [`Tensors::insert`], and if `kept` has not as many entries as `values`.
+    /// As [`Tensors::insert`], and if `kept` and `values` differ in length.
     pub fn insert_kept(
         &mut self,
         name: &str,
@@ -177,17 +177,17 @@ impl Tensors {
         Ok(())
     }
 
-    /// The values of a tensor, row-major, 0 where an entry did not arrive.
+    /// Values of a tensor, row-major, with 0 for entries that did not arrive.
     pub fn values(&self, name: &str) -> Option<&[f64]> {
         self.values.get(name).map(Vec::as_slice)
     }
 
-    /// Which entries of a tensor arrived; `None` where all did, as far as is known.
+    /// Which entries of a tensor arrived; `None` if none is known to be missing.
     pub fn kept(&self, name: &str) -> Option<&[bool]> {
         self.kept.get(name).map(Vec::as_slice)
     }
 
-    /// A tensor as `[rows, everything else]` with what is known of it.
+    /// A tensor as `[rows, everything else]`, with the entries that are known.
     pub(crate) fn observed(&self, name: &str, rows: usize) -> Result<Observed, AttackError> {
         Ok(Observed::new(rows, self.get(name)?, self.kept(name)))
     }
@@ -196,7 +196,7 @@ impl Tensors {
         self.model
     }
 
-    /// The numbers of a ViT.
+    /// The configuration of a ViT.
     ///
     /// # Errors
     /// [`AttackError::NotVit`].
@@ -225,8 +225,8 @@ impl Tensors {
         Ok(MatRef::from_row_major_slice(values, rows, values.len() / rows))
     }
 
-    /// Gradients of the position embedding, `[S + 1, D]`, class token first, of a model that has enough dimensions for
-    /// the `unknowns` of `method` and whose patches' positions did learn.
+    /// The position embedding's gradient `[S + 1, D]`, class token first. Fails if the model has too few dimensions for
+    /// the `unknowns` of `method`, or if the patches' positions did not learn.
     pub(crate) fn position_gradient(&self, method: AttackMethod, unknowns: usize) -> Result<Mat<f64>, AttackError> {
         let config = self.vit()?;
         let dim = config.dim;
@@ -241,7 +241,7 @@ impl Tensors {
     }
 }
 
-/// All that one attack reads.
+/// Everything that one attack reads.
 #[derive(Debug, Clone)]
 pub struct Evidence {
     /// What the relay sent out.

@@ -1,4 +1,4 @@
-//! The key of an encrypted room, from weights held in both forms.
+//! The key of an encrypted room, computed from weights known in both forms.
 
 use std::{fmt, sync::OnceLock};
 
@@ -10,13 +10,13 @@ use crate::{
     model::{PATCH_WEIGHT, POSITION},
 };
 
-/// Two forms of one model agree to the rounding of f32; what is further apart than this is not one model.
+/// Largest relative difference between two forms of one model, which differ only by f32 rounding.
 const LARGEST_RESIDUAL: f64 = 1e-3;
 
-/// The keys E_a and E_b of an encrypted Vision Transformer, as whoever saw weights both plain and encrypted computes them.
+/// The keys E_a and E_b of an encrypted Vision Transformer, computed from weights known both plain and encrypted.
 ///
-/// Each row w of the patch embedding W `[D, L]` was sent as E_a w, so W_enc = W E_a^T and E_a^T = pinv(W) W_enc where
-/// D >= L. E_b reorders the patch rows of the position embedding, so each encrypted row is one of the plain rows.
+/// Each row w of the patch embedding W `[D, L]` was sent as E_a w, so W_enc = W E_a^T, and E_a^T = pinv(W) W_enc if D
+/// >= L. E_b reorders the patch rows of the position embedding, so each encrypted row equals one of the plain rows.
 #[derive(Clone)]
 pub struct RecoveredKey {
     /// E_a^-T, `[L, L]`.
@@ -29,7 +29,7 @@ impl RecoveredKey {
     /// timm names of the weights that [`RecoveredKey::from_known_start`] reads.
     pub const WEIGHTS: [&'static str; 2] = [POSITION, PATCH_WEIGHT];
 
-    /// From the same weights in both forms, each holding [`RecoveredKey::WEIGHTS`].
+    /// Recovers the keys from the same weights in both forms, each with [`RecoveredKey::WEIGHTS`].
     ///
     /// # Errors
     /// D < L, a tensor is missing, the plain weights do not determine the key, or the two are not forms of one model.
@@ -71,13 +71,13 @@ impl RecoveredKey {
         Ok(Self { inverse, source })
     }
 
-    /// An encrypted gradient or update in the plain: G = G_enc E_a^-T for the patch embedding's, and the position
-    /// embedding's patch rows in their own order. Clients encrypt updates as they do weights. All other tensors travel
-    /// plain and stay as they are; what is not there is not asked for.
+    /// Decrypts a gradient or update: G = G_enc E_a^-T for the patch embedding, and the patch rows of the position
+    /// embedding in their original order. Clients encrypt updates in the same way as weights. All other tensors travel
+    /// plain and stay as they are. Either embedding may be missing.
     ///
     /// # Errors
-    /// The gradients are of another model than the key, or a mask hides some of the patch embedding's, which the key
-    /// mixes with what it left.
+    /// The key is for another model, or a mask hides entries of the patch embedding, which the key mixes with the
+    /// others.
     pub fn decrypt(&self, gradients: &Tensors) -> Result<Tensors, AttackError> {
         let config = gradients.vit()?;
         let (patches, len) = (self.source.len(), self.inverse.nrows());
@@ -109,7 +109,7 @@ impl RecoveredKey {
         Ok(plain)
     }
 
-    /// E_b^-1 E for `rows` = E, `[1 + S, D]`; the class row stays.
+    /// Returns E_b^-1 E for `rows` = E, `[1 + S, D]`, where the class row does not move.
     fn rows_in_order<T: Copy>(&self, rows: &[T], dim: usize) -> Vec<T> {
         let mut ordered = rows.to_vec();
         for (encrypted, &plain) in self.source.iter().enumerate() {
@@ -123,17 +123,17 @@ impl RecoveredKey {
 pub struct KnownStart {
     plain: Tensors,
     encrypted: Tensors,
-    /// Computed by the first attack that asks.
+    /// Computed by the first attack that needs it.
     key: OnceLock<Result<RecoveredKey, AttackError>>,
 }
 
 impl KnownStart {
-    /// From both forms, each holding [`RecoveredKey::WEIGHTS`].
+    /// Takes both forms, each with [`RecoveredKey::WEIGHTS`].
     pub fn new(plain: Tensors, encrypted: Tensors) -> Self {
         Self { plain, encrypted, key: OnceLock::new() }
     }
 
-    /// [`RecoveredKey::decrypt`] by the key that both forms give away.
+    /// Decrypts as [`RecoveredKey::decrypt`] does, with the key recovered from both forms.
     ///
     /// # Errors
     /// As [`RecoveredKey::from_known_start`] and [`RecoveredKey::decrypt`].
@@ -143,14 +143,14 @@ impl KnownStart {
     }
 }
 
-/// Shows none of the weights: they give the key away.
+/// Shows no weights, because they reveal the key.
 impl fmt::Debug for KnownStart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KnownStart").finish_non_exhaustive()
     }
 }
 
-/// Shows the sizes alone: it is a key.
+/// Shows only sizes, because the contents are a key.
 impl fmt::Debug for RecoveredKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RecoveredKey")
@@ -160,7 +160,7 @@ impl fmt::Debug for RecoveredKey {
     }
 }
 
-/// The plain patch row that each encrypted one is, of position embeddings `[1 + S, D]`.
+/// Maps each encrypted patch row of the position embedding `[1 + S, D]` to its plain row.
 fn order(plain: MatRef<'_, f64>, encrypted: MatRef<'_, f64>) -> Result<Vec<usize>, AttackError> {
     let different = |reason: String| AttackError::NotTwoForms { reason };
     let distance = |a: usize, b: usize| (plain.row(a) - encrypted.row(b)).norm_l2();

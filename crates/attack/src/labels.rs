@@ -1,20 +1,20 @@
-//! Labels, read off the gradients of the classification head: head.weight and head.bias of a ViT, fc.weight and fc.bias
-//! of a ResNet.
+//! Labels from the gradients of the classification head: head.weight and head.bias of a ViT, fc.weight and fc.bias of a
+//! ResNet.
 
 use crate::{AttackError, Tensors, observed::Observed};
 
-/// Energies this close, as a ratio, leave the choice to the sign of the bias.
+/// Ratio of the two largest energies below which the sign of the bias decides.
 const TIE: f64 = 2.0;
 
 /// The label of a batch of one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LabelGuess {
     pub label: usize,
-    /// Mean square of the kept entries of each class's row of dl/d(head.weight); 0 where none was kept.
+    /// Mean square of the kept entries in each class's row of dl/d(head.weight); 0 if none was kept.
     pub energies: Vec<f64>,
-    /// Largest over second largest energy: how clear the choice is. Infinite where all others are 0.
+    /// Ratio of the largest to the second largest energy: how clear the choice is. Infinite if all others are 0.
     pub margin: f64,
-    /// The class that the kept entries of dl/d(head.bias) name by their sign, if they name exactly one.
+    /// The only class with a negative kept entry of dl/d(head.bias); `None` if several or none have one.
     pub by_bias: Option<usize>,
 }
 
@@ -23,32 +23,32 @@ pub struct LabelGuess {
 pub struct LabelCounts {
     /// Whole numbers that sum to the batch size.
     pub counts: Vec<usize>,
-    /// The estimates before rounding; how far they lie from whole numbers tells how sure the counts are.
+    /// The estimates before rounding. Their distance from whole numbers shows how uncertain the counts are.
     pub estimates: Vec<f64>,
 }
 
-/// The labels of an update as its head gives them away.
+/// The labels that an update's head reveals.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LabelReading {
     pub counts: Vec<usize>,
-    /// What each class has of the evidence, adding up to 1.
+    /// Each class's share of the evidence; they sum to 1.
     pub shares: Vec<f64>,
-    /// For one picture: largest over second largest energy, see [`LabelGuess::margin`].
+    /// For one picture, the ratio of the two largest energies, see [`LabelGuess::margin`].
     pub margin: Option<f64>,
 }
 
 impl LabelReading {
-    /// One label for each picture, ascending.
+    /// One label for each picture, in ascending order.
     pub fn labels(&self) -> Vec<usize> {
         let repeated = self.counts.iter().enumerate().map(|(class, &count)| std::iter::repeat_n(class, count));
         repeated.flatten().collect()
     }
 }
 
-/// Reads the labels of `batch` pictures off an update: by [`label`] for one, otherwise by [`label_counts`].
+/// Reads the labels of `batch` pictures off an update, by [`label`] for one and by [`label_counts`] for more.
 ///
 /// # Errors
-/// [`AttackError`]: as those two, or the values are too large or too small to compare.
+/// As [`label`] and [`label_counts`], or the values are too large or too small to compare.
 pub fn read_labels(gradients: &Tensors, batch: usize) -> Result<LabelReading, AttackError> {
     let (counts, evidence, margin) = if batch == 1 {
         let guess = label(gradients)?;
@@ -66,12 +66,12 @@ pub fn read_labels(gradients: &Tensors, batch: usize) -> Result<LabelReading, At
     Ok(LabelReading { counts, shares: positive().map(|value| value / sum).collect(), margin })
 }
 
-/// The label of a batch of one.
+/// Reads the label of a batch of one.
 ///
-/// dl/d(head.weight) = (p - y) h^T: of the rows, that of the label has the factor p - 1 and all others p, and
-/// 1 - p_label = sum of the others, so its energy is never the smaller. The mean over kept entries needs no more than a few
-/// of each row, whatever mask dropped the rest. dl/d(head.bias) = p - y is negative for the label alone and decides
-/// between rows of like energy, as in a model of two classes.
+/// dl/d(head.weight) = (p - y) h^T. The label's row has the factor p - 1 and every other row its p. Because 1 - p of
+/// the label is the sum of the others' p, the label's energy is never smaller than theirs. A few kept entries of each
+/// row are enough for the mean, whatever the mask. dl/d(head.bias) = p - y is negative only for the label and decides
+/// between rows of similar energy, as in a model of two classes.
 ///
 /// # Errors
 /// [`AttackError`]: the gradient of head.weight is missing, all hidden or all zero.
@@ -96,12 +96,12 @@ pub fn label(gradients: &Tensors) -> Result<LabelGuess, AttackError> {
     Ok(LabelGuess { label, energies, margin, by_bias })
 }
 
-/// How many of a batch of `batch` belong to each class.
+/// Estimates how many pictures of a batch belong to each class.
 ///
-/// dl/d(head.bias)_c is the mean of p_c - y_c over the batch, so that n_c = B (mean p_c - dl/d(head.bias)_c). The mean
-/// predictions are not known to the relay and taken for uniform, as right after initialisation. Where an entry of the bias
-/// was dropped, its class's row of dl/d(head.weight) stands in: as far as the samples' features are alike, the rows are
-/// multiples of one vector, with those entries as factors.
+/// dl/d(head.bias)_c is the mean of p_c - y_c over the batch, so n_c = B (mean p_c - dl/d(head.bias)_c). The relay does
+/// not know the mean predictions and assumes that they are uniform, as they are right after initialisation. Where an
+/// entry of the bias was dropped, the class's row of dl/d(head.weight) replaces it: if the samples' features are
+/// similar, the rows are multiples of one vector and those entries are the factors.
 ///
 /// # Errors
 /// [`AttackError`]: a gradient is missing or all zero, or no entry of the bias was kept.
@@ -119,7 +119,7 @@ pub fn label_counts(gradients: &Tensors, batch: usize) -> Result<LabelCounts, At
     Ok(LabelCounts { counts: round(&estimates, batch), estimates })
 }
 
-/// The gradients of the head's weight, a row for each class, and of its bias.
+/// Gradients of the head's weight, with one row for each class, and of its bias.
 fn read(gradients: &Tensors) -> Result<(Observed, Observed), AttackError> {
     let (classes, [weight, bias]) = (gradients.model().classes(), gradients.model().head());
     let rows = gradients.observed(weight, classes)?;
@@ -138,12 +138,12 @@ fn known(rows: &Observed, row: usize) -> impl Iterator<Item = (usize, f64)> {
         .map(move |column| (column, rows.values[(row, column)]))
 }
 
-/// The mean of p - y for each class: what the bias says, and for classes whose entry is hidden what the rows say.
+/// Mean of p - y for each class, from the bias or, where its entry is hidden, from the class's row.
 fn factors(rows: &Observed, bias: &Observed) -> Vec<f64> {
     let classes = rows.nrows();
     let is_known = |class: usize| bias.is_known(class, 0);
     let mut factors: Vec<f64> = (0..classes).map(|class| bias.values[(class, 0)]).collect();
-    // h by least squares over the classes whose factor is known.
+    // Fit h by least squares over the classes with a known factor.
     let (mut sums, mut squares) = (vec![0.0; rows.ncols()], vec![0.0; rows.ncols()]);
     for class in (0..classes).filter(|&class| is_known(class)) {
         for (column, value) in known(rows, class) {
@@ -171,7 +171,7 @@ fn factors(rows: &Observed, bias: &Observed) -> Vec<f64> {
     factors
 }
 
-/// Whole numbers near `estimates` that sum to `total`: floors, and one more for the largest remainders.
+/// Rounds `estimates` to whole numbers that sum to `total`: floors, plus one for the largest remainders.
 fn round(estimates: &[f64], total: usize) -> Vec<usize> {
     let sum: f64 = estimates.iter().map(|estimate| estimate.max(0.0)).sum();
     let scale = if sum > 0.0 { total as f64 / sum } else { 0.0 };
@@ -179,7 +179,7 @@ fn round(estimates: &[f64], total: usize) -> Vec<usize> {
     let mut counts: Vec<usize> = shares.iter().map(|share| share.floor() as usize).collect();
     let mut order: Vec<usize> = (0..shares.len()).collect();
     order.sort_by(|&a, &b| shares[b].fract().total_cmp(&shares[a].fract()));
-    // Few, except where every estimate is negative; how many pictures there are is the client's word.
+    // Usually few, but all of `total` if every estimate is negative, and `total` is the client's claim.
     let missing = total.saturating_sub(counts.iter().sum());
     let (each, rest) = (missing / counts.len().max(1), missing % counts.len().max(1));
     counts.iter_mut().for_each(|count| *count += each);

@@ -4,16 +4,16 @@ use faer::{Mat, MatRef};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Spectrum {
-    /// Smallest over largest; the inverse of the condition number.
+    /// Smallest over largest singular value, the inverse of the condition number.
     pub(crate) ratio: f64,
-    /// How many were above the cutoff.
+    /// Number of singular values above the cutoff.
     pub(crate) kept: usize,
     pub(crate) total: usize,
 }
 
-/// The minimum-norm X that minimises ||A X - B||, with singular values of A up to `cutoff` times the largest left out.
+/// The minimum-norm X that minimises ||A X - B||, without singular values of A up to `cutoff` times the largest.
 ///
-/// Returns `None` where the decomposition does not converge or the solution overflows.
+/// Returns `None` if the decomposition does not converge or the solution overflows.
 pub(crate) fn least_squares(a: MatRef<'_, f64>, b: MatRef<'_, f64>, cutoff: f64) -> Option<(Mat<f64>, Spectrum)> {
     let svd = a.thin_svd().ok()?;
     let singular: Vec<f64> = svd.S().column_vector().iter().copied().collect();
@@ -33,7 +33,8 @@ pub(crate) fn least_squares(a: MatRef<'_, f64>, b: MatRef<'_, f64>, cutoff: f64)
     finite.then_some((x, Spectrum { ratio: smallest / largest, kept, total: singular.len() }))
 }
 
-/// Of A, which has at least as many rows as columns; `None` where it is 0 or the decomposition does not converge.
+/// The smallest singular value of A, which has at least as many rows as columns. `None` if it is 0 or the decomposition
+/// does not converge.
 pub(crate) fn smallest_singular_value(a: MatRef<'_, f64>) -> Option<f64> {
     let svd = a.thin_svd().ok()?;
     svd.S().column_vector().iter().copied().last().filter(|&value| value > 0.0)

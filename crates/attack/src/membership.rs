@@ -8,66 +8,70 @@ use crate::{
     span::{GoOn, Span, outside, token},
 };
 
-/// Below this residual a picture is a member. No stranger among 1,000 photographs of CIFAR-10 and 144 mirrored or recoloured
-/// copies of members came below it, of batches up to two thirds of the model's width: fewer than 0.3 % do (95 %).
+/// Largest residual of a member. Among 1,000 CIFAR-10 photographs and 144 mirrored or recoloured copies of members, no
+/// stranger came below it for batches of up to two thirds of the model's width: the rate is below 0.3 % at 95 %
+/// confidence.
 pub const MEMBER: f64 = 1e-4;
-/// Above this one it is a stranger, where nothing is hidden.
+/// Smallest residual of a stranger in an unmasked update.
 pub const STRANGER: f64 = 4e-4;
-/// Of a batch of so many of the D directions strangers lie too near the span: the share up to which [`MEMBER`] was measured.
+/// Largest batch as a share of D. Strangers lie too near the span of larger ones, and [`MEMBER`] was measured up to
+/// here.
 const MOST_OF_WIDTH: f64 = 2.0 / 3.0;
 /// The noise that f32 leaves in a candidate's own token.
 const TOKEN_NOISE: f64 = 1e-6;
-/// A stranger's residual is so many times what noise alone could leave of a member.
+/// How many times the residual that noise could leave of a member a stranger's must exceed.
 const ABOVE_NOISE: f64 = 10.0;
 const RESAMPLINGS: usize = 100;
 
-/// Residual of a candidate picture, and what it amounts to.
+/// Residual of a candidate picture, and the verdict.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Membership {
-    /// Length of what the candidate's class token has outside the span of those in the update, relative to its own:
-    /// 0 for a member, 1 for one at right angles to all.
+    /// Length of the candidate's class token outside the span of those in the update, relative to its whole length: 0
+    /// for a member, 1 for a token orthogonal to all of them.
     pub residual: f64,
-    /// Central 95 % of the residual under resampling of the gradient's rows.
+    /// Central 95 % of the residual when the gradient's rows are resampled.
     pub interval: (f64, f64),
-    /// What rounding, noise or an imperfect completion of a mask could leave of a member.
+    /// Largest residual that rounding, noise or an imperfect completion of a mask could leave of a member.
     pub noise: f64,
-    /// What the picture would leave in the update, had it been there, as a share of what the strongest one there leaves.
+    /// Size of the picture's trace in the update if it were a member, relative to the strongest trace there.
     pub strength: f64,
-    /// Up to this strength a picture drowns in rounding, and is no stranger though it does not show; 0 where the number of
-    /// pictures is known, for then all of them show or it is seen that one does not.
+    /// Strength up to which a picture drowns in rounding, so that a missing trace does not make it a stranger. It is 0
+    /// if the number of pictures is known, because then the rank tells whether one of them is missing.
     pub floor: f64,
-    /// Residuals of altered copies of the candidate, ascending: what pictures like it reach that were not there.
+    /// Residuals of altered copies of the candidate, ascending: typical values for similar pictures that are not
+    /// members.
     pub distractors: Vec<f64>,
-    /// Pictures in the update, by its rank.
+    /// Number of pictures in the update, from its rank.
     pub batch: BatchSize,
     pub verdict: MembershipVerdict,
 }
 
 /// The class tokens behind an update, to compare candidates with.
 ///
-/// dl/d(fc1.weight) of the last block is sum_b d_b h_b^T with the class tokens h_b that entered it, one for each picture (see
-/// [`batch_size`](crate::batch_size)). A member's token lies in the row space V, so that of t, the candidate's,
-/// ||t - V V^T t|| / ||t|| is rounding; a stranger's is not. Behind a mask the matrix is completed first.
+/// dl/d(fc1.weight) of the last block is sum_b d_b h_b^T, where h_b is the class token of picture b (see
+/// [`batch_size`](crate::batch_size)). A member's token t lies in the row space V, so ||t - V V^T t|| / ||t|| is only
+/// rounding; a stranger's token does not. A masked matrix is completed first.
 #[derive(Debug)]
 pub struct Members {
     span: Span,
     /// V from rows drawn with replacement.
     resampled: Vec<Mat<f64>>,
-    /// Pictures in the update, where that is known.
+    /// Number of pictures in the update, if known.
     pictures: Option<usize>,
-    /// Whether all of them met the weights that candidates are run at.
+    /// Whether all pictures met the weights at which candidates are run.
     is_one_step: bool,
     /// Rows and columns of the gradient.
     shape: (usize, usize),
 }
 
 impl Members {
-    /// Reads them off an update of so many `pictures`, where that is known. Undoing a mask may take minutes on a large model, and
-    /// `go_on` may end it.
+    /// Reads the class tokens off an update of `pictures` pictures, if that number is known. Undoing a mask may take
+    /// minutes on a large model, and `go_on` may end it.
     ///
     /// # Errors
-    /// [`AttackError`]: no ViT, the gradient is missing, zero, or too much of it hidden by mask or noise, `go_on` ended it, or
-    /// the batch fills the tokens' space so that everybody would look like a member.
+    /// [`AttackError`]: the model is not a ViT; the gradient is missing or zero; a mask or noise hides too much of it;
+    /// `go_on` ended the completion; or the batch fills the tokens' space, so that any picture would look like a
+    /// member.
     pub fn of(gradients: &Tensors, pictures: Option<usize>, go_on: GoOn<'_>) -> Result<Self, AttackError> {
         let config = gradients.vit()?;
         let (rows, dim) = (config.mlp_dim(), config.dim);
@@ -91,28 +95,30 @@ impl Members {
         Ok(Self { span, resampled, pictures, is_one_step: true, shape: (rows, dim) })
     }
 
-    /// The same of an update behind which are so many local steps. Of several nobody is a stranger: a picture of a later one met other
-    /// weights, where its token is another.
+    /// Adapts the verdicts to an update of `local_steps` steps. With more than one there are no strangers: a picture of
+    /// a later step met other weights, at which its token was different.
     #[must_use]
     pub fn over_steps(self, local_steps: u64) -> Self {
         Self { is_one_step: local_steps <= 1, ..self }
     }
 
-    /// Pictures in the update, by its rank.
+    /// Number of pictures in the update, from its rank.
     pub fn batch(&self) -> BatchSize {
         self.span.batch
     }
 
-    /// Compares one candidate. `own` is dl/d(fc1.weight) `[4 D, D]`, row-major, of it alone, with any label, at the weights of
-    /// the update: it is of rank one, and its row space is the candidate's token. `strength` is the norm of that gradient with
-    /// the label that the model gives the candidate, as a share of that with another: the less, the surer the model is, and the
-    /// less a member may leave.
+    /// Compares one candidate.
+    ///
+    /// `own` is its gradient dl/d(fc1.weight) `[4 D, D]`, row-major, with any label, at the weights of the update. It
+    /// has rank one, and its row space is the candidate's token. `strength` is the gradient's norm with the label that
+    /// the model predicts, relative to that with another label. The surer the model is, the lower it is, and the weaker
+    /// is the trace that a member leaves.
     ///
     /// - *member*: the residual's upper bound lies below [`MEMBER`];
-    /// - *stranger*: its lower bound lies above [`STRANGER`] and ten times what noise could leave of a member, and all of the
-    ///   batch was seen: of one step, as many directions as there are pictures. Where that number is not known, a picture that
-    ///   drowns in rounding does not show in it: with k directions in sight one picture of k + 1, of the candidate's strength, must
-    ///   stand ten times above the noise, [`Membership::floor`];
+    /// - *stranger*: its lower bound lies above [`STRANGER`] and above ten times the residual that noise could leave of
+    ///   a member, and the whole batch is visible. That takes a single local step and as many directions as pictures.
+    ///   If the number of pictures is unknown and k directions are visible, `strength` must exceed
+    ///   [`Membership::floor`]: the candidate would stand ten times above the noise as one of k + 1 pictures;
     /// - *undecided* otherwise.
     ///
     /// # Errors
@@ -158,11 +164,13 @@ impl Members {
     }
 }
 
-/// Whether a picture was in the batch behind an update, whatever the batch's size and labels. `own` holds the gradient of
-/// [`Members::judge`] for the candidate, of that `strength`; those of altered copies of it may follow, which are shown beside it and decide nothing.
+/// Tells whether a picture was in the batch behind an update, for any batch size and labels.
+///
+/// `own` starts with the candidate's gradient, and `strength` is as in [`Members::judge`]. Gradients of altered copies
+/// may follow. Their residuals are reported and do not affect the verdict.
 ///
 /// # Errors
-/// As [`Members::judge`].
+/// As [`Members::judge`], or `own` is empty.
 pub fn membership(members: &Members, own: &[Vec<f64>], strength: f64) -> Result<Membership, AttackError> {
     let (candidate, copies) = own.split_first().ok_or(AttackError::NoModel)?;
     let mut membership = members.judge(candidate, strength)?;
@@ -173,17 +181,17 @@ pub fn membership(members: &Members, own: &[Vec<f64>], strength: f64) -> Result<
     Ok(membership)
 }
 
-/// Numbers below `count`, by a fixed sequence so that the same evidence gives the same verdict.
+/// Numbers below `count` in a fixed sequence, so that the same evidence always gives the same verdict.
 fn draws(count: usize) -> impl FnMut() -> usize {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     move || {
-        // Knuth's linear congruential generator; its upper bits are good enough for a bootstrap.
+        // Knuth's linear congruential generator. Its upper bits are good enough for a bootstrap.
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((state >> 33) as usize) % count
     }
 }
 
-/// The picture `[side, side, 3]` mirrored, upside down, and with red and blue swapped, where that is another picture.
+/// Copies of the picture `[side, side, 3]` that differ from it: mirrored, upside down, and with red and blue swapped.
 pub(crate) fn altered(picture: &[f32], side: usize) -> Vec<Vec<f32>> {
     let copy = |pixel: &dyn Fn(usize, usize) -> (usize, usize), channels: [usize; 3]| -> Vec<f32> {
         let at = |(y, x): (usize, usize)| channels.map(|c| picture[(y * side + x) * 3 + c]);

@@ -1,4 +1,4 @@
-//! What sets one attack apart from the others: what it reads, where it is tried, and how it is solved.
+//! How the attacks differ: what they read, where they are tried, and how they are solved.
 
 use std::cmp::Reverse;
 
@@ -14,22 +14,22 @@ use crate::{
 pub enum Concealment {
     /// All entries arrived.
     Nothing,
-    /// All entries arrived, those of the position embedding as zeros.
+    /// All entries arrived, with zeros for the position embedding.
     Positions,
     /// A mask dropped entries.
     Entries,
-    /// The embeddings are cipher text.
+    /// The embeddings are encrypted.
     Embeddings,
 }
 
 impl Concealment {
-    /// The methods that a room tries on an update of `architecture` that hides this.
+    /// The methods that a room tries on an update of `architecture` with this concealment.
     pub fn methods(self, architecture: Architecture) -> Vec<AttackMethod> {
         let is_vit = architecture.vit().is_some();
         AttackMethod::ALL.into_iter().filter(|&method| (definition(method).is_tried)(self, is_vit)).collect()
     }
 
-    /// What an update of this form hides, by what was read of it.
+    /// What an update of this form conceals, judging by the tensors read from it.
     pub fn of(form: &UpdateForm, evidence: Option<&Evidence>) -> Self {
         let is_position_zero = || {
             let values = evidence.and_then(|evidence| evidence.gradients.values(POSITION));
@@ -43,7 +43,7 @@ impl Concealment {
         }
     }
 
-    /// The closed forms among the [`methods`](Self::methods), which need one update and nothing else.
+    /// The closed forms among the [`methods`](Self::methods). They need only one update.
     pub fn closed_forms(self, architecture: Architecture) -> Vec<AttackMethod> {
         let mut methods = self.methods(architecture);
         methods
@@ -51,7 +51,7 @@ impl Concealment {
         methods
     }
 
-    /// The searches among them, those that see more first.
+    /// The searches among the [`methods`](Self::methods), best informed first.
     pub fn searches(self, architecture: Architecture) -> Vec<AttackMethod> {
         let mut searches = self.methods(architecture);
         searches.retain(|method| method.is_search());
@@ -60,31 +60,31 @@ impl Concealment {
     }
 }
 
-/// The picture that equations in one update determine. One that works step by step tells its progress.
+/// Solves the equations in one update for the picture. Iterative ones report their progress.
 pub(crate) type ClosedForm = for<'a> fn(&Evidence, OnProgress<'a>) -> Result<Reconstruction, AttackError>;
 
-/// How a method comes to its pictures.
+/// How a method finds its pictures.
 #[derive(Clone, Copy)]
 pub(crate) enum Solver {
     ClosedForm(ClosedForm),
-    /// Embedding inversion over all rounds gathered.
+    /// Embedding inversion of all gathered rounds.
     Rounds,
-    /// Embedding inversion of what a key decrypts.
+    /// Embedding inversion of the decrypted update.
     Decryption(KeySource),
-    /// A search through the model, from the picture of this closed form where there is one.
+    /// A search through the model that starts from this closed form's picture, if any.
     Search(Option<AttackMethod>),
 }
 
-/// How an attacker comes by the key of an encrypted room.
+/// How an attacker gets the key of an encrypted room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeySource {
-    /// The embeddings' weights in both forms, plain and encrypted.
+    /// From the embeddings' weights, known both plain and encrypted.
     KnownStart,
-    /// A client gives it away.
+    /// From a client that gives it away.
     Colluder,
 }
 
-/// The model that an attack works on.
+/// Models that an attack works on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WorksOn {
     Any,
@@ -92,7 +92,7 @@ pub(crate) enum WorksOn {
     AprilBlock,
 }
 
-/// Gradients that an attack cannot do without.
+/// Gradients that an attack needs.
 #[derive(Clone, Copy)]
 pub(crate) enum Required {
     Tensors(&'static [&'static str]),
@@ -101,17 +101,17 @@ pub(crate) enum Required {
     All,
 }
 
-/// All that is particular to a method.
+/// The properties of a method.
 #[derive(Clone, Copy)]
 pub(crate) struct Definition {
     pub(crate) solver: Solver,
     pub(crate) works_on: WorksOn,
     pub(crate) gradients: Required,
-    /// Gradients that are used where they are there.
+    /// Gradients that are used if they are present.
     pub(crate) optional: &'static [&'static str],
-    /// A search reads all of them.
+    /// Weights that are read. A search reads all of them regardless.
     pub(crate) weights: &'static [&'static str],
-    /// Whether a room tries it on an update that hides this, of a ViT (`true`) or of another network.
+    /// Whether a room tries the method on an update with this concealment. The flag is `true` for a ViT.
     pub(crate) is_tried: fn(Concealment, bool) -> bool,
 }
 
@@ -148,14 +148,14 @@ fn search(works_on: WorksOn, gradients: Required, is_tried: fn(Concealment, bool
     Definition { solver: Solver::Search(None), works_on, gradients, optional: &[], weights: &[], is_tried }
 }
 
-/// A search of the first block, from where a closed form of the same knowledge ends: a naive attacker must not start from
-/// what only a better one sees.
+/// A search of the first block. It starts from a closed form with the same knowledge of the mask, so that a naive
+/// attacker does not profit from what an aware one sees.
 fn token_matching(start: AttackMethod, is_tried: fn(Concealment, bool) -> bool) -> Definition {
     let solver = Solver::Search(Some(start));
     Definition { solver, ..search(WorksOn::Vit, Required::Front, is_tried) }
 }
 
-/// The one place that tells methods apart.
+/// The only place that tells methods apart.
 pub(crate) fn definition(method: AttackMethod) -> Definition {
     use Concealment::{Entries, Positions};
     match method {
@@ -179,7 +179,7 @@ pub(crate) fn definition(method: AttackMethod) -> Definition {
         AttackMethod::MatchingAware => {
             token_matching(AttackMethod::EmbeddingAware, |hidden, is_vit| is_vit && hidden != Positions)
         }
-        // On a Vision Transformer token matching sees more.
+        // Token matching sees more on a Vision Transformer.
         AttackMethod::Gradients => search(WorksOn::Any, Required::All, |hidden, is_vit| !is_vit && hidden == Entries),
         AttackMethod::GradientsAware => search(WorksOn::Any, Required::All, |_, is_vit| !is_vit),
         AttackMethod::Jigsaw => Definition {

@@ -1,42 +1,42 @@
-//! Whether pictures explain the update: their own gradient beside the one that arrived.
+//! Whether pictures explain an update: their own gradient compared with the one that arrived.
 
 use serde::Serialize;
 use unmask_core::Knowledge;
 
 use crate::{AttackError, Observation, Searches, Tensors, WholeUpdate, model::POSITION};
 
-/// How far the gradient g(x) of pictures x is from the gradient g that arrived.
+/// Distance of the gradient g(x) of pictures x from the gradient g that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Misfit {
-    /// min over s >= 0 of ||s g(x) - g|| / ||g||, over the entries that are compared: 0 where the pictures explain all of
-    /// the update, 1 where nothing.
+    /// min over s >= 0 of ||s g(x) - g|| / ||g|| over the compared entries: 0 if the pictures explain the whole update,
+    /// 1 if they explain nothing.
     ///
-    /// The scale s is free because it says nothing of the pictures: a loss that is a sum, a local rate, and a norm that
-    /// is clipped all change it. At s = 1 it is ||g(x) - g|| / ||g||.
+    /// The scale s is free because it carries no information about the pictures: summed losses, learning rates and norm
+    /// clipping all change it. At s = 1 the value is ||g(x) - g|| / ||g||.
     pub relative: f64,
-    /// That s: 1 for a plain gradient of the mean loss.
+    /// The best scale s: 1 for a plain gradient of the mean loss.
     pub scale: f64,
-    /// How many entries are compared.
+    /// Number of compared entries.
     pub entries: usize,
 }
 
 impl Misfit {
-    /// Pictures that leave no more than this explain the update.
+    /// Largest relative misfit at which pictures count as explaining the update.
     ///
-    /// Measured on four photographs at the initial weights of `vit_pico_patch4_16` and `vit_lab_patch4_32`: with noise of 40 dB
-    /// they left 0.006 to 0.016, and where noise, blur, light or another photograph had brought them down to an SSIM of 0.5, at
-    /// least 0.039. That is no proof of a picture: a search from the mirrored photograph left 0.004 at an SSIM of -0.07, since
-    /// a model that has not learnt its positions hardly tells patches' places apart. What excludes other pictures is
-    /// [`pixel_uncertainty`](crate::pixel_uncertainty).
+    /// Measured on four photographs at the initial weights of `vit_pico_patch4_16` and `vit_lab_patch4_32`: with noise
+    /// of 40 dB they left 0.006 to 0.016. After noise, blur, a change of light or mixing in another photograph had
+    /// reduced their SSIM to 0.5, they left at least 0.039. A low misfit does not prove a picture right: a search from
+    /// the mirrored photograph left 0.004 at an SSIM of -0.07, because a model that has not learnt its positions hardly
+    /// distinguishes the patches' places. [`pixel_uncertainty`](crate::pixel_uncertainty) excludes other pictures.
     pub const EXPLAINED: f64 = 0.01;
 
-    /// Compares the gradient `own` of some pictures with that of `update`: an attacker who knows the mask by the entries
-    /// that arrived, a naive one by all, whose hidden entries are 0 to it.
+    /// Compares the gradient `own` of some pictures with that of `update`. An attacker who knows the mask compares the
+    /// entries that arrived. A naive one compares all and takes hidden ones for 0.
     ///
-    /// A position embedding that is all zero was held fixed, and is not compared.
+    /// A position embedding that is all zero was held fixed and is not compared.
     ///
     /// # Errors
-    /// `own` is shorter than the update, or no entry that is compared says anything.
+    /// `own` is shorter than the update, or all compared entries of the update are zero.
     pub fn of(own: &[f64], update: &WholeUpdate, knowledge: Knowledge) -> Result<Self, AttackError> {
         let WholeUpdate { architecture, gradient, kept, .. } = update;
         if own.len() < gradient.len() {
@@ -51,8 +51,8 @@ impl Misfit {
         Self::between(compared).ok_or(AttackError::NothingToMatch { part: "the gradient" })
     }
 
-    /// The same over the tensors of an update that are at hand, as far as they arrived: what closed forms and labels are read
-    /// from, where nobody keeps the whole update.
+    /// Compares as [`Misfit::of`] does, but only those tensors of an update that were read for closed forms and labels,
+    /// and only their entries that arrived. It serves where the whole update is not kept.
     ///
     /// # Errors
     /// As [`Misfit::of`].
@@ -74,7 +74,7 @@ impl Misfit {
         Self::between(compared.iter().copied()).ok_or(AttackError::NothingToMatch { part: "the gradient" })
     }
 
-    /// Of pairs of an entry of g(x) and the same of g; `None` where g is all zero.
+    /// Compares pairs of matching entries of g(x) and g; `None` if g is all zero.
     pub fn between(entries: impl Iterator<Item = (f64, f64)> + Clone) -> Option<Self> {
         let (mut along, mut own_square, mut square, mut count) = (0.0, 0.0, 0.0, 0);
         for (own, given) in entries.clone() {
@@ -84,7 +84,7 @@ impl Misfit {
             count += 1;
         }
         let scale = if own_square > 0.0 { (along / own_square).max(0.0) } else { 0.0 };
-        // Summed anew: the difference of the sums above would lose half of the digits.
+        // A second pass, because the difference of the sums above would lose half of the digits.
         let left: f64 = entries.map(|(own, given)| (scale * own - given).powi(2)).sum();
         (square > 0.0).then(|| Self { relative: (left / square).sqrt(), scale, entries: count })
     }
@@ -94,12 +94,12 @@ fn is_zero(values: &[f32]) -> bool {
     values.iter().all(|&value| value == 0.0)
 }
 
-/// The gradient that `pictures`, each `[side, side, 3]` in [0, 1], have at the model of `observation`: what [`Misfit::of`]
-/// compares with the update. One picture of a batch, the mixture that a closed form sees, stands for all of them.
+/// The gradient of `pictures`, each `[side, side, 3]` in [0, 1], at the model of `observation`, for [`Misfit::of`]. A
+/// single picture, such as the mixture that a closed form sees, is repeated for the whole batch.
 ///
 /// # Errors
-/// [`AttackError`] says why the model cannot be run: it is not there, the labels are not known, or the embeddings are
-/// cipher text.
+/// [`AttackError`] says why the model cannot be run: it is missing, the labels are unknown, or the embeddings are
+/// encrypted.
 pub fn own_gradient(
     observation: &Observation,
     models: &dyn Searches,
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(Misfit::of(&vec![0.0; own(&update).len()], &update, Knowledge::Aware).unwrap().relative, 1.0);
     }
 
-    /// A right angle of equal lengths is half explained: tan is 1, sin 45 degrees is left.
+    /// A gradient plus an orthogonal one of equal length is at 45 degrees, and the sine of that angle is left.
     #[test]
     fn what_is_left_is_the_sine_of_the_angle() {
         let update = update(|update| update.gradient.iter_mut().enumerate().for_each(|(i, v)| *v = f32::from(i < 8)));
@@ -186,7 +186,7 @@ mod tests {
         assert!(Misfit::of(&own(&plain), &fixed, Knowledge::Aware).unwrap().relative < 1e-12);
     }
 
-    /// Entries of the tensors at hand count as they do in the whole update, and no others.
+    /// Entries of the tensors that were read count as they do in the whole update, and no others count.
     #[test]
     fn tensors_are_compared_as_the_update_is() {
         let whole = update(|_| ());

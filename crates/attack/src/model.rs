@@ -1,4 +1,4 @@
-//! The model under attack, and timm's names of its tensors.
+//! The model under attack, and timm's names for its tensors.
 
 use unmask_core::{Architecture, LenetConfig, ParamLayout, ResnetSpec, VitConfig};
 
@@ -11,7 +11,7 @@ pub(crate) const CLASS_TOKEN: &str = "cls_token";
 pub(crate) const HEAD_BIAS: &str = "head.bias";
 pub(crate) const QKV: &str = "blocks.0.attn.qkv.weight";
 
-/// What decides the shapes of a model's tensors: an [`Architecture`]'s, or those of a ViT of any size.
+/// Determines the shapes of a model's tensors: those of an [`Architecture`], or of a ViT of any size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelShape {
     Vit(VitConfig),
@@ -36,7 +36,7 @@ impl From<&VitConfig> for ModelShape {
 }
 
 impl ModelShape {
-    /// The order, names and shapes of its parameters.
+    /// Order, names and shapes of the model's parameters.
     pub fn layout(self) -> ParamLayout {
         match self {
             Self::Vit(config) => ParamLayout::vit(&config),
@@ -45,7 +45,7 @@ impl ModelShape {
         }
     }
 
-    /// The numbers of a ViT.
+    /// The configuration of a ViT.
     ///
     /// # Errors
     /// [`AttackError::NotVit`].
@@ -65,7 +65,7 @@ impl ModelShape {
         }
     }
 
-    /// Weight and bias of the classification head.
+    /// Names of the classification head's weight and bias.
     pub(crate) fn head(self) -> [&'static str; 2] {
         match self {
             Self::Vit(_) => ["head.weight", HEAD_BIAS],
@@ -74,12 +74,12 @@ impl ModelShape {
     }
 }
 
-/// The layout of a model without its blocks: the embeddings stand in front, and keys change nothing else.
+/// The layout of a model without blocks: the embeddings come first, and encryption changes nothing else.
 pub fn embeddings_layout(config: &VitConfig) -> ParamLayout {
     ParamLayout::vit(&VitConfig { depth: 0, ..*config })
 }
 
-/// Whether a parameter lies in front of the second block, where token matching looks.
+/// Whether a parameter belongs to the embeddings or the first block, which token matching uses.
 pub(crate) fn is_front(name: &str) -> bool {
     name == POSITION || name == CLASS_TOKEN || name.starts_with("patch_embed.") || name.starts_with("blocks.0.")
 }

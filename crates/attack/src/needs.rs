@@ -1,4 +1,4 @@
-//! What an attack needs of a model and an update.
+//! What an attack needs from a model and an update.
 
 use unmask_core::AttackMethod;
 
@@ -10,9 +10,9 @@ use crate::{
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TensorNames {
-    /// Without these nothing works.
+    /// The attack fails without these.
     pub required: Vec<String>,
-    /// Used where they are there.
+    /// Used if they are present.
     pub optional: Vec<String>,
 }
 
@@ -25,7 +25,7 @@ impl TensorNames {
         self.required.iter().chain(&self.optional).map(String::as_str).collect()
     }
 
-    /// Both together, each name once; what one of them requires is required.
+    /// Combines both without duplicates. A name that either side requires is required.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.required.extend(other.required);
@@ -43,14 +43,14 @@ fn owned(names: &[&str]) -> Vec<String> {
     names.iter().map(|&name| name.to_owned()).collect()
 }
 
-/// What an attack needs of an update, a model and a room.
+/// What an attack needs from an update, a model and a room.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// Of the update.
+    /// Tensors of the update.
     pub gradients: TensorNames,
-    /// Of the weights at which it was taken.
+    /// Tensors of the weights at which the update was made.
     pub weights: TensorNames,
-    /// Whether the equations hold on models with the April block alone.
+    /// Whether the equations hold only on models with the April block.
     pub april_block: bool,
     /// Whether it gathers several rounds of one client.
     pub rounds: bool,
@@ -59,10 +59,10 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// What `method` needs of a model.
+    /// What `method` needs from a model.
     ///
     /// # Errors
-    /// [`AttackError::NotVit`], where it works on Vision Transformers alone.
+    /// [`AttackError::NotVit`] if the method works only on Vision Transformers.
     pub fn of(method: AttackMethod, model: impl Into<ModelShape>) -> Result<Self, AttackError> {
         let model = model.into();
         let Definition { solver, works_on, gradients, optional, weights, .. } = definition(method);
@@ -96,8 +96,8 @@ impl Needs {
         Self { gradients: TensorNames::new(&[weight], &[bias]), ..Self::default() }
     }
 
-    /// What [`membership`](crate::membership) and [`batch_size`](crate::batch_size) read of an update; who asks for a picture
-    /// needs the whole model besides, to run it on the picture.
+    /// What [`membership`](crate::membership) and [`batch_size`](crate::batch_size) read of an update. Membership also
+    /// needs the whole model, to run it on the candidate.
     ///
     /// # Errors
     /// [`AttackError::NotVit`].
@@ -106,11 +106,11 @@ impl Needs {
         Ok(Self { gradients: TensorNames::new(&[&name], &[]), ..Self::default() })
     }
 
-    /// Takes what is needed out of flat f32 vectors in the layout's order. Of the gradient only the entries with `kept`
-    /// arrived, all where it is absent.
+    /// Takes the needed tensors from flat f32 vectors in the layout's order. Only gradient entries marked in `kept`
+    /// arrived, or all without a mask.
     ///
     /// # Errors
-    /// A vector or the mask is not of this model, or a tensor that is needed holds NaN or infinity.
+    /// A vector or the mask does not fit the model, or a needed tensor holds NaN or infinity.
     pub fn read_flat(
         &self,
         model: impl Into<ModelShape>,
@@ -125,7 +125,7 @@ impl Needs {
         })
     }
 
-    /// The same where no tensor is asked for that is not there.
+    /// Makes every tensor optional.
     #[must_use]
     pub fn if_there(mut self) -> Self {
         for TensorNames { required, optional } in [&mut self.gradients, &mut self.weights] {
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use crate::model::POSITION;
 
-    /// Every name is one of the model's, and what needs a ViT says so.
+    /// Every name belongs to the model, and methods that need a ViT say so.
     #[test]
     fn needs_are_parameters_of_the_model() {
         let vit = Architecture::from(VitPreset::Pico);
