@@ -1,10 +1,10 @@
-//! Matrices of low rank, completed from the entries that are known.
+//! Completion of a low-rank matrix from its known entries.
 //!
-//! Z = A V^T with A `[N, r]` and V `[D, r]` orthonormal. For a given V each row of A is a small least squares problem, so that
-//! V alone is searched for (variable projection, Golub and Pereyra 1973): with P_i the projector onto what V's known rows
-//! cannot explain of row i, minimise f(V) = sum_i ||P_i z_i||^2 / 2. Levenberg-Marquardt with Kaufman's Jacobian
-//! (1975) needs products with H: X -> sum_i P_i X a_i a_i^T only, and conjugate gradients solve for the step. Boumal and
-//! Absil's RTRMC (2011) minimises the same function.
+//! Z = A V^T with A `[N, r]` and V `[D, r]` orthonormal. For a given V each row of A is a small least squares problem,
+//! so only V is searched for (variable projection, Golub and Pereyra 1973). With P_i the projector onto what V's known
+//! rows cannot explain of row i, the search minimises f(V) = sum_i ||P_i z_i||^2 / 2. It uses Levenberg-Marquardt with
+//! Kaufman's Jacobian (1975), which needs only products with H: X -> sum_i P_i X a_i a_i^T, and solves for each step by
+//! conjugate gradients. Boumal and Absil's RTRMC (2011) minimises the same function.
 
 use std::ops::ControlFlow;
 
@@ -21,115 +21,117 @@ use smooth_start::SmoothStart;
 
 mod smooth_start;
 
-/// One in so many known entries is held out, to be predicted.
+/// One in this many known entries is held out for validation.
 const HELD_OUT: usize = 40;
-/// In a small matrix so many, if it can spare them.
+/// Number of entries that a small matrix holds out instead, if it has enough.
 const FEWEST_HELD_OUT: usize = 30;
-/// Relative misfit below which there is nothing left to explain.
+/// Relative misfit below which nothing is left to explain.
 const FLOOR: f64 = 1e-13;
-/// Error of held-out entries at which f32 leaves nothing more to find. Measured on 60 masks of R = 0.5 over gradients of
-/// `vit_nano_patch8_32`, all of which came back at 76 dB or more: 1e-7 to 7e-7 of 53, 2e-6 to 5e-6 of dark pictures; of f64
-/// gradients 1e-11 and less.
+/// Held-out error at which f32 data leave nothing more to find. Measured with 60 masks of R = 0.5 on gradients of
+/// `vit_nano_patch8_32`, all recovered at 76 dB or more: 1e-7 to 7e-7 for 53 of them, 2e-6 to 5e-6 for dark pictures.
+/// f64 gradients give at most 1e-11.
 const FOUND: f64 = 6e-6;
-/// A search that was shaken and comes back to its held-out error, up to this factor, had arrived. It is chosen, not measured: some
-/// hundred held-out entries or more tell the size of noise to a tenth, and a local minimum that moves changes it by more.
+/// Factor within which two held-out errors count as equal. A reweighted search that returns to the same error had
+/// converged. The factor is chosen, not measured: a hundred or more held-out entries determine the noise to about a
+/// tenth, and reweighting moves a local minimum by more.
 const SAME: f64 = 2.0;
-/// Above this it had arrived nowhere: most searches that are stuck leave 1e-3 to 1, those that lack one faint direction 1e-5 and more ...
+/// Held-out error above which a search has not converged. Most stuck searches leave 1e-3 to 1, and those that lack one
+/// faint direction leave 1e-5 or more.
 const PLAUSIBLE: f64 = 1e-3;
-/// ... and held-out entries are missed by so many times as much as those that were seen. Measured at R = 0.5 on differences of weights, where noise
-/// is the limit: 4 to 25 times; on f64 gradients at R = 0.8, in local minima: 90 to 500 times.
+/// Ratio of held-out to fitted error above which a search has overfitted. Measured on differences of weights at R =
+/// 0.5, where noise is the limit: 4 to 25. In local minima on f64 gradients at R = 0.8: 90 to 500.
 const OVERFITTED: f64 = 30.0;
-/// But for a fit that leaves no more of the seen entries than f32 rounds: of few entries for each unknown their rounding is the others' error a
-/// hundred times over. Local minima left 8e-7 and more.
+/// Misfit of the fitted entries up to which a high ratio is only f32 rounding. With few entries for each unknown,
+/// rounding is amplified a hundredfold in the held-out ones. Local minima left at least 8e-7.
 const ROUNDING: f64 = 2e-7;
-/// A step that gains less than this share of the misfit is a small one.
+/// Share of the misfit below which a step's gain is small.
 const SMALL_GAIN: f64 = 0.02;
-/// So many small ones in turn end a search.
+/// Number of consecutive small steps that ends a search.
 const SMALL_STEPS: usize = 3;
-/// Where damping is larger the step is too short to matter.
+/// Damping above which steps are too short to matter.
 const MOST_DAMPING: f64 = 1e4;
-/// So many equations are searched with for each unknown; more only take time.
+/// Equations for each unknown in a search. More only take time.
 const EQUATIONS: usize = 6;
-/// So many entries of a column are searched with for each unknown of its row of V: a column that shows nothing is any number.
+/// Entries of each column for each unknown of its row of V. A column without entries would be arbitrary.
 const ENTRIES: usize = 4;
-/// Rounds of scaling rows and columns in turn.
+/// Alternations between scaling the rows and the columns.
 const SCALINGS: usize = 3;
-/// Steps towards the likeliest start before the first search ...
+/// Steps towards the likeliest start before the first search.
 const FIRST_SMOOTH_STEPS: usize = 100;
-/// ... and where so many entries are known for each unknown.
+/// The same if at least [`WELL_KNOWN`] entries are known for each unknown.
 const FEW_SMOOTH_STEPS: usize = 40;
 const WELL_KNOWN: f64 = 2.0;
-/// A step is solved for until the square of what is left has fallen to this share.
+/// Share to which conjugate gradients reduce the squared residual of a step.
 const STEP_SHARE: f64 = 1e-4;
-/// Steps with all that is known, once V is found ...
+/// Final steps with all known entries, once V is found.
 const LAST_STEPS: usize = 8;
-/// ... for which rows and columns are at least so important: what is exact but for rounding counts alike, and where it all does, steps take
-/// twice as many products ...
+/// Least importance of rows and columns in the final steps. By then everything is exact except for rounding and should
+/// count equally, but full importance for all doubles the products in each step.
 const LAST_IMPORTANCE: f64 = 0.1;
-/// ... and which are hardly damped so near to the end.
+/// First damping of the final steps, which start close to the solution.
 const LAST_DAMPING: f64 = 1e-3;
 /// Damping of the first step of a search.
 const FIRST_DAMPING: f64 = 1.0;
-/// A search that was shaken weighs rows and columns anew, from this to 1.
+/// A reweighted search draws the weights of rows and columns between this and 1.
 const LEAST_WEIGHT: f64 = 0.01;
 
 /// Why a matrix cannot be completed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum LowRankError {
-    /// Known entries per unknown of the factors; below 1 they do not determine them.
+    /// Known entries for each unknown of the factors. Below 1 they do not determine the factors.
     TooFewKnown { ratio: f64 },
-    /// A matrix of these sides has full rank at `rank`, and nothing follows from that.
+    /// A matrix of this size has full rank at `rank`, so its known entries say nothing about the others.
     FullRank { rank: usize, rows: usize, columns: usize },
     /// Values too large or small to compute with.
     Unsolvable,
 }
 
-/// A matrix of rank r that agrees with what is known.
+/// A matrix of rank r that agrees with the known entries.
 #[derive(Debug, Clone)]
 pub(crate) struct Completion {
-    /// A `[N, r]`; a row of NaN where fewer than r entries of a row are known.
+    /// A `[N, r]`, with NaN in rows that have fewer than r known entries.
     pub(crate) left: Mat<f64>,
     /// V `[D, r]`, orthonormal.
     pub(crate) right: Mat<f64>,
-    /// Root mean square error of known entries that the search did not see, relative to their root mean square, each row and column scaled to
-    /// the same size. Of the order of the data's rounding where the matrix was found, and 1e-5 to 1 where the search is stuck or
-    /// the matrix has another rank. Infinite where no entry could be spared.
+    /// Root mean square error of the held-out entries relative to their size, with all rows and columns scaled to the
+    /// same size. It is about the data's rounding if the matrix was found, and 1e-5 to 1 if the search is stuck or the
+    /// rank is wrong. Infinite if no entry could be held out.
     pub(crate) held_out: f64,
-    /// Whether those errors are as small as f32 has them, or stayed the same when rows and columns were weighed anew, as they do where noise and no
-    /// local minimum is the limit.
+    /// Whether noise, not a local minimum, limits that error: it is as small as f32 allows, or it stayed the same when
+    /// rows and columns were reweighted.
     pub(crate) is_settled: bool,
-    /// Whether the search was ended before it settled or had tried everything.
+    /// Whether `on_step` ended the search before it settled or ran out of attempts.
     pub(crate) is_cut: bool,
 }
 
-/// Hears how many steps of all searches are done, and what share of the known entries is unexplained: before each step, and
-/// before each product with H within one, which takes seconds on large models. It may end the search.
+/// Receives the number of steps done in all searches and the share of the known entries that is unexplained. It is
+/// called before each step and before each product with H, which takes seconds on large models, and may end the search.
 pub(crate) type OnStep<'a> = &'a mut dyn FnMut(usize, f64) -> ControlFlow<()>;
 
 /// Where to search from.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Start<'a> {
-    /// A matrix `[any, D]` whose strongest r directions among rows the search starts from.
+    /// A matrix `[any, D]`. The search starts from the r strongest directions among its rows.
     pub(crate) guess: Option<&'a Mat<f64>>,
-    /// Which rows or columns are neighbouring pixels: where there is no guess, the search starts from what is likeliest of a
-    /// photograph; where there is neither, from what is known with zeros elsewhere.
+    /// Rows or columns that are neighbouring pixels. Without a guess the search starts from the likeliest factors of a
+    /// photograph. Without either it starts from the known entries, with zeros elsewhere.
     pub(crate) pixels: Option<Pixels>,
-    /// How much each of the N rows counts while V is searched for; all alike where it is absent. A row that no other row resembles
-    /// should count little: it would take a direction of V for itself, and what it hides could be anything.
+    /// Importance of each of the N rows in the search for V, or equal importance for all. A row that resembles no other
+    /// should count little: it would claim a direction of V for itself and leave its hidden entries arbitrary.
     pub(crate) importance: Option<&'a [f64]>,
-    /// The same of the D columns.
+    /// Importance of each of the D columns.
     pub(crate) column_importance: Option<&'a [f64]>,
 }
 
 impl Start<'_> {
-    /// Of an entry.
+    /// Importance of an entry.
     fn importance(&self, row: usize, column: usize) -> f64 {
         let of = |importance: Option<&[f64]>, at: usize| importance.map_or(1.0, |importance| importance[at]);
         of(self.importance, row) * of(self.column_importance, column)
     }
 }
 
-/// The first rows or columns of a matrix, which are the pixels of a patch `[3, side, side]`.
+/// The first rows or columns of a matrix as pixels of a patch `[3, side, side]`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Pixels {
     Rows { side: usize },
@@ -139,24 +141,24 @@ pub(crate) enum Pixels {
 /// How hard to try.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Effort {
-    /// Searches: the first from the guess, others from where the last one was stuck with rows and columns weighed anew, or from a
-    /// likelier start.
+    /// Number of searches. The first starts from the guess. The others reweight rows and columns where the last one got
+    /// stuck, or use a likelier start.
     pub(crate) searches: usize,
-    /// Steps towards the likeliest start before a search that has one; fewer before the first.
+    /// Steps towards the likeliest start before a search that uses one. The first search may take fewer.
     pub(crate) smooth_steps: usize,
     /// Steps of one search.
     pub(crate) steps: usize,
-    /// Products with H in one step.
+    /// Products with H in each step.
     pub(crate) products: usize,
 }
 
 impl Effort {
-    /// Steps of all searches, at most.
+    /// Largest number of steps in all searches.
     pub(crate) fn most_steps(self) -> usize {
         self.searches * self.steps_of_search()
     }
 
-    /// Steps of one search and towards its start, at most.
+    /// Largest number of steps in one search and its start.
     fn steps_of_search(self) -> usize {
         self.smooth_steps + self.steps
     }
@@ -168,9 +170,9 @@ impl Default for Effort {
     }
 }
 
-/// Known entries per unknown, of those rows that know more than `rank` entries: the others say nothing of V.
+/// Known entries for each unknown, over the rows with more than `rank` entries. The other rows say nothing about V.
 ///
-/// n rows with |K_i| known entries each: sum |K_i| over r (n + D - r).
+/// For n such rows with |K_i| known entries each it is sum |K_i| / (r (n + D - r)).
 pub(crate) fn known_per_unknown(known: &Observed, rank: usize) -> f64 {
     known_entries_per_unknown(&known.weights, rank)
 }
@@ -191,17 +193,18 @@ fn row_counts(weights: &Mat<f64>) -> Vec<usize> {
     counts
 }
 
-/// Completes a matrix `[N, D]` of rank r from its known entries. Put the shorter side into the columns: r (D - r) unknowns
-/// are searched for.
+/// Completes a matrix `[N, D]` of rank r from its known entries. The shorter side should be the columns, because the
+/// search has r (D - r) unknowns.
 ///
-/// The function that is minimised has local minima: one direction of V serves a single row or column. A stuck search is therefore followed
-/// by one from a likelier start, [`SmoothStart`], where rows or columns are pixels. The solution is a minimum whatever rows and columns
-/// weigh, a local one is not: what looks like an end is searched again with other weights. That goes on until entries that were held
-/// out are predicted, or `on_step` ends it: the best found so far is the result then. A result is no proof: see
-/// [`Completion::held_out`].
+/// The objective has local minima in which a direction of V serves a single row or column. A stuck search is followed
+/// by one from a likelier start, [`SmoothStart`], if rows or columns are pixels. The solution is a minimum for all
+/// weights of rows and columns, but a local minimum is not. A search that seems to have converged is therefore repeated
+/// with other weights. This goes on until the held-out entries are predicted or `on_step` ends it, and the best result
+/// so far is returned. A result is no proof: see [`Completion::held_out`].
 ///
 /// # Errors
-/// [`LowRankError`]: counting forbids it, which is said before anything is computed, or the values are beyond f64.
+/// [`LowRankError`]: too few entries are known or the rank is too high, both checked before any computation, or the
+/// values overflow f64.
 pub(crate) fn complete(
     known: &Observed,
     rank: usize,
@@ -229,16 +232,16 @@ pub(crate) fn complete(
     Ok(Completion { left, right, held_out, is_settled, is_cut })
 }
 
-/// An orthonormal basis `[D, r]` of the r strongest directions among the rows of a matrix.
+/// An orthonormal basis `[D, r]` of the r strongest directions among a matrix's rows.
 fn row_space(matrix: MatRef<'_, f64>, rank: usize) -> Option<Mat<f64>> {
-    // By the smaller Gram matrix: a start needs no weak directions exactly.
+    // The Gram matrix is small, and a start does not need weak directions exactly.
     let gram = product(matrix.transpose(), matrix);
     let eigen = gram.self_adjoint_eigen(Side::Lower).ok()?;
-    // In rising order.
+    // Eigenvalues ascend.
     Some(eigen.U().subcols(gram.ncols() - rank, rank).to_owned())
 }
 
-/// What is known, with rows and columns scaled to a root mean square of 1 over their known entries.
+/// The known entries, with rows and columns scaled to a root mean square of 1.
 #[derive(Clone)]
 struct Problem {
     rank: usize,
@@ -252,13 +255,13 @@ struct Problem {
     columns: Vec<f64>,
 }
 
-/// V with all that follows from it.
+/// V and everything that follows from it.
 struct Point {
     /// V `[D, r]`.
     right: Mat<f64>,
     /// A `[N, r]`.
     left: Mat<f64>,
-    /// The inverse of V^T W_i V for each row.
+    /// (V^T W_i V)^-1 for each row.
     grams: Inverses,
     /// W o (Z - A V^T) `[N, D]`.
     residual: Mat<f64>,
@@ -266,7 +269,7 @@ struct Point {
     objective: f64,
 }
 
-/// What searches found.
+/// The best result of all searches.
 struct Found {
     right: Mat<f64>,
     held_out: f64,
@@ -277,7 +280,8 @@ struct Found {
 impl Problem {
     fn new(known: &Observed, rank: usize) -> Self {
         let (mut values, mut weights) = (known.values.clone(), known.weights.clone());
-        // A row of fewer than r is explained by any V, and by a large A where V has little there: it would lead the search astray.
+        // Any V explains a row with fewer than r entries, with a large A if V is small there. Such rows would mislead
+        // the search.
         for (row, &count) in row_counts(&weights).iter().enumerate() {
             if count < rank {
                 values.row_mut(row).fill(0.0);
@@ -311,7 +315,7 @@ impl Problem {
         Self { rank, values, weights, rows, columns }
     }
 
-    /// The factors of the matrix before it was scaled, V orthonormal again.
+    /// The factors of the unscaled matrix, with V orthonormal again.
     fn unscaled(&self, point: &Point) -> (Mat<f64>, Mat<f64>) {
         let scaled = Mat::from_fn(self.columns.len(), self.rank, |j, k| self.columns[j] * point.right[(j, k)]);
         let qr = scaled.qr();
@@ -323,7 +327,7 @@ impl Problem {
         (left, qr.compute_thin_Q())
     }
 
-    /// The same values with other weights, of the rows given.
+    /// A problem with the given rows, the same values and other weights.
     fn with(&self, rows: &[usize], weight: impl Fn(usize, usize) -> f64) -> Self {
         let (n, d) = (rows.len(), self.columns.len());
         let weights = Mat::from_fn(n, d, |i, j| weight(rows[i], j));
@@ -332,7 +336,8 @@ impl Problem {
         Self { rank: self.rank, values, weights, rows: scales, columns: self.columns.clone() }
     }
 
-    /// Weights of entries to hold out, of rows and columns that can spare them: `[N, D]`, 0 for those to be seen.
+    /// Weights `[N, D]` of the held-out entries, 0 for all others. Only rows and columns with entries to spare lose
+    /// any.
     fn held_out(&self, rng: &mut ChaCha8Rng) -> Mat<f64> {
         let mut per_row = row_counts(&self.weights);
         let mut per_column = row_counts(&self.weights.transpose().to_owned());
@@ -352,7 +357,7 @@ impl Problem {
         held
     }
 
-    /// The V that predicts held-out entries best.
+    /// Finds the V that best predicts the held-out entries.
     fn find(&self, start: Start<'_>, effort: Effort, on_step: OnStep<'_>) -> Option<Found> {
         let mut rng = ChaCha8Rng::seed_from_u64(0);
         let (n, d) = (self.rows.len(), self.columns.len());
@@ -391,7 +396,7 @@ impl Problem {
                 let error = self.error(&judge.at(point.right.clone())?, &held).unwrap_or(f64::INFINITY);
                 Some((point, flow, error))
             });
-            // What is beyond f64 in a later search takes nothing from what an earlier one has found.
+            // Overflow in a later search does not discard an earlier result.
             let Some((point, of_search, error)) = found else { return best };
             let misfit = (point.objective / problem.weights.sum()).sqrt();
             let is_same = error <= SAME * last && last <= SAME * error;
@@ -432,8 +437,8 @@ impl Problem {
         (if is_well_known { FEW_SMOOTH_STEPS } else { FIRST_SMOOTH_STEPS }).min(effort.smooth_steps)
     }
 
-    /// Rows, evenly spread, with [`EQUATIONS`] times as many equations as V has unknowns, and [`ENTRIES`] times as many entries of each
-    /// column as its row of V has, or all.
+    /// Evenly spread rows with at least [`EQUATIONS`] equations for each unknown of V and at least [`ENTRIES`] entries
+    /// of each column for each unknown of its row of V; all rows if that is impossible.
     fn enough_rows(&self) -> Vec<usize> {
         let equations: usize = row_counts(&self.weights).iter().map(|count| count.saturating_sub(self.rank)).sum();
         let needed = EQUATIONS * self.rank * (self.columns.len() - self.rank);
@@ -446,8 +451,8 @@ impl Problem {
         every(stride)
     }
 
-    /// Whether some rows have so many times as many equations as V has unknowns, and so many times as many entries of each column as its
-    /// row of V has.
+    /// Whether `rows` have at least `equations` equations for each unknown of V and `entries` entries of each column
+    /// for each unknown of its row of V.
     fn is_determined_by(&self, rows: &[usize], equations: usize, entries: usize) -> bool {
         let mut per_row = vec![0usize; rows.len()];
         let has_entries = self.weights.col_iter().all(|column| {
@@ -480,7 +485,7 @@ impl Problem {
         objective.is_finite().then_some(Point { right, left, grams, residual, objective })
     }
 
-    /// Levenberg-Marquardt from V, until little is gained or `on_step` ends it.
+    /// Runs Levenberg-Marquardt from V until the gain is small or `on_step` ends it.
     fn search(
         &self,
         right: Mat<f64>,
@@ -488,7 +493,7 @@ impl Problem {
         first_damping: f64,
         on_step: OnStep<'_>,
     ) -> Option<(Point, ControlFlow<()>)> {
-        // Of values that are scaled to a root mean square of 1.
+        // The values are scaled to a root mean square of 1, so this is their sum of squares.
         let all = self.weights.sum();
         let floor = FLOOR * FLOOR * all;
         let mut point = self.at(right)?;
@@ -517,8 +522,8 @@ impl Problem {
         Some((point, ControlFlow::Continue(())))
     }
 
-    /// The point that (H + damping C) X = -gradient leads to, C being H without its projectors, and by how much the objective
-    /// should fall; unless `go_on`, which is asked before each product with H, ends it.
+    /// Solves (H + damping C) X = -gradient, where C is H without its projectors. Returns the new point and the
+    /// predicted fall of the objective. `go_on` is asked before each product with H and may end the step.
     fn step(
         &self,
         point: &Point,
@@ -561,7 +566,7 @@ impl Problem {
         Some(ControlFlow::Continue((self.at(right)?, predicted)))
     }
 
-    /// Root mean square error at the entries with `weights`, relative to that of the values; `None` where there are none.
+    /// Root mean square error at the entries with `weights`, relative to their values; `None` if there are none.
     fn error(&self, point: &Point, weights: &Mat<f64>) -> Option<f64> {
         let made = product(point.left.as_ref(), point.right.transpose());
         let (mut error, mut size) = (0.0, 0.0);
@@ -583,12 +588,12 @@ mod tests {
 
     use super::*;
 
-    /// To its end.
     fn complete(known: &Observed, rank: usize, effort: Effort) -> Result<Completion, LowRankError> {
         super::complete(known, rank, Start::default(), effort, &mut |_, _| ControlFlow::Continue(()))
     }
 
-    /// A matrix of rank r with rows and columns of different sizes, and a mask that keeps each entry with probability `share`.
+    /// A matrix of rank r with rows and columns of different sizes, and a mask that keeps each entry with probability
+    /// `share`.
     fn planted(n: usize, d: usize, rank: usize, share: f64, seed: u64) -> (Mat<f64>, Observed) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut draw = |rows, columns| Mat::from_fn(rows, columns, |_, _| rng.random_range(-1.0..1.0));
@@ -624,7 +629,7 @@ mod tests {
             prop_assert!((gram - Mat::<f64>::identity(rank, rank)).norm_l2() < 1e-12);
         }
 
-        /// Close to what counting allows a search may be stuck. It must not say that it has found what it has not.
+        /// A search may be stuck where few entries are known, but it must not report success then.
         #[test]
         fn no_false_answer_is_settled(rank in 2usize..6, share in 0.25..0.5, seed: u64) {
             let (z, known) = planted(40, 30, rank, share, seed);
@@ -636,7 +641,7 @@ mod tests {
         }
     }
 
-    /// Of many rows few are searched with, and still each column must show in some.
+    /// Only some rows of a tall matrix are searched with, but they must cover every column.
     #[test]
     fn no_column_is_left_out_of_a_tall_matrix() {
         for seed in 0..60 {
@@ -661,7 +666,8 @@ mod tests {
     fn counting_is_said_first() {
         let (_, known) = planted(40, 30, 3, 0.2, 1);
         let ratio = known_per_unknown(&known, 3);
-        // About 6 known entries in each of 40 rows, for 3 (40 + 30 - 3) unknowns; rows that know three or fewer do not count.
+        // About 6 known entries in each of 40 rows, for 3 (40 + 30 - 3) unknowns. Rows with three or fewer do not
+        // count.
         assert!((1.0..1.4).contains(&ratio), "{ratio}");
         let error = complete(&known, 6, Effort::default()).unwrap_err();
         assert!(matches!(error, LowRankError::TooFewKnown { ratio } if ratio < 1.0), "{error:?}");
@@ -677,7 +683,7 @@ mod tests {
 
     #[test]
     fn a_search_can_be_ended_between_any_two_products() {
-        // As many searches as there are find no matrix of rank 4 behind this one.
+        // Rank 39 cannot be completed at rank 4, so all searches run.
         let (_, known) = planted(60, 40, 39, 0.7, 1);
         let mut heard = Vec::new();
         let mut listen = |most: usize| {
@@ -699,7 +705,7 @@ mod tests {
         assert!(!whole.is_cut && !whole.is_settled);
     }
 
-    /// Rows that know too little are no numbers; the others are exact.
+    /// Rows with too few entries are NaN, and the others are exact.
     #[test]
     fn a_row_that_knows_too_little_is_not_guessed() {
         let (z, mut known) = planted(50, 30, 3, 0.7, 4);

@@ -1,4 +1,4 @@
-//! What an attacker holds of one client.
+//! What an attacker knows about one client.
 
 use std::{
     fmt,
@@ -17,54 +17,54 @@ use crate::{
     span::GoOn,
 };
 
-/// All that an honest-but-curious relay holds of one client, and what else came its way. A clone shares everything.
+/// Everything that an honest-but-curious relay knows about one client, with any keys it got. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Observation {
-    /// What the closed forms, labels and membership read of the update, or why it cannot be read.
+    /// Tensors that the closed forms, labels and membership read, or why the update cannot be read.
     pub evidence: Result<Arc<Evidence>, AttackError>,
-    /// Pictures in the update.
+    /// Number of pictures in the update.
     pub batch: usize,
-    /// Steps that the client took of its own, each at other weights and maybe on other pictures; 1 for a gradient.
+    /// Number of local steps, each at different weights and perhaps on different pictures; 1 for a gradient.
     pub local_steps: u64,
-    /// Their labels, where they are known; otherwise they are read off the update.
+    /// Labels of the pictures, if known; otherwise they are read off the update.
     pub labels: Option<Vec<usize>>,
-    /// The update with its whole model, which searches and membership run.
+    /// The update with its whole model, for searches and membership.
     pub whole: Option<Arc<WholeUpdate>>,
     /// Several rounds over the same pictures, or why they cannot be gathered.
     pub rounds: Result<Arc<AccumulatedRounds>, AttackError>,
-    /// Where weights and updates are cipher text.
+    /// Present if weights and updates are encrypted.
     pub encryption: Option<Encryption>,
-    /// What each closed form makes of the update: searches start there.
+    /// Results of the closed forms, which are also where searches start.
     solved: Arc<[OnceLock<Result<Reconstruction, AttackError>>; AttackMethod::ALL.len()]>,
 }
 
-/// An update as one vector, with the model that it was made with.
+/// An update as one vector, with the model it was made with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WholeUpdate {
     pub architecture: Architecture,
-    /// Its state when the gradient was taken.
+    /// The model's state when the gradient was taken.
     pub state: ModelState,
-    /// The gradient in the layout's order, 0 where hidden: all of it, or its front as far as the search looks.
+    /// The gradient in the layout's order, 0 where hidden. It may end after the last parameter that the search uses.
     pub gradient: Vec<f32>,
-    /// Which of its entries arrived; `None` where all did.
+    /// Which entries of the gradient arrived; `None` if all did.
     pub kept: Option<Vec<bool>>,
-    /// Whether batch norm used the batch's own moments, as it does while a network trains, and not the running statistics.
+    /// Whether batch norm used the batch's own moments, as in training, instead of the running statistics.
     pub is_training: bool,
 }
 
-/// Takes the encryption of a flat vector of [`embeddings_layout`] back, in place.
+/// Decrypts a flat vector of [`embeddings_layout`] in place.
 pub type Decrypt = Arc<dyn Fn(&mut [f32]) -> Result<(), String> + Send + Sync>;
 
-/// What came the attacker's way of an encrypted room's key.
+/// What the attacker knows about the key of an encrypted room.
 #[derive(Clone, Default)]
 pub struct Encryption {
-    /// The embeddings in both forms, where the relay made the model itself.
+    /// The embeddings in both forms, if the relay made the model.
     pub known_start: Option<Arc<KnownStart>>,
-    /// The key, where a client gave it away.
+    /// The key, if a client gave it away.
     pub key: Option<Decrypt>,
 }
 
-/// Shows what is there, and nothing of the key.
+/// Shows which parts are present, but nothing of the key.
 impl fmt::Debug for Encryption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Encryption")
@@ -75,7 +75,7 @@ impl fmt::Debug for Encryption {
 }
 
 impl Observation {
-    /// One gradient of one picture, nothing of it encrypted.
+    /// An unencrypted gradient of one picture.
     pub fn new(evidence: Result<Evidence, AttackError>) -> Self {
         Self {
             evidence: evidence.map(Arc::new),
@@ -89,15 +89,16 @@ impl Observation {
         }
     }
 
+    /// The tensors read from the update.
     ///
     /// # Errors
-    /// Why it cannot be read.
+    /// Why the update cannot be read.
     pub fn evidence(&self) -> Result<&Evidence, AttackError> {
         self.evidence.as_deref().map_err(Clone::clone)
     }
 
-    /// What `solve`, the closed form of `method`, makes of the update. It is computed once: whoever asks meanwhile waits, and
-    /// who asks later hears nothing of the `progress`, nor can anybody take up what was ended.
+    /// Runs `solve`, the closed form of `method`, at most once. A concurrent caller waits for the result, and a later
+    /// one gets it without any call to `progress`. An attack that was ended cannot be resumed.
     pub(crate) fn solve(
         &self,
         method: AttackMethod,
@@ -107,20 +108,21 @@ impl Observation {
         self.solved[method as usize].get_or_init(|| solve(self.evidence()?, progress)).clone()
     }
 
+    /// Labels of the pictures, read off the update.
     ///
     /// # Errors
-    /// Why they cannot be told.
+    /// Why the labels cannot be read.
     pub fn read_labels(&self) -> Result<LabelReading, AttackError> {
         read_labels(&self.evidence()?.gradients, self.batch)
     }
 
-    /// Whether `picture`, `[side, side, 3]` in [0, 1], was in the update: `searches` runs the model of
-    /// [`whole`](Self::whole) on it and on altered copies, and [`membership`] compares. `pictures` are those in the update,
-    /// where that is known; `go_on` may end it.
+    /// Tells whether `picture`, `[side, side, 3]` in [0, 1], was in the update. `searches` runs the model of
+    /// [`whole`](Self::whole) on it and on altered copies, and [`membership`] compares. `pictures` is the number of
+    /// pictures in the update, if known. `go_on` may end the work.
     ///
     /// # Errors
-    /// The update cannot be read, the model is no ViT, not there or encrypted, the picture has another size, or as
-    /// [`Members::of`] and [`membership`].
+    /// The update cannot be read, the model is not a ViT, missing or encrypted, the picture has another size or is not
+    /// finite, or as [`Members::of`] and [`membership`].
     pub fn membership(
         &self,
         searches: &dyn Searches,
@@ -147,7 +149,7 @@ impl Observation {
         let slice = |flat: &[f64]| flat.get(range.clone()).unwrap_or_default().to_vec();
         let own = |picture: &[f32]| -> Result<Vec<f64>, AttackError> {
             let mut own = Vec::new();
-            // A label that the model is sure of leaves no gradient; no two can be.
+            // The gradient vanishes for a label that the model is sure of, which can only be one of the two.
             for label in 0..whole.architecture.classes().min(2) {
                 own = slice(&of(label, picture)?);
                 if own.iter().any(|&value| value != 0.0) {
@@ -170,10 +172,10 @@ impl Observation {
         membership(&Members::of(gradients, pictures, go_on)?.over_steps(self.local_steps), &all, strength)
     }
 
-    /// A label for each picture: those that are known, or those that the update gives away.
+    /// One label for each picture: the known ones, or those that the update reveals.
     ///
     /// # Errors
-    /// There are too few or too many, or the update does not tell.
+    /// There are too few or too many, or they cannot be read off the update.
     pub fn known_labels(&self) -> Result<Vec<usize>, AttackError> {
         let batch = self.batch;
         match &self.labels {
@@ -183,7 +185,7 @@ impl Observation {
         }
     }
 
-    /// The gradients of both embeddings in the plain.
+    /// The decrypted gradients of both embeddings.
     pub(crate) fn decrypted(&self, key: KeySource) -> Result<Tensors, AttackError> {
         let encryption = self.encryption.as_ref().ok_or(AttackError::NotEncrypted)?;
         let gradients = &self.evidence()?.gradients;
@@ -211,7 +213,7 @@ impl Observation {
     }
 }
 
-/// The label that the model gives a picture whose gradient with label 0 this is: dl/d(head.bias) is its probabilities, less 1 at
+/// The label that the model predicts, from its gradient with label 0: dl/d(head.bias) is the probabilities, less 1 at
 /// that label.
 fn likeliest_label(architecture: Architecture, gradient: &[f64]) -> usize {
     let range = architecture.layout().get(HEAD_BIAS).map(|param| param.range.clone()).unwrap_or_default();
@@ -221,7 +223,8 @@ fn likeliest_label(architecture: Architecture, gradient: &[f64]) -> usize {
 }
 
 impl WholeUpdate {
-    /// From named gradients: what is not there is 0 and did not arrive, and they end where the last one does.
+    /// Builds a flat update from named gradients. It ends with the last one present, and missing entries are 0 and
+    /// marked as not arrived.
     pub fn from_tensors(architecture: Architecture, state: ModelState, gradients: &Tensors, is_training: bool) -> Self {
         let layout = architecture.layout();
         let there = || layout.iter().filter_map(|param| Some((param, gradients.values(&param.name)?)));

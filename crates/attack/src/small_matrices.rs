@@ -1,4 +1,4 @@
-//! Products of matrices, and many small symmetric ones at once.
+//! Matrix products, and operations on many small symmetric matrices.
 
 use faer::{
     Accum, Mat, MatRef, Par, Side,
@@ -33,14 +33,14 @@ pub(crate) fn pairs(x: MatRef<'_, f64>) -> Mat<f64> {
     out
 }
 
-/// Inverses of symmetric matrices `[r, r]`, one after the other.
+/// Inverses of symmetric matrices `[r, r]`, stored one after the other.
 pub(crate) struct Inverses {
     rank: usize,
     values: Vec<f64>,
 }
 
 impl Inverses {
-    /// Of those whose lower triangles are the rows of `packed` `[n, r (r + 1) / 2]`, each with a ridge.
+    /// Inverts the matrices whose lower triangles are the rows of `packed` `[n, r (r + 1) / 2]`, each with a ridge.
     pub(crate) fn new(packed: MatRef<'_, f64>, rank: usize) -> Option<Self> {
         let mut values = Vec::with_capacity(packed.nrows() * rank * rank);
         let rows = packed.to_owned();
@@ -69,7 +69,7 @@ impl Inverses {
         Some(Self { rank, values })
     }
 
-    /// Their lower triangles, `[n, r (r + 1) / 2]`.
+    /// Lower triangles of the inverses, `[n, r (r + 1) / 2]`.
     pub(crate) fn packed(&self) -> Mat<f64> {
         let r = self.rank;
         let count = self.values.len() / (r * r).max(1);
@@ -85,7 +85,7 @@ impl Inverses {
         out
     }
 
-    /// Each times its row of `x` `[n, r]`.
+    /// Multiplies each inverse by its row of `x` `[n, r]`.
     pub(crate) fn apply(&self, x: MatRef<'_, f64>) -> Mat<f64> {
         let r = self.rank;
         let (count, transposed) = (x.nrows(), x.transpose().to_owned());
@@ -100,7 +100,8 @@ impl Inverses {
     }
 }
 
-/// Each symmetric matrix times its row of `x` `[n, r]`; their lower triangles are the rows of `packed` `[n, r (r + 1) / 2]`.
+/// Multiplies each symmetric matrix by its row of `x` `[n, r]`. The rows of `packed` `[n, r (r + 1) / 2]` are the lower
+/// triangles.
 pub(crate) fn apply_packed(packed: MatRef<'_, f64>, x: MatRef<'_, f64>) -> Mat<f64> {
     let mut out = Mat::<f64>::zeros(x.nrows(), x.ncols());
     for (gram, (j, k)) in packed.col_iter().zip(triangle(x.ncols())) {
@@ -119,7 +120,7 @@ pub(crate) fn triangle(r: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..r).flat_map(|j| (0..=j).map(move |k| (j, k)))
 }
 
-/// The sum of the products of entries.
+/// The sum of the entrywise products.
 pub(crate) fn inner(a: &Mat<f64>, b: &Mat<f64>) -> f64 {
     a.col_iter().zip(b.col_iter()).map(|(a, b)| a.iter().zip(b.iter()).map(|(a, b)| a * b).sum::<f64>()).sum()
 }

@@ -1,11 +1,13 @@
-//! The likeliest row space of a matrix of low rank whose rows are neighbouring pixels, by what is known of it.
+//! The likeliest row space of a low-rank matrix whose rows are neighbouring pixels, given its known entries.
 //!
-//! Z = A V^T and noise of variance e^2. Each row v_d of V is normal with covariance B, and A is a Gaussian Markov random field: a_l - a_m
-//! of neighbouring pixels is normal (the membrane of Rue and Held 2005), with a covariance C in proportion to which channels
-//! resemble one another; rows that are no pixels are normal with a covariance of their own. Variational Bayes (Bishop 1999; Ilin
-//! and Raiko 2010) takes both factors for distributions rather than for their best fit: q(A) q(V) with a covariance for each row, and B, C and e^2
-//! the likeliest. A direction that few entries determine is then believed as little as they say, and cannot explain noise of its own,
-//! which is where least squares is stuck; what the entries of one pixel leave open its neighbours tell.
+//! Z = A V^T plus noise of variance e^2. Each row v_d of V is normal with covariance B. A is a Gaussian Markov random
+//! field: for neighbouring pixels a_l - a_m is normal (the membrane of Rue and Held 2005), with a covariance C that is
+//! scaled by the similarity of the channels. Rows that are not pixels are normal with their own covariance.
+//!
+//! Variational Bayes (Bishop 1999; Ilin and Raiko 2010) treats both factors as distributions q(A) q(V) with a
+//! covariance for each row, and chooses the likeliest B, C and e^2. A direction that few entries determine then stays
+//! uncertain and cannot fit noise, which is where least squares gets stuck. Neighbours fill in what a pixel's own
+//! entries leave open.
 
 use std::ops::ControlFlow;
 
@@ -22,29 +24,29 @@ use crate::{
     small_matrices::{Inverses, apply_packed, inner, multiply, pairs, product, triangle},
 };
 
-/// Error of an entry, relative to their root mean square, below which f32 leaves nothing to gain.
+/// Error of an entry below which f32 leaves nothing to gain, relative to the entries' root mean square.
 const LEAST_ERROR: f64 = 3e-7;
-/// e^2 at first: a tenth of the entries' mean square.
+/// First e^2: a tenth of the entries' mean square.
 const FIRST_NOISE: f64 = 0.1;
-/// e^2 where V is known but for faint directions.
+/// First e^2 if only faint directions of V are missing.
 const RESUMED_NOISE: f64 = 1e-5;
-/// Variance of the increment between neighbours at first, as a share of the entries' mean square.
+/// First variance of the increment between neighbours, as a share of the entries' mean square.
 const FIRST_INCREMENT: f64 = 0.05;
-/// V goes so many times as far as to what is likeliest for the present A (Salakhutdinov and Roweis 2003): by steps of 1 the faint directions take
-/// twice as many.
+/// Step length towards the likeliest V for the current A (Salakhutdinov and Roweis 2003). With 1 the faint directions
+/// take twice as many steps.
 const OVER_RELAXATION: f64 = 1.8;
-/// Steps of conjugate gradients for the pixels of A, which start from the last A.
+/// Conjugate gradient steps for the pixels of A, starting from the last A.
 const PRODUCTS: usize = 3;
 
-/// Two factors under way to the likeliest.
+/// The two factors, improved step by step.
 pub(crate) struct SmoothFactors {
     grid: PixelGrid,
-    /// Z `[N, D]` times its weights; pixels first.
+    /// Z `[N, D]` times its weights, pixels first.
     weighted: Mat<f64>,
     weights: Mat<f64>,
     /// Weighted sum of squares of Z.
     total: f64,
-    /// Entries that are known.
+    /// Number of known entries.
     known: f64,
     /// Mean of A `[N, r]`.
     left: Mat<f64>,
@@ -57,18 +59,18 @@ pub(crate) struct SmoothFactors {
     noise: f64,
 }
 
-/// Covariances `[r, r]` of what the factors are before anything is known.
+/// Prior covariances `[r, r]` of the factors.
 struct Priors {
-    /// B, of a row of V.
+    /// B, the covariance of a row of V.
     right: Mat<f64>,
-    /// C, of what neighbouring pixels differ by in A.
+    /// C, the covariance of the difference between neighbouring pixels in A.
     increments: Mat<f64>,
-    /// Of a row of A that is no pixel.
+    /// Covariance of a row of A that is not a pixel.
     others: Mat<f64>,
 }
 
 impl Priors {
-    /// For rows of V of variance 1, which make an entry of variance 1 with those of A.
+    /// Priors that give entries a variance of 1 if rows of V have variance 1.
     fn first(rank: usize) -> Self {
         let scaled = |size: f64| Mat::from_fn(rank, rank, |j, k| if j == k { size } else { 0.0 });
         let share = (rank as f64).recip();
@@ -77,7 +79,8 @@ impl Priors {
 }
 
 impl SmoothFactors {
-    /// Of `values` `[N, D]` that have a root mean square of 1 where `weights` are not 0. The first rows are the pixels of `grid`.
+    /// Starts from a random V. `values` `[N, D]` have a root mean square of 1 where `weights` are not 0, and their
+    /// first rows are the pixels of `grid`.
     pub(crate) fn new(
         values: &Mat<f64>,
         weights: Mat<f64>,
@@ -104,7 +107,7 @@ impl SmoothFactors {
         }
     }
 
-    /// Goes on from another V, given by an orthonormal basis `[D, r]`.
+    /// Continues from another V, given by an orthonormal basis `[D, r]`.
     pub(crate) fn resume(&mut self, basis: &Mat<f64>) {
         self.left.fill(0.0);
         self.right = basis * faer::Scale((basis.nrows() as f64).sqrt());
@@ -118,8 +121,9 @@ impl SmoothFactors {
         self.right.qr().compute_thin_Q()
     }
 
-    /// So many steps of coordinate ascent, or fewer where nothing is left to gain. `on_step` hears the error of an entry
-    /// before each, and may end it. `None` where the values are too large or too small to compute with.
+    /// Takes at most `steps` steps of coordinate ascent, and stops when nothing is left to gain. `on_step` receives the
+    /// error of an entry before each step and may end the work. `None` if the values are too large or too small to
+    /// compute with.
     pub(crate) fn improve(
         &mut self,
         steps: usize,
@@ -165,10 +169,11 @@ impl SmoothFactors {
         product(self.weights.as_ref(), (pairs(self.right.as_ref()) + &self.spread).as_ref())
     }
 
-    /// Moves A to its mean for the present V, and returns the covariance of each row, packed.
+    /// Moves A to its mean for the current V, and returns the covariance of each row, packed.
     ///
-    /// With M_i = sum_d w_id E v_d v_d^T the mean of the pixels solves M_l a_l + e^2 C^-1 (Q A)_l = sum_d w_ld z_ld v_d, Q being the precision of the
-    /// field; the covariance of a row, others given, is e^2 (M_l + e^2 Q_ll C^-1)^-1.
+    /// With M_i = sum_d w_id E v_d v_d^T, the mean of the pixels solves M_l a_l + e^2 C^-1 (Q A)_l = sum_d w_ld z_ld
+    /// v_d, where Q is the precision of the field. The covariance of a row, given the others, is e^2 (M_l + e^2 Q_ll
+    /// C^-1)^-1.
     fn improve_left(&mut self, grams: &Mat<f64>) -> Option<Mat<f64>> {
         let (pixels, r) = (self.grid.len(), self.right.ncols());
         let (increments, others) = (inverse(&self.priors.increments)?, inverse(&self.priors.others)?);
@@ -179,7 +184,7 @@ impl SmoothFactors {
         let inverses = Inverses::new(packed.as_ref(), r)?;
         let wanted = product(self.weighted.as_ref(), self.right.as_ref());
         let mut start = self.left.clone();
-        // Rows that are no pixels have no neighbours: their mean is known at once.
+        // Rows that are not pixels have no neighbours, so their mean is known directly.
         let alone = inverses.apply(wanted.as_ref());
         start.subrows_mut(pixels, start.nrows() - pixels).copy_from(alone.subrows(pixels, alone.nrows() - pixels));
         let neighbours =
@@ -202,7 +207,8 @@ impl SmoothFactors {
         Some(inverses.packed() * faer::Scale(self.noise))
     }
 
-    /// C is the mean of the increments' second moments, sum_lm Q_lm E a_l a_m^T / L.
+    /// Sets C to the mean of the increments' second moments, sum_lm Q_lm E a_l a_m^T / L, and likewise for the other
+    /// rows.
     fn improve_left_priors(&mut self, moments: &Mat<f64>, spread: &Mat<f64>) {
         let (pixels, r) = (self.grid.len(), self.right.ncols());
         let of_pixels = self.left.subrows(0, pixels);
@@ -250,7 +256,7 @@ mod tests {
 
     const RANK: usize = 4;
     const COLUMNS: usize = 40;
-    /// Rows that are no pixels.
+    /// Rows that are not pixels.
     const OTHERS: usize = 5;
 
     fn grid() -> PixelGrid {
@@ -261,7 +267,8 @@ mod tests {
         Mat::from_fn(rows, columns, |_, _| rng.random_range(-1.0..1.0))
     }
 
-    /// Z of rank 4, each direction a wave over the pixels and fainter than the one before, V behind it, and weights that keep `share` of it.
+    /// Z of rank 4, weights that keep `share` of it, and its V. Each direction is a wave over the pixels, fainter than
+    /// the last.
     fn planted(seed: u64, share: f64) -> (Mat<f64>, Mat<f64>, Mat<f64>) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let right = draw(&mut rng, COLUMNS, RANK).qr().compute_thin_Q();
@@ -310,13 +317,13 @@ mod tests {
         }
     }
 
-    /// Length of what lies outside of a basis, of each column.
+    /// Length of each column outside a basis.
     fn outside(basis: &Mat<f64>, columns: &Mat<f64>) -> Vec<f64> {
         let left = columns - basis * (basis.transpose() * columns);
         left.col_iter().map(|column| column.norm_l2()).collect()
     }
 
-    /// From a basis without the faintest direction the way is shorter than from nothing.
+    /// Resuming from a basis that lacks the faintest direction takes fewer steps than a fresh start.
     #[test]
     fn it_resumes_where_others_were_stuck() {
         let (z, weights, right) = planted(2, 0.4);
@@ -334,7 +341,7 @@ mod tests {
         assert!(resumed < 1e-2 && anew > 1e-2, "{resumed} {anew}");
     }
 
-    /// A pixel of which nothing is known is like those around it, and so is one of which less is known than it has unknowns.
+    /// A pixel with no known entries resembles its neighbours, as does one with fewer entries than unknowns.
     #[test]
     fn neighbours_tell_what_a_pixel_hides() {
         let (z, mut weights, _) = planted(7, 0.5);

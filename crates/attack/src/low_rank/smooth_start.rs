@@ -1,4 +1,4 @@
-//! Where to search from if rows or columns of the matrix are the pixels of a patch.
+//! The start of a search if rows or columns of the matrix are the pixels of a patch.
 
 use std::{borrow::Cow, ops::ControlFlow};
 
@@ -8,28 +8,28 @@ use rand_chacha::ChaCha8Rng;
 use super::{Pixels, Point, Problem};
 use crate::{patch_prior::PixelGrid, smooth_factors::SmoothFactors};
 
-/// Every so many pixels in either direction are enough to start with ...
+/// Stride between the pixels of a coarse start, in either direction.
 const COARSE: usize = 2;
-/// ... if they leave so many equations for each unknown ...
+/// Equations for each unknown that a coarse start needs.
 const COARSE_EQUATIONS: usize = 2;
-/// ... and so many entries for each unknown of a column.
+/// Entries for each unknown of a column that a coarse start needs.
 const COARSE_ENTRIES: usize = 2;
-/// How much lines that are no pixels count beside those that are. If they count alike, the first search finds three in twenty
-/// pictures fewer. A search on from here lets them count less still, see the caller's importance.
+/// Importance of lines that are not pixels. If they count as much as pixels, the first search fails on three more
+/// pictures in twenty. The search that follows gives them less importance still, as set by the caller.
 const OTHERS: f64 = 0.05;
 
-/// The likeliest V of a photograph, by what is known of it.
+/// The likeliest V of a photograph given the known entries.
 pub(super) struct SmoothStart<'a> {
-    /// The matrix, transposed if pixels are its columns: one row for each of them, and then the others.
+    /// The matrix with pixels as its first rows, transposed if they are columns.
     lines: Cow<'a, Problem>,
-    /// Which rows the columns of a transposed matrix were.
+    /// Original rows of the columns of a transposed matrix.
     rows: Option<Vec<usize>>,
     grid: PixelGrid,
     factors: SmoothFactors,
 }
 
 impl<'a> SmoothStart<'a> {
-    /// From a random V, with every second pixel where these are enough.
+    /// Starts from a random V, with every second pixel if these are enough.
     pub(super) fn new(matrix: &'a Problem, pixels: Pixels, rng: &mut ChaCha8Rng) -> Self {
         let (lines, rows, side) = match pixels {
             Pixels::Rows { side } => (Cow::Borrowed(matrix), None, side),
@@ -45,7 +45,7 @@ impl<'a> SmoothStart<'a> {
         Self { lines, rows, grid, factors }
     }
 
-    /// Begins anew with all pixels; whether they were not all there before.
+    /// Restarts with every pixel. Returns whether the grid was coarse before.
     pub(super) fn refine(&mut self, rng: &mut ChaCha8Rng) -> bool {
         let whole = self.grid.whole();
         let is_coarse = self.grid != whole;
@@ -56,7 +56,7 @@ impl<'a> SmoothStart<'a> {
         is_coarse
     }
 
-    /// Goes on from where a search with its rows was stuck.
+    /// Continues from where a search with [`rows`](Self::rows) got stuck.
     pub(super) fn resume(&mut self, stuck: &Point) {
         match self.rows {
             Some(_) => self.factors.resume(&stuck.left.qr().compute_thin_Q()),
@@ -64,13 +64,13 @@ impl<'a> SmoothStart<'a> {
         }
     }
 
-    /// Rows of the matrix to search with from here.
+    /// Rows of the original matrix for the search that follows.
     pub(super) fn rows(&self) -> Vec<usize> {
         self.rows.clone().unwrap_or_else(|| self.lines.on(self.grid))
     }
 
-    /// At most so many steps more, and an orthonormal V `[D, r]` after them. `on_step` hears the error of an entry before each, and
-    /// may end it.
+    /// Takes at most `steps` more steps and returns an orthonormal V `[D, r]`. `on_step` receives the error of an entry
+    /// before each step and may end the work.
     pub(super) fn improve(
         &mut self,
         steps: usize,
@@ -84,7 +84,7 @@ impl<'a> SmoothStart<'a> {
 }
 
 impl Problem {
-    /// The transpose of some rows.
+    /// The transpose of the given rows.
     fn transposed(&self, rows: &[usize]) -> Self {
         let of = |matrix: &Mat<f64>| Mat::from_fn(self.columns.len(), rows.len(), |j, i| matrix[(rows[i], j)]);
         Self {
@@ -96,12 +96,12 @@ impl Problem {
         }
     }
 
-    /// The pixels on a grid, and all rows that are none.
+    /// The pixels on a grid, and all rows that are not pixels.
     fn on(&self, grid: PixelGrid) -> Vec<usize> {
         grid.pixels().chain(grid.whole().len()..self.rows.len()).collect()
     }
 
-    /// Of the pixels on a grid and all rows that are none. All pixels share one scale, so that neighbours stay alike.
+    /// Factors for the rows of [`on`](Self::on). All pixels share one scale, so that neighbours stay similar.
     fn smooth_factors(&self, grid: PixelGrid, rng: &mut ChaCha8Rng) -> SmoothFactors {
         let (rows, pixels) = (self.on(grid), grid.whole().len());
         let square = self.rows[..pixels].iter().map(|scale| scale * scale).sum::<f64>();
@@ -130,10 +130,11 @@ mod tests {
     const SIDE: usize = 6;
     const RANK: usize = 8;
     const COLUMNS: usize = 60;
-    /// Rows that are no pixels.
+    /// Rows that are not pixels.
     const OTHER_ROWS: usize = 20;
 
-    /// A share of a matrix whose rows are pixels, waves over a patch with each direction so many times fainter than the last, and others.
+    /// A masked matrix whose first rows are pixels: waves over a patch, with each direction `fainter` times fainter
+    /// than the last.
     fn planted(seed: u64, share: f64, fainter: f64) -> Observed {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut draw = |rows, columns| Mat::from_fn(rows, columns, |_, _| rng.random_range(-1.0..1.0));
@@ -162,7 +163,7 @@ mod tests {
         complete(known, RANK, start, effort, &mut |_, _| ControlFlow::Continue(())).unwrap()
     }
 
-    /// Whether pixels are rows or columns. A search that does not know of them is stuck.
+    /// A search that knows about the pixels succeeds in both orientations. A search that does not gets stuck.
     #[test]
     fn pixels_are_found_either_way() {
         let mut stuck = 0;
@@ -179,8 +180,8 @@ mod tests {
         assert!(stuck > 3, "{stuck} of 6");
     }
 
-    /// Where a faint direction is missing, the same error twice is no noise: entries that were seen are missed by far less. Seeds 21
-    /// and 27 miss one.
+    /// The same error twice is not noise if a faint direction is missing: the fitted entries have a far smaller error.
+    /// Seeds 21 and 27 miss one.
     #[test]
     fn what_misses_a_faint_direction_is_not_settled() {
         for seed in 20..30 {
@@ -189,8 +190,8 @@ mod tests {
         }
     }
 
-    /// A hard mask on which searches from likelier starts come back to one error, 5e-4: it is settled if those alone are asked, and
-    /// not once rows and columns were weighed anew.
+    /// With this hard mask, searches from likelier starts return to the same error, 5e-4. They would count as settled
+    /// without the reweighted search.
     #[test]
     fn likelier_starts_that_end_alike_are_not_settled() {
         let start = Start { pixels: Some(Pixels::Rows { side: SIDE }), ..Start::default() };
