@@ -1,6 +1,4 @@
-//! Bytes behind a header, four to a word.
-
-/// Bytes as words, in the order they come, the last word filled up with zeros.
+/// Packs bytes into words of four in order; zeros fill the last word.
 pub(crate) fn to_words(bytes: impl IntoIterator<Item = u8>) -> impl Iterator<Item = f32> {
     let mut bytes = bytes.into_iter();
     std::iter::from_fn(move || {
@@ -11,7 +9,7 @@ pub(crate) fn to_words(bytes: impl IntoIterator<Item = u8>) -> impl Iterator<Ite
     })
 }
 
-/// The bytes of words, with what filled the last one up.
+/// Unpacks words into bytes, padding included.
 pub(crate) fn from_words(words: &[f32]) -> impl Iterator<Item = u8> {
     words.iter().flat_map(|word| word.to_le_bytes())
 }

@@ -1,23 +1,23 @@
-//! Messages cut into frames, and put together again under a limit.
+//! Splits messages into frames, and reassembles them within a limit.
 
 use serde::{Serialize, de::DeserializeOwned};
 
-/// Version of the format; both sides must speak the same.
+/// Version of the format; both sides must use the same one.
 pub const VERSION: u8 = 4;
-/// Longest frame in bytes, header included: small enough to interleave with pings on a slow phone.
+/// Longest frame in bytes with its header: short enough that pings get through on a slow phone.
 pub const MAX_FRAME: usize = 256 * 1024;
 
 const MAGIC: [u8; 2] = *b"um";
 /// `[magic: 2][version: 1][last: 1][message length: u32 LE]`
 const FRAME_HEADER: usize = 8;
-/// Longest piece of a message in one frame.
+/// Longest part of a message in one frame.
 const MAX_CHUNK: usize = MAX_FRAME - FRAME_HEADER;
-/// Longest header of a message in bytes; strings are cut to fit by their senders.
+/// Longest header of a message in bytes; senders shorten strings to fit.
 const MAX_HEADER: usize = 4096;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    #[error("a frame of {bytes} bytes does not start as an unmask frame; is this an unmask client?")]
+    #[error("a frame of {bytes} bytes is not an unmask frame; is the other side unmask?")]
     Foreign { bytes: usize },
     #[error(
         "the other side speaks version {theirs} of the protocol, this side version {VERSION}; reload the page or update the client"
@@ -25,7 +25,7 @@ pub enum WireError {
     Version { theirs: u8 },
     #[error("a message of {bytes} bytes is over the limit of {limit} bytes")]
     TooLong { bytes: usize, limit: usize },
-    #[error("a message announced as {announced} bytes came as {received} bytes")]
+    #[error("a message announced as {announced} bytes arrived with {received} bytes")]
     Length { announced: usize, received: usize },
     #[error("a message of {bytes} bytes ends before its header does")]
     Truncated { bytes: usize },
@@ -33,14 +33,14 @@ pub enum WireError {
     LongHeader { bytes: usize, limit: usize },
     #[error("unknown or malformed message header: {0}; reload the page or update the client")]
     Header(String),
-    #[error("{bytes} bytes are left over behind the message")]
+    #[error("{bytes} bytes follow the end of the message")]
     Surplus { bytes: usize },
 }
 
-/// A message as frames, to be sent in order as binary WebSocket messages.
+/// A message as frames, to send in order as binary WebSocket messages.
 ///
-/// Frames are made when they are asked for, so that a long message is held once, however many sockets it goes to.
-/// The message is `[header length: u32 LE][header: postcard, zeros up to a multiple of 4][values: f32 LE ...]`.
+/// Frames are built on demand, so many sockets can share one copy of a long message. Format: `[header length: u32
+/// LE][header: postcard, zeros up to a multiple of 4][values: f32 LE ...]`.
 #[derive(Debug)]
 pub struct Framer<V> {
     /// Header length and header.
@@ -48,21 +48,21 @@ pub struct Framer<V> {
     values: V,
     tail: Vec<f32>,
     total: u32,
-    /// Bytes of the message that are in frames already.
+    /// Bytes of the message already in frames.
     done: usize,
 }
 
 impl<V: AsRef<[f32]>> Framer<V> {
-    /// The frames of `header` with `values` behind it.
+    /// The frames of `header` followed by `values`.
     ///
     /// # Errors
-    /// If the header is longer than 4096 bytes (an overlong string in it), or the message than 4 GiB.
+    /// The header is longer than 4096 bytes (it holds an overlong string), or the message is longer than 4 GiB.
     pub fn new(header: &impl Serialize, values: V) -> Result<Self, WireError> {
         Self::with_tail(header, values, Vec::new())
     }
 
-    /// The frames of `header` with `values` behind it and a few more behind those, as if they were one vector; errors as
-    /// those of [`Framer::new`].
+    /// The frames of `header` followed by `values` and `tail`, as if both were one vector; errors as in
+    /// [`Framer::new`].
     pub fn with_tail(header: &impl Serialize, values: V, tail: Vec<f32>) -> Result<Self, WireError> {
         let header = postcard::to_stdvec(header).map_err(|error| WireError::Header(error.to_string()))?;
         if header.len() > MAX_HEADER {
@@ -97,7 +97,7 @@ impl<V: AsRef<[f32]>> Iterator for Framer<V> {
         frame.push(VERSION);
         frame.push(u8::from(self.done + len == total));
         frame.extend_from_slice(&self.total.to_le_bytes());
-        // Head and chunks are multiples of 4 bytes long, so no value is cut in two.
+        // Head and chunks are multiples of 4 bytes long, so no value is split.
         let head = self.head.get(self.done..).unwrap_or_default();
         let head = &head[..head.len().min(len)];
         frame.extend_from_slice(head);
@@ -108,7 +108,7 @@ impl<V: AsRef<[f32]>> Iterator for Framer<V> {
         let all = self.values.as_ref();
         let values = all.get(first..).unwrap_or_default();
         let tail = &self.tail[first.saturating_sub(all.len())..];
-        // Two plain loops: the compiler makes vector instructions of these, and not of one over both.
+        // The compiler vectorises these two plain loops, but not one loop over both parts.
         let (places, behind) = places.split_at_mut(values.len().min(places.len()));
         for (places, values) in [(places, values), (behind, tail)] {
             for (place, value) in places.iter_mut().zip(values) {
@@ -120,22 +120,22 @@ impl<V: AsRef<[f32]>> Iterator for Framer<V> {
     }
 }
 
-/// All frames of a message at once; errors as those of [`Framer::new`].
+/// All frames of a message; errors as in [`Framer::new`].
 pub fn frames(header: &impl Serialize, values: &[f32]) -> Result<Vec<Vec<u8>>, WireError> {
     Framer::new(header, values).map(Iterator::collect)
 }
 
-/// Puts the frames of one socket together again.
+/// Reassembles the messages of one socket.
 ///
-/// Values are decoded as they come, so that a message is held once. Memory never exceeds the limit, and grows only with
-/// bytes that really came.
+/// Values are decoded as they arrive, so a message is held only once. Memory never exceeds the limit, and grows only
+/// with bytes actually received.
 #[derive(Debug)]
 pub struct Assembler {
     limit: usize,
     announced: usize,
-    /// Bytes of the message in progress that came.
+    /// Received bytes of the current message.
     received: usize,
-    /// Header length and header, as far as they came.
+    /// Header length and header, as far as received.
     head: Vec<u8>,
     values: Vec<f32>,
 }
@@ -146,13 +146,13 @@ impl Assembler {
         Self { limit, announced: 0, received: 0, head: Vec::new(), values: Vec::new() }
     }
 
-    /// Changes the limit for messages to come.
+    /// Changes the limit for later messages.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }
 
-    /// Memory for the values of a message to come, such as those of an earlier message that are done with: fresh memory
-    /// for a long message costs the operating system more time than decoding it. Dropped if a message is in progress.
+    /// Offers memory for the values of the next message, such as that of a finished one: for a long message, allocating
+    /// fresh memory takes longer than decoding. Ignored while a message is in progress.
     pub fn reuse(&mut self, spare: Vec<f32>) {
         if self.received == 0 && spare.capacity() > self.values.capacity() {
             self.values = spare;
@@ -160,21 +160,21 @@ impl Assembler {
         }
     }
 
-    /// The length in bytes of the message in progress, as its sender announced it; `None` between two messages.
+    /// Announced length in bytes of the current message; `None` between messages.
     pub fn announced(&self) -> Option<usize> {
         (self.received > 0).then_some(self.announced)
     }
 
-    /// The limit that fits a message with at most `values` `f32` values.
+    /// The limit for messages with at most `values` `f32` values.
     pub fn limit_for(values: usize) -> usize {
         8 * 1024 + 4 * values
     }
 
-    /// Takes the next frame; returns the message when this was its last one.
+    /// Takes the next frame; returns the message if this was its last frame.
     ///
     /// # Errors
-    /// See [`WireError`]. After an error the message in progress is forgotten, but the frames still to come of it will
-    /// be refused too, so a receiver does best to close the socket.
+    /// See [`WireError`]. An error discards the current message. Its later frames are refused too, so the receiver
+    /// should close the socket.
     pub fn push<M: DeserializeOwned>(&mut self, frame: &[u8]) -> Result<Option<(M, Vec<f32>)>, WireError> {
         let outcome = self.assemble(frame);
         if matches!(outcome, Ok(false)) {
@@ -192,7 +192,6 @@ impl Assembler {
         Ok(Some((header, values)))
     }
 
-    /// Whether the message is complete.
     fn assemble(&mut self, frame: &[u8]) -> Result<bool, WireError> {
         let foreign = || WireError::Foreign { bytes: frame.len() };
         let (&[m0, m1, version, last, ref length @ ..], chunk) =
@@ -251,7 +250,7 @@ impl Assembler {
     }
 }
 
-/// Length of header length and header with its padding; 4 until the header length is there.
+/// Length of the header length and the padded header; 4 until the header length is known.
 fn head_len(head: &[u8]) -> usize {
     head.first_chunk().map_or(4, |length| 4 + (u32::from_le_bytes(*length) as usize).next_multiple_of(4))
 }
@@ -270,7 +269,7 @@ mod tests {
         view::{ANSWERS, Answers, MAX_ANSWER, MAX_QUESTION, Poll},
     };
 
-    /// A tail is part of the values, wherever it begins.
+    /// A tail belongs to the values, no matter where it begins.
     #[test]
     fn a_tail_travels_behind_the_values() {
         let values: Vec<f32> = (0..MAX_CHUNK / 4 + 3).map(|i| i as f32).collect();
@@ -336,7 +335,7 @@ mod tests {
         }
     }
 
-    /// A name that this side does not know is refused, not taken for another one.
+    /// An unknown name must be refused, not read as another one.
     #[test]
     fn unknown_words_are_refused() {
         let header = ClientMessage::Score { round: 1, attack: AttackMethod::Jigsaw, psnr: 20.0, ssim: 0.5 };
@@ -347,7 +346,7 @@ mod tests {
         assert!(matches!(assemble::<ClientMessage>(&[frame], 1000), Err(WireError::Header(_))));
     }
 
-    /// A header may come in pieces, and what is held never exceeds what was announced.
+    /// A header may arrive in pieces, and memory must stay below the announced length.
     #[test]
     fn message_in_small_pieces_is_put_together() {
         let values: Vec<f32> = (0..5000).map(|i| i as f32).collect();
@@ -399,7 +398,7 @@ mod tests {
         assert_eq!(assemble(&frames, 1000).unwrap().unwrap(), (header, vec![f32::MIN, -0.0, 1e-40]));
     }
 
-    /// The longest question that can be asked, in the longest letters, fits a header.
+    /// The longest allowed question in four-byte characters must fit into a header.
     #[test]
     fn the_longest_poll_survives() {
         let text = |letters| "\u{1f512}".repeat(letters);

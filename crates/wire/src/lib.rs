@@ -1,9 +1,9 @@
-//! Every byte on the socket, and the JSON a projector reads.
+//! The binary format of the socket, and the JSON that pages read.
 //!
-//! A message is a small header ([`ClientMessage`] or [`RelayMessage`]) and, behind it, a run of `f32` values; behind the
-//! header of a shard they are words of four bytes each. It travels
-//! as one or more [frames](Assembler) of at most [`MAX_FRAME`] bytes, each with magic, version and length, so that a
-//! receiver can refuse what is malformed, unknown or too long before it allocates for it. No other crate knows the format.
+//! A message is a small header ([`ClientMessage`] or [`RelayMessage`]) followed by `f32` values; after the header of a
+//! shard or a picture, each word holds four bytes. A message travels in one or more [frames](Assembler) of at most
+//! [`MAX_FRAME`] bytes with magic, version and length, so a receiver can refuse malformed, unknown or overlong input
+//! before it allocates memory. No other crate knows the format.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! What relay and clients say to each other.
+//! The messages between relay and clients.
 
 use serde::{Deserialize, Serialize};
 use unmask_core::{
@@ -7,20 +7,20 @@ use unmask_core::{
 
 use crate::{ShardHeader, view::Answers};
 
-/// What a client must know to read encrypted weights, besides the passphrase.
+/// The public data that a client needs, with the passphrase, to decrypt weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EncryptionPlan {
-    /// Salt of the key derivation; public.
+    /// Salt of the key derivation.
     pub salt: [u8; 16],
-    /// Check of the key that the weights are encrypted with.
+    /// Check of the key that encrypts the weights.
     pub check: KeyCheck,
 }
 
-/// What a client is to do in a round.
+/// The task of a client in a round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanHeader {
     pub round: u32,
-    /// Number of what the update must be made under: defence, rule, model and the rest.
+    /// Number of the policy (defence, rule, model and so on) that the update must follow.
     pub policy: u32,
     pub model: ModelDescription,
     pub defence: Defence,
@@ -31,33 +31,33 @@ pub struct PlanHeader {
     pub encryption: Option<EncryptionPlan>,
 }
 
-/// From a client to the relay. `policy` is the number that came with the plan or request it answers.
+/// A message from a client to the relay. `policy` is the number in the plan or request that it answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ClientMessage {
-    /// First message on a socket; `resume` is the ticket of an earlier [`RelayMessage::Welcome`], to come back as the same
-    /// client.
+    /// First message on a socket. `resume` is the ticket from an earlier [`RelayMessage::Welcome`] and makes this
+    /// connection the same client.
     Hello {
         nickname: String,
         resume: Option<[u8; 16]>,
         device: String,
-        /// Whether the class may see what leaks of this client's picture; see [`ClientMessage::Consent`].
+        /// See [`ClientMessage::Consent`].
         may_show: bool,
     },
-    /// The device changed, or became known, after the hello.
+    /// The device changed or became known after the hello.
     Device { device: String },
-    /// Whether the class may see what leaks of this client's picture: the student has said so, or it is a sample photograph.
-    /// A client that did not agree is never attacked where others see it.
+    /// Whether the class may see what leaks of this client's picture: the student agreed, or the picture is a sample.
+    /// Without consent, the client is never attacked in public.
     Consent { may_show: bool },
-    /// The tab went to the background, where browsers train slowly or not at all, or came back.
+    /// The tab went to the background, where browsers throttle or stop training, or came back.
     Visibility { is_hidden: bool },
-    /// Asks to be in the rounds again, after [`RelayMessage::SittingOut`].
+    /// Asks to take part in rounds again after [`RelayMessage::SittingOut`].
     Return,
-    /// Asks whether the relay is there; the answer is [`RelayMessage::Pong`]. Browsers show a page no pings of the socket's own.
+    /// Asks whether the relay is alive; the answer is [`RelayMessage::Pong`]. Browsers hide WebSocket pings from pages.
     Ping,
-    /// The model, encrypted for the room: answer to [`RelayMessage::Seal`]; the weights travel behind the header.
+    /// Answer to [`RelayMessage::Seal`]. The encrypted weights follow the header.
     Sealed { policy: u32, check: KeyCheck },
-    /// The protected update of one round; its values travel behind the header, and behind them batch norm's running
-    /// statistics in the plain, where the model has some.
+    /// The protected update of one round. Its values follow the header; batch norm's running statistics, if the model
+    /// has any, follow the values unprotected.
     Update {
         round: u32,
         policy: u32,
@@ -67,87 +67,86 @@ pub enum ClientMessage {
         samples: u32,
         form: UpdateForm,
     },
-    /// The client cannot take part in this round, for a reason in words; with `is_locked` all it lacks is the room's
-    /// passphrase.
+    /// The client cannot take part in this round; `reason` is for people. If `is_locked`, only the room's passphrase is
+    /// missing.
     Unable { round: u32, policy: u32, reason: String, is_locked: bool },
-    /// How close a reconstruction came to the client's own image, computed where that image is; PSNR in dB.
+    /// Similarity of a reconstruction to the client's own image, computed by the client; PSNR in dB.
     Score { round: u32, attack: AttackMethod, psnr: f32, ssim: f32 },
-    /// An answer to the question of that number ([`OpenPoll::number`]), in place of an earlier one: the answer's place, from
-    /// 0, or a number.
+    /// Answers question [`OpenPoll::number`], replacing an earlier answer: the answer's index, from 0, or a number.
     Vote { poll: u32, answer: u16 },
-    /// The client's own picture for the class to see beside what leaks of it; its pixels travel behind the header, see
+    /// The client's own picture, for the class to see beside what leaks of it. The pixels follow the header, see
     /// [`original_words`](crate::original_words). Refused without consent. The answer is [`RelayMessage::Original`].
     Original {
-        /// In pixels; always [`ORIGINAL_SIDE`](crate::ORIGINAL_SIDE).
+        /// Side in pixels; always [`ORIGINAL_SIDE`](crate::ORIGINAL_SIDE).
         side: u8,
     },
-    /// Show that picture no more.
+    /// Stops showing that picture.
     HideOriginal,
-    /// Delete whatever the room has of this client: pictures, cards, votes, its name on the roster and in the log. The relay
-    /// says [`RelayMessage::Goodbye`] and knows it no more.
+    /// Deletes everything that the room has of this client: pictures, cards, votes, its name on the roster and in the
+    /// log. The relay answers with [`RelayMessage::Goodbye`] and forgets the client.
     Forget,
 }
 
-/// The question to the class, as a client sees it.
+/// A question to the class, as a client sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenPoll {
-    /// Counts up; a vote names it.
+    /// Increases with each question; a vote refers to it.
     pub number: u32,
     pub question: String,
     pub answers: Answers,
-    /// Whether votes are taken.
     pub is_open: bool,
-    /// The right answer, if there is one; absent while the poll is open.
+    /// The right answer, if any; absent while the poll is open.
     pub correct: Option<u16>,
-    /// What came, by answer or bin ([`Answers::counts`]); empty while the poll is open.
+    /// Votes per answer or bin ([`Answers::counts`]); empty while the poll is open.
     pub counts: Vec<u32>,
 }
 
-/// Where the lesson is, as a client sees it.
+/// The state of the lesson, as a client sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LessonState {
     pub scene: Scene,
-    /// Step within the scene, from 0.
+    /// Step in the scene, from 0.
     pub beat: u8,
     /// The last question, open or closed, until the scene changes.
     pub poll: Option<OpenPoll>,
 }
 
-/// From the relay to a client.
+/// A message from the relay to a client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum RelayMessage {
-    /// Answer to a hello: a number, a ticket with which to come back once after a dropped socket, and the nickname as the
-    /// room shows it, which differs from the one asked for if that was taken.
+    /// Answer to a hello: the client's number, a ticket to come back once after a dropped socket, and the nickname in
+    /// the room, which differs from the requested one if that was taken.
     Welcome { client: ClientId, resume: [u8; 16], nickname: String },
-    /// Asks one client to encrypt the model for the room. The plain weights travel behind the header (plain start), or
-    /// nothing does (keyed start: the client makes fresh weights itself). It answers [`ClientMessage::Sealed`], or
-    /// [`ClientMessage::Unable`] with round 0.
+    /// Asks one client to encrypt the model for the room. With a plain start, the plain weights follow the header; with
+    /// a keyed start, the client makes fresh weights. It answers with [`ClientMessage::Sealed`], or with
+    /// [`ClientMessage::Unable`] and round 0.
     Seal { policy: u32, model: ModelDescription, salt: [u8; 16] },
-    /// What to do this round; the global weights travel behind the header, encrypted where it has an encryption.
+    /// The task of this round. The global weights follow the header, encrypted if the plan has an encryption.
     Plan(PlanHeader),
-    /// The client's share of the room's data set: public pictures to train on beside its private ones. Labels and pixels
-    /// travel behind the header.
+    /// The client's share of the room's data set: public pictures to train on. Labels and pixels follow the header.
     Shard(ShardHeader),
-    /// The teacher gave this client another nickname.
+    /// The client's new nickname, chosen by the teacher.
     Renamed { nickname: String },
-    /// The client has not answered in two rounds and is left out of the next ones until it sends [`ClientMessage::Return`].
+    /// The client did not answer in two rounds and is left out until it sends [`ClientMessage::Return`].
     SittingOut,
     /// Answer to [`ClientMessage::Ping`].
     Pong,
-    /// The update of this round was taken.
+    /// The update of this round was accepted.
     Accepted { round: u32 },
-    /// A round is over: mean loss over the updates that came, absent if none did, and how many were averaged.
+    /// A round is over: mean loss over the received updates, absent if there were none, and the number of averaged
+    /// updates.
     Closed { round: u32, loss: Option<f32>, updates: u32 },
-    /// What an attack made of this client's update; the picture's values `[side, side, 3]` in `[0, 1]` travel behind
-    /// the header.
+    /// The result of an attack on this client's update. The picture's values `[side, side, 3]` in `[0, 1]` follow the
+    /// header.
     Reconstruction { round: u32, attack: AttackMethod, side: u16 },
-    /// Where the lesson is: after the welcome, and whenever it changes.
+    /// The state of the lesson: sent after the welcome and on every change.
     Lesson(LessonState),
-    /// Whether the class sees the client's own picture: after it has sent or hidden one, and when the relay drops it.
+    /// Whether the class sees the client's own picture: sent after the client sends or hides one, and when the relay
+    /// drops it.
     Original { is_shown: bool },
-    /// Something the client sent was refused, for a reason in words with the remedy; the connection stays open. An answer to
-    /// what the room no longer asks is dropped without a word.
+    /// Something the client sent was refused; `reason` includes the remedy, and the connection stays open. Answers that
+    /// the room no longer expects are dropped silently.
     Refused { reason: String },
-    /// The connection is about to be closed by the relay.
+    /// The relay is about to close the connection.
     Goodbye { reason: String },
 }

@@ -1,13 +1,13 @@
-//! A client's own picture, as its owner shows it to the class.
+//! A client's own picture, shown to the class.
 
 use crate::bytes::{from_words, to_words};
 
 /// Side of the square picture in pixels.
 pub const ORIGINAL_SIDE: u8 = 32;
-/// Its bytes: red, green and blue of each pixel, row by row.
+/// Bytes of the picture: red, green and blue of each pixel, row by row.
 pub const ORIGINAL_BYTES: usize = 3 * ORIGINAL_SIDE as usize * ORIGINAL_SIDE as usize;
 
-/// A picture of another size.
+/// A picture of the wrong size.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OriginalError {
     #[error("a picture of {side} x {side} pixels cannot be shown; send {ORIGINAL_SIDE} x {ORIGINAL_SIDE}")]
@@ -16,10 +16,10 @@ pub enum OriginalError {
     Length { found: usize },
 }
 
-/// Pixels `[32, 32, 3]` as the body of a message: four bytes to a word.
+/// Packs pixels `[32, 32, 3]` into the body of a message, four bytes to a word.
 ///
 /// # Errors
-/// If there are not [`ORIGINAL_BYTES`] of them.
+/// There are not exactly [`ORIGINAL_BYTES`] bytes.
 pub fn original_words(pixels: &[u8]) -> Result<Vec<f32>, OriginalError> {
     if pixels.len() != ORIGINAL_BYTES {
         return Err(OriginalError::Length { found: pixels.len() });
@@ -27,10 +27,10 @@ pub fn original_words(pixels: &[u8]) -> Result<Vec<f32>, OriginalError> {
     Ok(to_words(pixels.iter().copied()).collect())
 }
 
-/// Pixels `[32, 32, 3]` out of the body of a message that announced `side`.
+/// Reads pixels `[32, 32, 3]` from the body of a message that announced `side`.
 ///
 /// # Errors
-/// If side or length is another.
+/// Side or length is wrong.
 pub fn read_original(side: u8, words: &[f32]) -> Result<Vec<u8>, OriginalError> {
     if side != ORIGINAL_SIDE {
         return Err(OriginalError::Side { side });

@@ -5,26 +5,26 @@ use unmask_core::Partition;
 
 use crate::bytes::{from_words, to_words};
 
-/// Longest body of a shard in bytes: what a phone keeps beside the model without noticing.
+/// Longest body of a shard in bytes: a phone easily holds it beside the model.
 pub const MAX_SHARD: usize = 16 * 1024 * 1024;
-/// Most classes a shard can name, so that their names fit a message's header.
+/// Most classes in a shard, so that their names fit into a message's header.
 pub const MAX_CLASSES: usize = 100;
-/// Longest name of a class in bytes.
+/// Longest class name in bytes.
 pub const MAX_CLASS_NAME: usize = 32;
 
-/// What a shard is of; its labels and pixels travel behind the header, see [`ShardHeader::words`].
+/// Describes a shard. Its labels and pixels follow the header, see [`ShardHeader::words`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ShardHeader {
-    /// Number of the division of the data set: another one whenever it is divided anew.
+    /// Number of the division; changes whenever the data set is divided again.
     pub number: u32,
     /// Name of the data set, for people.
     pub data: String,
     pub partition: Partition,
-    /// Which of the shards this is, from 0.
+    /// Index of this shard, from 0.
     pub index: u16,
     /// Number of shards.
     pub shards: u16,
-    /// Names of the classes, by label.
+    /// Class names by label.
     pub classes: Vec<String>,
     /// Side of each picture in pixels.
     pub side: u16,
@@ -50,11 +50,11 @@ pub enum ShardError {
 }
 
 impl ShardHeader {
-    /// Labels `[pictures]` and pixels `[pictures, side, side, 3]`, in this order, as the body of a message: four bytes to
-    /// a word in the order they come, filled up with zeros.
+    /// Packs labels `[pictures]`, then pixels `[pictures, side, side, 3]`, into the body of a message: four bytes to a
+    /// word in order, padded with zeros.
     ///
     /// # Errors
-    /// As [`ShardHeader::read`].
+    /// As in [`ShardHeader::read`].
     pub fn words(&self, labels: &[u8], pixels: &[u8]) -> Result<Vec<f32>, ShardError> {
         let expected = self.check()?;
         let found = labels.len() + pixels.len();
@@ -65,10 +65,10 @@ impl ShardHeader {
         Ok(to_words(labels.iter().chain(pixels).copied()).collect())
     }
 
-    /// Labels `[pictures]` and pixels `[pictures, side, side, 3]` out of the body of a message.
+    /// Reads labels `[pictures]` and pixels `[pictures, side, side, 3]` from the body of a message.
     ///
     /// # Errors
-    /// [`ShardError`]: nothing in it, too much, another length than announced, or a label that names no class.
+    /// [`ShardError`]: the shard is empty, too long or not as long as announced, or a label has no class.
     pub fn read(&self, words: &[f32]) -> Result<(Vec<u8>, Vec<u8>), ShardError> {
         let expected = self.check()?;
         if words.len() != expected.div_ceil(4) {
@@ -81,7 +81,7 @@ impl ShardHeader {
         Ok((labels, pixels))
     }
 
-    /// Bytes of labels and pixels.
+    /// Checks the header; returns the length of labels and pixels in bytes.
     fn check(&self) -> Result<usize, ShardError> {
         let Self { pictures, side, .. } = *self;
         if !(1..=MAX_CLASSES).contains(&self.classes.len()) {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     proptest! {
-        /// Over the socket, whatever the bytes: every pattern of four is some word, NaN among them.
+        /// Any four bytes must survive as a word, including NaN patterns.
         #[test]
         fn bytes_come_as_they_went(
             labels in proptest::collection::vec(0u8..10, 1..40),
@@ -181,7 +181,7 @@ mod tests {
             prop_assert_eq!(back.read(&words).unwrap(), (labels, pixels));
         }
 
-        /// Cut off or altered, a shard is refused or read as what it says, and never more than came.
+        /// A truncated or altered shard is refused, or it reads as its header says and holds no more data than arrived.
         #[test]
         fn altered_shards_never_panic(position in 0usize..200, byte in any::<u8>(), cut in 1usize..200) {
             let header = header(8, 2, 3);

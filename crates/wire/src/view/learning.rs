@@ -1,63 +1,63 @@
-//! What the room learns from, and how well.
+//! The room's data set and the accuracy of its model.
 
 use serde::{Deserialize, Serialize};
 use unmask_core::{Partition, TrainOn};
 
-/// The source of the data set whose pictures are drawn, and have classes that no photograph has.
+/// Source of the data set whose pictures are drawn by the program; its classes do not suit photographs.
 const GENERATED: &str = "generated";
 
 /// The data set that the room can share out.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct DataView {
-    /// Where it comes from: `cifar10`, `generated` or `folder:PATH`.
+    /// Source: `cifar10`, `generated` or `folder:PATH`.
     pub source: String,
     pub name: String,
-    /// Whether it is in memory; the fields from `classes` to `shards` are empty or 0 until it is.
+    /// Whether it is loaded; the fields from `classes` to `shards` are empty or 0 until then.
     pub is_ready: bool,
-    /// Their names, by label.
+    /// Class names by label.
     pub classes: Vec<String>,
-    /// Pictures to train on, over all.
+    /// Training pictures in total.
     pub pictures: u32,
-    /// Pictures held out, of which the evaluation takes some.
+    /// Held-out pictures; the evaluation uses some of them.
     pub held_out: u32,
-    /// Pictures of each class in each shard, `[shards][classes]`. Client n has shard (n - 1) mod the number of shards.
+    /// Pictures of each class in each shard, `[shards][classes]`. Client n gets shard (n - 1) mod the number of shards.
     pub shards: Vec<Vec<u32>>,
-    /// How many shards it is divided into.
+    /// Number of shards.
     #[serde(rename = "seats")]
     pub shard_count: u16,
     /// Most pictures in a shard.
     #[serde(rename = "shard")]
     pub shard_pictures: u32,
     pub partition: Partition,
-    /// What the rounds in force train on.
+    /// The pictures that current rounds train on.
     pub train_on: TrainOn,
 }
 
 impl DataView {
-    /// The classes that a private picture can be labelled with; none where this data set names none for photographs, and
-    /// those of CIFAR-10 serve.
+    /// Classes for labelling a private picture. Empty if this data set's classes do not suit photographs; pages then
+    /// use CIFAR-10's.
     pub fn photograph_classes(&self) -> &[String] {
         if self.source == GENERATED { &[] } else { &self.classes }
     }
 }
 
-/// How well the global model does on pictures that no client trains on.
+/// The global model's quality on pictures that no client trains on.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct EvaluationView {
     /// The round after which the model was measured; 0 before the first.
     pub round: u32,
-    /// Share of pictures whose class it names.
+    /// Share of pictures classified correctly.
     pub accuracy: f64,
-    /// 95 % confidence interval of that share, for so many pictures drawn at random (Wilson, 1927).
+    /// 95 % confidence interval of the accuracy for this many random pictures (Wilson, 1927).
     pub interval: [f64; 2],
     pub loss: f64,
-    /// Number of pictures N it was measured on; 0 where there is no result.
+    /// Number of pictures N measured; 0 without a result.
     pub pictures: u32,
-    /// `[classes, classes]`, row-major: how many pictures of the class of the row were taken for that of the column.
+    /// `[classes, classes]`, row-major: pictures of the row's class that were classified as the column's class.
     pub confusion: Vec<u32>,
     pub classes: Vec<String>,
     pub seconds: f64,
-    /// Why the model of the room is not measured, in words for people; the result beside it, if any, is an earlier one.
+    /// Why the room's model is not measured, in words; any result beside it is an earlier one.
     pub remark: Option<String>,
 }
 
@@ -66,10 +66,10 @@ pub struct EvaluationView {
 pub struct AccuracyPoint {
     /// The round after which the model was measured; 0 before the first.
     pub round: u32,
-    /// Share of held-out pictures whose class it names.
+    /// Share of held-out pictures classified correctly.
     pub accuracy: f64,
-    /// Mean cross-entropy on them.
+    /// Mean cross-entropy on held-out pictures.
     pub loss: f64,
-    /// How many there were.
+    /// Number of held-out pictures measured.
     pub pictures: u32,
 }

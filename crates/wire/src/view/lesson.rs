@@ -1,24 +1,23 @@
-//! Where the lesson is, and what the class is asked.
+//! The state of the lesson, and questions to the class.
 
 use serde::{Deserialize, Serialize};
 use unmask_core::Scene;
 
-/// Most characters of a question.
+/// Most characters in a question.
 pub const MAX_QUESTION: usize = 200;
 /// Fewest and most answers to choose from.
 pub const ANSWERS: [usize; 2] = [2, 6];
-/// Most characters of an answer.
+/// Most characters in an answer.
 pub const MAX_ANSWER: usize = 80;
-/// Most characters of a number's unit.
+/// Most characters in the unit of a number.
 pub const MAX_UNIT: usize = 20;
-/// Most bins in which votes for numbers are counted.
+/// Most bins for counting numeric votes.
 const BINS: u32 = 20;
 
-/// Where the lesson is.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LessonView {
     pub scene: Scene,
-    /// Step within the scene, from 0.
+    /// Step in the scene, from 0.
     pub beat: u8,
     /// The last question, open or closed, until the scene changes.
     pub poll: Option<PollView>,
@@ -30,17 +29,17 @@ pub struct Poll {
     /// At most [`MAX_QUESTION`] characters.
     pub question: String,
     pub answers: Answers,
-    /// The right answer, if there is one: as a vote for it would be.
+    /// The right answer, if any, encoded as a vote.
     pub correct: Option<u16>,
 }
 
-/// What can be answered. A vote is a number: that of the answer, from 0, or the number itself.
+/// Possible answers. A vote is the answer's index, from 0, or the number itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answers {
-    /// One of two to six, each of at most [`MAX_ANSWER`] characters.
+    /// Two to six answers of at most [`MAX_ANSWER`] characters each.
     Choice(Vec<String>),
-    /// A number from `least` to `most`, both included.
+    /// A number from `least` to `most`, inclusive.
     Number {
         least: u16,
         most: u16,
@@ -49,39 +48,38 @@ pub enum Answers {
     },
 }
 
-/// A question that was asked, with its votes.
+/// A question with its votes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PollView {
-    /// Counts up, so that a late vote is not taken for another question's.
+    /// Increases with each question, so a late vote is not counted for the next one.
     pub number: u32,
     pub poll: Poll,
     pub is_open: bool,
-    /// One for each voter, sorted, so that they tell nobody's; empty while the poll is open.
+    /// One vote per voter, sorted, so that nobody can tell who voted for what; empty while the poll is open.
     pub votes: Vec<u16>,
-    /// How many have voted.
+    /// Number of voters.
     pub voters: u32,
 }
 
-/// A question that cannot be asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PollError {
     #[error("the {what} has {found} characters; give 1 to {most}")]
     Text { what: &'static str, found: usize, most: usize },
     #[error("a question with {found} answers cannot be asked; give {} to {}", ANSWERS[0], ANSWERS[1])]
     Answers { found: usize },
-    #[error("two answers are \"{answer}\"; give each once")]
+    #[error("\"{answer}\" is given twice; give each answer once")]
     Twice { answer: String },
-    #[error("there is no number from {least} to {most}; give a least number below the most")]
+    #[error("the range from {least} to {most} is empty; the least number must be below the most")]
     Range { least: u16, most: u16 },
-    #[error("{answer} is none of the answers; {remedy}")]
+    #[error("{answer} is not a valid answer; {remedy}")]
     NoAnswer { answer: u16, remedy: String },
 }
 
 impl Poll {
-    /// Whether it can be asked.
+    /// Checks the question.
     ///
     /// # Errors
-    /// [`PollError`] names what is too long, too short or no answer.
+    /// [`PollError`] names the text that is too long or too short, or the invalid answer.
     pub fn check(&self) -> Result<(), PollError> {
         check_text("question", &self.question, 1, MAX_QUESTION)?;
         match &self.answers {
@@ -109,15 +107,15 @@ impl Poll {
 }
 
 impl Answers {
-    /// Whether a vote is for one of them.
+    /// Checks that a vote is for one of the answers.
     ///
     /// # Errors
-    /// [`PollError::NoAnswer`] says which votes are.
+    /// [`PollError::NoAnswer`] lists the valid votes.
     pub fn check(&self, answer: u16) -> Result<(), PollError> {
         let (is_one, remedy) = match self {
             Self::Choice(answers) => {
                 let last = answers.len().saturating_sub(1);
-                (usize::from(answer) <= last, format!("send its place among them, from 0 to {last}"))
+                (usize::from(answer) <= last, format!("send its index, from 0 to {last}"))
             }
             Self::Number { least, most, .. } => {
                 ((*least..=*most).contains(&answer), format!("send a number from {least} to {most}"))
@@ -126,8 +124,8 @@ impl Answers {
         if is_one { Ok(()) } else { Err(PollError::NoAnswer { answer, remedy }) }
     }
 
-    /// How many voted for each answer of a choice. Numbers are counted in at most 20 bins of one width, the first from
-    /// `least` on. Votes that are no answers are left out.
+    /// Votes per answer of a choice. Numbers are counted in at most 20 bins of equal width, starting at `least`.
+    /// Invalid votes are ignored.
     pub fn counts(&self, votes: &[u16]) -> Vec<u32> {
         let (first, width, bins) = match self {
             Self::Choice(answers) => (0, 1, answers.len()),
@@ -143,7 +141,7 @@ impl Answers {
         counts
     }
 
-    /// Numbers in one bin of [`counts`](Self::counts); 1 for a choice.
+    /// Numbers per bin of [`counts`](Self::counts); 1 for a choice.
     pub fn bin_width(&self) -> u32 {
         self.numbers().map_or(1, |numbers| numbers.div_ceil(BINS).max(1))
     }
@@ -188,11 +186,11 @@ mod tests {
         let refused = [
             (choice(&["Ada"]), "with 1 answers"),
             (choice(&["a", "b", "c", "d", "e", "f", "g"]), "give 2 to 6"),
-            (choice(&["Ada", "Ada"]), "two answers are \"Ada\""),
+            (choice(&["Ada", "Ada"]), "\"Ada\" is given twice"),
             (choice(&["Ada", " "]), "the answer has 1 characters"),
             (Poll { question: "?".repeat(201), ..choice(&["Ada", "Bob"]) }, "the question has 201 characters"),
-            (Poll { correct: Some(2), ..choice(&["Ada", "Bob"]) }, "2 is none of the answers"),
-            (Poll { answers: number(5, 5), ..choice(&[]) }, "no number from 5 to 5"),
+            (Poll { correct: Some(2), ..choice(&["Ada", "Bob"]) }, "2 is not a valid answer"),
+            (Poll { answers: number(5, 5), ..choice(&[]) }, "from 5 to 5 is empty"),
             (Poll { answers: number(5, 9), correct: Some(4), ..choice(&[]) }, "send a number from 5 to 9"),
         ];
         for (poll, reason) in refused {
