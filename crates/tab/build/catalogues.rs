@@ -1,8 +1,8 @@
-//! Fluent catalogues as Rust functions, one for each message, so that the page parses none, a message without its translation
-//! does not compile, and neither does one with other variables.
+//! Turns Fluent catalogues into Rust functions, one for each message. The page parses nothing, and a message that lacks
+//! a translation or uses other variables does not compile.
 //!
-//! Of Fluent this takes text, variables, and choices by a number (`[1]` and a default), which is all that three languages with
-//! at most one plural need.
+//! Supported are text, variables, and choices by a number (`[1]` and a default). That suffices for three languages with
+//! at most one plural form.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,14 +18,14 @@ use fluent_syntax::{
 enum Piece {
     Text(String),
     Variable(String),
-    /// By a variable: what is said for these numbers, and for all others.
+    /// A choice by a variable: the messages for these numbers, and the default.
     Choice(String, Vec<(String, Message)>, Message),
 }
 
-/// What a message says.
+/// The content of a message.
 type Message = Vec<Piece>;
 
-/// The messages of one language, by their names.
+/// The messages of one language, by name.
 pub struct Catalogue {
     messages: BTreeMap<String, Message>,
 }
@@ -34,7 +34,7 @@ impl Catalogue {
     /// Reads a catalogue.
     ///
     /// # Errors
-    /// What in it is no message, or is more of Fluent than is taken here.
+    /// The parts that are not messages or use unsupported Fluent features.
     pub fn read(text: &str) -> Result<Self, String> {
         let resource = parse(text).map_err(|(_, errors)| format!("{errors:?}"))?;
         let mut messages = BTreeMap::new();
@@ -84,7 +84,7 @@ fn variable(expression: &InlineExpression<&str>) -> Result<String, String> {
     }
 }
 
-/// The variables of a message, with whether it chooses by them.
+/// Collects the variables of a message, each with whether the message chooses by it.
 fn variables(message: &Message, found: &mut BTreeMap<String, bool>) {
     for piece in message {
         match piece {
@@ -100,10 +100,10 @@ fn variables(message: &Message, found: &mut BTreeMap<String, bool>) {
     }
 }
 
-/// The functions, in a module for each first word of the messages' names.
+/// Generates the functions, in a module for the first word of each message's name.
 ///
 /// # Errors
-/// What one catalogue has that another has not.
+/// The differences between the catalogues.
 pub fn code(all: &[(&str, Catalogue)]) -> Result<String, String> {
     let names: BTreeSet<&String> = all.iter().flat_map(|(_, catalogue)| catalogue.messages.keys()).collect();
     let mut modules: BTreeMap<&str, String> = BTreeMap::new();
@@ -151,7 +151,7 @@ pub fn code(all: &[(&str, Catalogue)]) -> Result<String, String> {
     Ok(text)
 }
 
-/// Variables as they first come in the English message, which is the order of the parameters.
+/// The variables in order of appearance in the English message, which is the order of the parameters.
 fn order(message: Option<&Message>) -> Vec<String> {
     fn add(message: &Message, names: &mut Vec<String>) {
         for piece in message {
@@ -223,7 +223,7 @@ fn expression(message: &Message) -> String {
                 for (number, said) in numbers {
                     let _ = write!(arms, "{number} => {}, ", expression(said));
                 }
-                // A language without a plural says the same of every number.
+                // A language without a plural has one text for all numbers.
                 arguments.push(match arms.as_str() {
                     "" => format!("{{ let _ = {name}; {} }}", expression(others)),
                     arms => format!("match {name} {{ {arms}_ => {} }}", expression(others)),

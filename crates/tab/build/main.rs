@@ -1,5 +1,5 @@
-//! Links the bundles without their symbol names, which are a third of what a browser would download (wasm-bindgen reads the
-//! target features), and turns the catalogues into Rust.
+//! Removes the bundles' symbol names, which are a third of the download (wasm-bindgen reads the target features), and
+//! turns the catalogues into Rust.
 
 mod catalogues;
 

@@ -1,4 +1,4 @@
-//! What page and worker say to each other. Both come from one build, so the format needs no version.
+//! The messages between page and worker. Both come from one build, so the format needs no version.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use unmask_core::{Architecture, AttackMethod, Defence, Partition, Rule};
 use unmask_wire::LessonState;
 
-/// Side of the square picture that the page hands to the worker; the worker resizes it to the model's input.
+/// The side of the square picture that the page gives to the worker, which resizes it to the model's input.
 pub const PICTURE_SIDE: u32 = 256;
 
-/// A picture as a canvas takes it. Its bytes travel as a buffer that changes hands and is not copied.
+/// A picture in a canvas's format. `postMessage` transfers its buffer instead of copying it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rgba {
     /// In pixels.
@@ -29,7 +29,7 @@ impl Rgba {
     }
 }
 
-/// Bytes that serde sees as bytes, not as a sequence of numbers.
+/// Makes serde treat bytes as bytes, not as a sequence of numbers.
 mod buffer {
     use std::sync::Arc;
 
@@ -45,7 +45,7 @@ mod buffer {
     }
 }
 
-/// The device a page's address asks for.
+/// The device that a page's address asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum DeviceChoice {
     /// The faster one.
@@ -57,7 +57,7 @@ pub enum DeviceChoice {
 }
 
 impl DeviceChoice {
-    /// From the query's `device=cpu` or `device=webgpu`; anything else is [`Self::Auto`].
+    /// Parses the query's `device=cpu` or `device=webgpu`; anything else is [`Self::Auto`].
     pub fn from_query(value: Option<&str>) -> Self {
         match value {
             Some("cpu") => Self::Cpu,
@@ -67,73 +67,73 @@ impl DeviceChoice {
     }
 }
 
-/// From the page to the worker. Pictures and passphrases never leave this device.
+/// Messages from the page to the worker. Pictures and passphrases never leave this device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ToWorker {
-    /// Join the room and train until told otherwise.
+    /// Joins the room and trains until told otherwise.
     Join {
-        /// WebSocket address of the room.
+        /// The room's WebSocket address.
         socket: String,
         nickname: String,
-        /// The private picture, [`PICTURE_SIDE`] squared.
+        /// The private picture, a square with a side of [`PICTURE_SIDE`].
         picture: Rgba,
-        /// Its class.
+        /// The picture's class.
         label: u8,
         device: DeviceChoice,
-        /// Whether the class may see what leaks of this picture.
+        /// Whether the class may see what leaks from this picture.
         may_show: bool,
-        /// The room's passphrase, where the student has typed one.
+        /// The room's passphrase, if the student has typed one.
         passphrase: Option<String>,
-        /// The ticket of [`Connection::Online`], to rejoin as the same client after the page was reloaded.
+        /// The ticket of [`Connection::Online`], to rejoin as the same client after a reload.
         ticket: Option<[u8; 16]>,
     },
-    /// The passphrase of [`FromWorker::AskPassphrase`], as typed.
+    /// Answers [`FromWorker::AskPassphrase`]; as typed.
     Passphrase(String),
-    /// Ask the room's model what a picture shows, now and with the weights of every later round.
+    /// Asks the room's model to classify a picture, now and with the weights of every later round.
     Classify {
-        /// Counts up, so that answers about an earlier picture can be told from those about this one.
+        /// Increases with each picture, so that answers about an earlier one can be recognised.
         number: u32,
-        /// [`PICTURE_SIDE`] squared.
+        /// A square with a side of [`PICTURE_SIDE`].
         picture: Rgba,
     },
-    /// Whether the class may see what leaks of the private picture, in place of what [`Self::Join`] said.
+    /// Sets whether the class may see what leaks from the private picture, replacing the value in [`Self::Join`].
     Consent { may_show: bool },
-    /// The page is out of sight, or seen again.
+    /// The page was hidden or became visible again.
     Visibility { is_hidden: bool },
-    /// Ask to be in the rounds again, after [`FromWorker::SittingOut`].
+    /// Asks to rejoin the rounds, after [`FromWorker::SittingOut`].
     Return,
-    /// See at once whether the relay is there: this device may have slept, or changed its network.
+    /// Checks immediately whether the relay is there, since this device may have slept or changed its network.
     Check,
-    /// Close the socket and stop.
+    /// Closes the socket and stops.
     Leave,
-    /// Answer the class's question of that number: the answer's place, from 0, or a number.
+    /// Answers the class's question of that number with the answer's index, from 0, or with a number.
     Vote { poll: u32, answer: u16 },
-    /// Show the class the private picture, 32 pixels a side. The answer is [`FromWorker::Original`].
+    /// Shows the class the private picture, 32 pixels a side. The answer is [`FromWorker::Original`].
     ShowOriginal,
-    /// Show it no more.
+    /// Stops showing it.
     HideOriginal,
-    /// Have the room delete what it has of this student, and leave. [`Connection::Closed`] follows.
+    /// Asks the room to delete this student's data, and leaves. [`Connection::Closed`] follows.
     Forget,
 }
 
-/// State of the socket.
+/// The state of the socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Connection {
     Connecting,
     Online {
         /// As the room shows it.
         nickname: String,
-        /// With which this client can rejoin.
+        /// Lets this client rejoin.
         ticket: Option<[u8; 16]>,
     },
-    /// The socket dropped; the worker tries again by itself.
+    /// The socket dropped; the worker reconnects automatically.
     Retrying {
-        /// Until then.
+        /// Until the next attempt.
         seconds: u32,
     },
     /// Closed for good.
     Closed {
-        /// In words for people.
+        /// For people to read.
         reason: String,
     },
 }
@@ -143,68 +143,68 @@ pub enum Connection {
 pub struct Device {
     /// `WebGPU` or `CPU`.
     pub name: String,
-    /// Why this one, in a sentence.
+    /// Why the worker chose it, in a sentence.
     pub reason: String,
 }
 
-/// A round that trains now, or trained last.
+/// The current or last round of training.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Training {
     pub round: u32,
-    /// The model preset.
+    /// The name of the model preset.
     pub model: String,
     pub defence: Defence,
     pub rule: Rule,
-    /// Number of shared pictures it takes; none where it takes the private one.
+    /// The number of shared pictures in the step; `None` if it uses the private one.
     pub shared: Option<u32>,
 }
 
 /// Why the worker asks for a passphrase.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PassphraseRequest {
-    /// What it is needed for, or what is wrong with the one given, in words.
+    /// What it is needed for, or what is wrong with the one given; for people to read.
     pub reason: String,
-    /// Whether one was given that does not unlock this room's model.
+    /// Whether the last one given does not unlock this room's model.
     pub is_wrong: bool,
 }
 
-/// An update that left this device.
+/// An update that this tab has sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SentUpdate {
     pub round: u32,
-    /// On its pictures, before this round's step.
+    /// The loss on the update's pictures, before this round's step.
     pub loss: f32,
-    /// Time the step took.
+    /// The duration of the step.
     pub milliseconds: f64,
     pub bytes: u64,
-    /// Bytes of the same update without a defence.
+    /// The size of the same update without a defence.
     pub plain_bytes: u64,
-    /// Number of pictures it was made from.
+    /// The number of pictures in the step.
     pub samples: u32,
     pub rule: Rule,
     pub groups: Vec<GroupView>,
 }
 
-/// What one parameter group's update looks like before and after the defence.
+/// The update of one parameter group before and after the defence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GroupView {
-    /// Name for people, such as `patch embedding`.
+    /// A name for people, such as `patch embedding`.
     pub title: String,
-    /// Values in the group.
+    /// The number of values in the group.
     pub values: usize,
-    /// Share of zeros in what leaves, 0 to 1.
+    /// The share of zeros in the update sent, 0 to 1.
     pub zeros: f32,
     /// L2 norm before the defence.
     pub norm_before: f32,
-    /// L2 norm of what leaves.
+    /// L2 norm of the update sent.
     pub norm_after: f32,
-    /// Norm of what the defence added, divided by the norm before it; none where it adds nothing.
+    /// The norm of what the defence added, divided by the norm before the defence; `None` if it adds nothing.
     pub noise: Option<f32>,
-    /// Whether what leaves is encrypted.
+    /// Whether the update sent is encrypted.
     pub ciphertext: bool,
     /// A piece of the plain update: blue below zero, red above, white at zero.
     pub before: Option<Rgba>,
-    /// The same piece of what leaves; what is masked is drawn in grey.
+    /// The same piece of the update sent; masked values are grey.
     pub after: Option<Rgba>,
 }
 
@@ -212,58 +212,58 @@ pub struct GroupView {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClosedRound {
     pub round: u32,
-    /// Mean loss of the cohort.
+    /// The cohort's mean loss.
     pub loss: Option<f32>,
-    /// Number of updates averaged.
+    /// The number of updates averaged.
     pub updates: u32,
 }
 
-/// The tab's share of the room's data set.
+/// This tab's shard of the room's data set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ShardView {
-    /// Name of the data set, for people.
+    /// The name of the data set, for people.
     pub data: String,
-    /// How it was divided.
+    /// How the data set was divided.
     pub partition: Partition,
-    /// Names of the classes, by label.
+    /// The names of the classes, by label.
     pub classes: Vec<String>,
-    /// Number of pictures of each class.
+    /// The number of pictures in each class.
     pub counts: Vec<u32>,
-    /// Some of the pictures, ordered by class, each class as often as its share.
+    /// Some of the pictures, ordered by class, in proportion to the shard.
     pub contact_sheet: Option<Rgba>,
 }
 
-/// What the relay reconstructed from an update of this client.
+/// A picture that was reconstructed from an update of this client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reconstruction {
-    /// The round attacked.
+    /// The attacked round.
     pub round: u32,
     pub attack: AttackMethod,
     pub picture: Option<Rgba>,
-    /// None where the update was made from several pictures, or too long ago.
+    /// `None` if the update was made from several pictures or too long ago.
     pub comparison: Option<Comparison>,
 }
 
-/// How a reconstruction compares with the one picture that the update was made from.
+/// A comparison with the one picture that the update was made from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// That picture as the model saw it.
     pub own: Option<Rgba>,
-    /// Whether it is the private one, and not one of the shared ones.
+    /// Whether it is the private picture rather than a shared one.
     pub is_private: bool,
     /// In dB.
     pub psnr: f32,
     pub ssim: f32,
 }
 
-/// What the room's model says of a picture.
+/// The room's model's prediction for a picture.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
-    /// The round after which these were the room's weights; 0 before the first.
+    /// The room had these weights after this round; 0 before the first.
     pub after: u32,
-    /// Whether the round that follows trains on shared pictures, whose classes have names of their own.
+    /// Whether the next round trains on shared pictures, whose classes have their own names.
     pub is_shared: bool,
-    /// Number of classes.
+    /// The number of classes.
     pub classes: usize,
     /// The most probable classes, best first: label and probability.
     pub best: Vec<(usize, f32)>,
@@ -271,71 +271,72 @@ pub struct Prediction {
     pub input: Option<Rgba>,
 }
 
-/// An attack on what this tab has sent itself, made in the tab: nobody else sees it.
+/// This tab's attack on its own update. Nobody else sees its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OwnAttack {
-    /// The round of the update.
+    /// The update's round.
     pub round: u32,
-    /// What the update was made under.
+    /// The update's defence.
     pub defence: Defence,
-    /// Time that all attacks took together.
+    /// The time for all attacks together.
     pub milliseconds: f64,
     /// At most two, the closest first.
     pub reconstructions: Vec<Reconstruction>,
-    /// Why there is none, in words, where there is none.
+    /// Why there is no reconstruction, if so; for people to read.
     pub remark: Option<String>,
 }
 
-/// From the worker to the page.
+/// Messages from the worker to the page.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum FromWorker {
     /// The worker has loaded.
     Ready,
     Device(Device),
     Connection(Connection),
-    /// Whether the relay has not answered for too long, although the socket is open: an update may hold its answer up.
+    /// Whether the relay has been silent for too long on an open socket. An update on its way may delay the relay's
+    /// answer.
     Silent(bool),
-    /// A round's plan came and training has begun.
+    /// A round's plan has arrived and training has begun.
     Training(Training),
-    /// A share of the room's data set has come, in place of an earlier one.
+    /// A shard of the room's data set has arrived and replaces any earlier one.
     Shard(ShardView),
     /// The answer to [`ToWorker::Classify`].
     Classified {
-        /// The number that was given with the picture.
+        /// The number given with the picture.
         number: u32,
-        /// Or why there is no prediction, in words.
+        /// The error says why there is no prediction; for people to read.
         prediction: Result<Prediction, String>,
     },
-    /// The room's model is encrypted, and this tab cannot read it. A later [`Self::Training`] withdraws the question.
+    /// The room's model is encrypted and this tab cannot read it. A later [`Self::Training`] withdraws the question.
     AskPassphrase(PassphraseRequest),
     /// This tab has encrypted the room's model and sent it back.
     ModelEncrypted,
     Sent(SentUpdate),
-    /// The relay leaves this tab out of the rounds until it asks to come back. A later [`Self::Training`] withdraws this.
+    /// The relay leaves this tab out of the rounds until it asks to come back. A later [`Self::Training`] cancels this.
     SittingOut,
     Closed(ClosedRound),
     Attacked(Reconstruction),
-    /// Where the lesson is: after [`Connection::Online`], and whenever it changes.
+    /// The state of the lesson, sent after [`Connection::Online`] and on every change.
     Lesson(LessonState),
     /// Whether the class sees the private picture.
     Original {
         is_shown: bool,
     },
-    /// What this tab's own attack made of the update that it has just sent.
+    /// The result of this tab's own attack on the update just sent.
     OwnAttack(OwnAttack),
     Notice(Notice),
 }
 
-/// Something to tell the student.
+/// A message for the student.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Notice {
-    /// The tab has encrypted the room's model and sent it back.
+    /// This tab has encrypted the room's model and sent it back.
     Encrypted,
-    /// The connection was lost before the room said that it had deleted what it has of the student.
+    /// The connection was lost before the room confirmed that it had deleted the student's data.
     NotForgotten,
-    /// Without a connection the room was not asked to.
+    /// The room could not be asked to delete the data, since there was no connection.
     NotAsked,
-    /// The teacher gave the student another nickname.
+    /// The teacher changed the student's nickname.
     Renamed { nickname: String },
     /// No update was sent in this round.
     NoUpdate { round: u32, reason: String },
@@ -345,32 +346,32 @@ pub enum Notice {
     NotCompared { round: u32, reason: String },
     /// The private picture cannot be shown to the class.
     NotShown { reason: String },
-    /// What the relay said, in its words.
+    /// The relay's own words.
     Said(String),
 }
 
-/// From the trainer to the worker that computes on WebGPU. Each is answered by a [`FromGpu`] of its number.
+/// Messages from the trainer to the WebGPU worker. A [`FromGpu`] with the same number answers each.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ToGpu {
-    /// How long does a step of this model take, with one picture?
+    /// Asks how long a step of this model takes with one picture.
     Time { number: u32, architecture: Architecture },
-    /// Loss and gradients of a batch.
+    /// Asks for the loss and gradients of a batch.
     Differentiate {
         number: u32,
         pass: GpuPass,
         labels: Vec<u32>,
         /// Whether batch norm uses the running statistics.
         by_running: bool,
-        /// Gradients of how many of the first weights.
+        /// The number of weights, from the first, to compute gradients of.
         weights: u32,
-        /// Gradients of the images too.
+        /// Whether to compute the gradients of the images, too.
         images: bool,
     },
-    /// The logits of a batch of so many images.
+    /// Asks for the logits of a batch with this number of images.
     Logits { number: u32, pass: GpuPass, batch: u32 },
 }
 
-/// What a pass starts from.
+/// The input of a pass.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GpuPass {
     pub architecture: Architecture,
@@ -379,14 +380,14 @@ pub struct GpuPass {
     pub images: Floats,
 }
 
-/// From the worker that computes on WebGPU.
+/// Messages from the WebGPU worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum FromGpu {
-    /// Its adapter is open.
+    /// The adapter is open.
     Ready,
-    /// It has none. Nothing follows.
+    /// There is no usable adapter; no further messages follow.
     Unusable(String),
-    /// Milliseconds a step.
+    /// Milliseconds for one step.
     Timed {
         number: u32,
         outcome: Result<f64, String>,
@@ -406,11 +407,11 @@ pub struct GpuGradients {
     pub loss: f32,
     pub gradient: Floats,
     pub images: Floats,
-    /// Of each batch norm: means, biased variances, and of how many values they are.
+    /// For each batch norm: means, biased variances, and the number of values behind them.
     pub statistics: Vec<(Floats, Floats, u32)>,
 }
 
-/// Numbers that travel as a buffer, which changes hands and is not copied.
+/// Numbers in a buffer that `postMessage` transfers instead of copying.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Floats(#[serde(with = "buffer")] Arc<[u8]>);
 

@@ -1,5 +1,5 @@
-//! Every message between page and worker arrives as it was sent, at the ends of its ranges too, and its pictures change
-//! hands instead of being copied.
+//! Every message between page and worker arrives unchanged, including extreme values, and its pictures are transferred
+//! instead of copied.
 #![cfg(target_family = "wasm")]
 
 use std::fmt::Debug;
@@ -20,7 +20,7 @@ use wasm_bindgen_test::{wasm_bindgen_test, wasm_bindgen_test_configure};
 
 wasm_bindgen_test_configure!(run_in_dedicated_worker);
 
-/// Beyond what a JavaScript number holds exactly.
+/// Beyond the integers that a JavaScript number holds exactly.
 const LARGE: u64 = (1 << 53) + 1;
 
 fn picture(width: u32, height: u32) -> Rgba {
@@ -36,7 +36,7 @@ fn structured_clone(value: &JsValue, buffers: &Array) -> JsValue {
     clone.unchecked_into::<Function>().call2(&JsValue::NULL, value, &options).expect("the value can be cloned")
 }
 
-/// Sends `message` and reads it; compared by their `Debug` form, in which NaN is NaN.
+/// Sends and reads `message`, and compares the `Debug` forms, in which NaN equals NaN.
 fn check<T: Serialize + DeserializeOwned + Debug>(message: &T, pictures: u32) {
     let (value, buffers) = encode(message).expect("it can be written");
     assert_eq!(buffers.length(), pictures, "{message:?}");

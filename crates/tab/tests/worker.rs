@@ -1,5 +1,5 @@
-//! In a real browser's dedicated worker: the model computes what PyTorch computes, on the CPU and on WebGPU; local epochs
-//! end where they end natively; and masks and cipher are those of the native client, bit for bit.
+//! Tests in a real browser's dedicated worker: the model matches PyTorch on the CPU and on WebGPU; local epochs end
+//! where they end natively; masks and ciphertexts equal the native client's bit for bit.
 #![cfg(all(target_family = "wasm", feature = "train"))]
 
 #[path = "../../client/tests/golden/mod.rs"]
@@ -36,8 +36,8 @@ async fn parity_on_webgpu() {
     check_parity(Compute::Gpu).await;
 }
 
-/// The dispatches, submissions, writes and read-backs of a step on WebGPU. On a phone each of them takes time, whatever the size of
-/// the model. docs/models.md has the numbers.
+/// Counts dispatches, submissions, writes and read-backs of a step on WebGPU. On a phone each takes time, whatever the
+/// size of the model. docs/models.md has the numbers.
 #[wasm_bindgen_test]
 async fn a_step_on_webgpu_asks_no_more_of_the_device_than_stated() {
     const COUNT: &str = "self.asked = {};
@@ -56,7 +56,7 @@ async fn a_step_on_webgpu_asks_no_more_of_the_device_than_stated() {
     let state = architecture.initial(1);
     let images = vec![0.5; 3 * architecture.side() * architecture.side()];
     let step = async || network.loss_and_gradient(&state, &images, &[3]).await.unwrap();
-    // The first ones compile programs and choose among them.
+    // The first steps compile programs and choose among them.
     for _ in 0..3 {
         step().await;
     }
@@ -67,13 +67,13 @@ async fn a_step_on_webgpu_asks_no_more_of_the_device_than_stated() {
     console_log!("{} ms a step", now() - begun);
     for (name, most) in [("dispatchWorkgroups", 585), ("submit", 21), ("writeBuffer", 74), ("mapAsync", 73)] {
         let count = js_sys::eval(&format!("self.asked.{name}")).unwrap().as_f64().unwrap();
-        // With another adapter Burn may choose other programs for a product.
+        // On another adapter Burn may choose other programs for a matrix product.
         let (least, most) = (0.5 * f64::from(most), 1.1 * f64::from(most));
         assert!((least..=most).contains(&count), "{name}: {count} times, not {least} to {most}");
     }
 }
 
-/// The tests' Chromium emulates WebGPU in software, and a tab must not fall for it.
+/// The tests' Chromium emulates WebGPU in software; a tab must not use that.
 #[wasm_bindgen_test]
 async fn an_emulated_adapter_loses_against_the_cpu() {
     let probe = probe(Architecture::from(VitPreset::Pico), 1).await.unwrap();

@@ -1,7 +1,7 @@
-//! The device this tab trains on.
+//! The device that this tab trains on.
 //!
-//! The processor is there at once. Where the browser has a graphics adapter that is no software emulation, the worker that
-//! computes on it loads meanwhile, and takes over between two rounds if it turns out to be faster.
+//! The CPU is available immediately. If the browser has a graphics adapter that is not a software emulation, the WebGPU
+//! worker loads in the background and takes over between two rounds if it proves faster.
 
 use std::{cell::RefCell, rc::Rc};
 
@@ -11,13 +11,13 @@ use wasm_bindgen_futures::spawn_local;
 
 use super::gpu::{GpuWorker, State};
 
-/// The device chosen, and the model it was chosen for.
+/// The chosen device and the model it was chosen for.
 #[derive(Default)]
 pub struct ChosenDevice {
     chosen: Option<(Architecture, OpenDevice)>,
-    /// The graphics adapter and the worker that computes on it, once they were looked for.
+    /// The graphics adapter and its worker, once looked for.
     gpu: Option<Result<(Adapter, GpuWorker), DeviceError>>,
-    /// How long a step takes there, as soon as that is known: of a model, in milliseconds.
+    /// The time of a step on the graphics adapter once measured: the model, and the milliseconds.
     timing: Option<(Architecture, Timing)>,
     /// Why the graphics adapter is not tried again, if it has failed.
     failure: Option<String>,
@@ -26,13 +26,13 @@ pub struct ChosenDevice {
 type Timing = Rc<RefCell<Option<Result<f64, String>>>>;
 
 impl ChosenDevice {
-    /// In words, once there is one.
+    /// Describes the device, once one is chosen.
     pub fn description(&self) -> Option<String> {
         self.chosen.as_ref().map(|(_, device)| device.description())
     }
 
-    /// The device to train `architecture` on and, where it is chosen now, why: for another model another one may be faster,
-    /// while the April block of the same model changes nothing.
+    /// The device to train `architecture` on and, if newly chosen, the reason. Another model may be faster on another
+    /// device; the April block of the same model makes no difference.
     pub async fn for_model(
         &mut self,
         architecture: Architecture,
@@ -66,7 +66,7 @@ impl ChosenDevice {
         (device, Some(reason))
     }
 
-    /// The graphics adapter failed in the midst of a step: the CPU, which it goes on with, and why.
+    /// Switches to the CPU because the graphics adapter failed during a step. Returns the CPU and the reason.
     pub fn give_up_gpu(&mut self, architecture: Architecture, failure: &str) -> (OpenDevice, String) {
         let (device, reason) = (OpenDevice::cpu(), format!("CPU: the graphics adapter failed ({failure})"));
         self.chosen = Some((architecture.with_april_block(false), device.clone()));
@@ -74,7 +74,7 @@ impl ChosenDevice {
         (device, reason)
     }
 
-    /// The adapter and its worker. An emulated adapter gets one only if it `may_be_emulated`.
+    /// The adapter and its worker. An emulated adapter is accepted only if `may_be_emulated`.
     async fn gpu(&mut self, may_be_emulated: bool) -> Result<(Adapter, GpuWorker), DeviceError> {
         if let Some(gpu) = &self.gpu {
             return gpu.clone();
@@ -88,7 +88,7 @@ impl ChosenDevice {
         self.gpu.insert(gpu).clone()
     }
 
-    /// WebGPU, even if it is slower; the CPU, where there is none.
+    /// WebGPU, even if it is slower; the CPU if there is no WebGPU.
     async fn requested_gpu(&mut self) -> (OpenDevice, String) {
         let loaded = match self.gpu(true).await {
             Ok((adapter, worker)) => match worker.loaded().await {
@@ -106,7 +106,7 @@ impl ChosenDevice {
         }
     }
 
-    /// The CPU, and where there is a graphics adapter it is timed meanwhile.
+    /// The CPU; a graphics adapter, if there is one, is timed in the background.
     async fn cpu_for_now(&mut self, architecture: Architecture) -> (OpenDevice, String) {
         let cpu = OpenDevice::cpu();
         match self.gpu(false).await {
@@ -126,7 +126,7 @@ impl ChosenDevice {
         }
     }
 
-    /// The device for the rounds to come, and why, once the graphics adapter has been timed.
+    /// The device for the coming rounds and the reason, once the graphics adapter has been timed.
     async fn taking_over(&mut self, architecture: Architecture) -> Option<(OpenDevice, String)> {
         let (timed, timing) = self.timing.as_ref()?;
         let outcome = timing.borrow_mut().take()?;
@@ -155,7 +155,7 @@ mod tests {
 
     use super::*;
 
-    /// Not even where the page's address asks for it, and not for another model.
+    /// Not even if the page's address asks for it, nor for another model.
     #[wasm_bindgen_test]
     async fn a_gpu_that_failed_is_not_tried_again() {
         let (pico, nano) = (Architecture::from(VitPreset::Pico), Architecture::from(VitPreset::Nano));

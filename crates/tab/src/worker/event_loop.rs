@@ -1,4 +1,4 @@
-//! The worker's loop: events in from page and socket, one training step at a time.
+//! The worker's event loop: handles events from page and socket, and runs one training step at a time.
 
 use std::time::Duration;
 
@@ -19,14 +19,15 @@ use super::{
 };
 use crate::protocol::{ClosedRound, Connection, FromWorker, Notice, PassphraseRequest, ToWorker};
 
-/// How often the socket is looked after.
+/// How often the socket is checked.
 const BEAT: Duration = Duration::from_secs(5);
-/// How often the relay is asked whether it is there.
+/// How often the relay is pinged.
 const PING: Duration = Duration::from_secs(10);
-/// How long an answer to that may take.
+/// How long the answer to a check may take.
 const ANSWER: Duration = Duration::from_secs(3);
-/// A socket on which nothing has come for so long is checked. With a [`BEAT`] until that is noticed and an [`ANSWER`] that does
-/// not come, the student is told after 25 s at most. The socket is then given up, or kept while an update may still be on its way.
+/// A socket silent for this long is checked. With one [`BEAT`] to notice the silence and one [`ANSWER`] without a
+/// reply, the student learns of it after at most 25 s. The socket is then given up, or kept while an update may still
+/// be on its way.
 const SILENCE: Duration = Duration::from_secs(17);
 
 /// Shown until the first plan says what there is to compute.
@@ -36,24 +37,25 @@ enum Event {
     Page(ToWorker),
     Socket(SocketEvent),
     Retry,
-    /// Time to look after the socket.
+    /// Check the socket.
     Beat,
-    /// By now something should have come on the socket since the relay was asked.
+    /// By now something should have arrived on the socket since the relay was asked.
     AnswerDue {
         asked: Instant,
     },
 }
 
-/// Events of sockets and timers carry the number of their connection, which tells an old one's from its successor's.
+/// An event with the number of its connection (sockets and timers only), which distinguishes old connections from the
+/// current one.
 type Numbered = (Option<u32>, Event);
 
-/// Starts the worker; returns at once.
+/// Starts the worker and returns immediately.
 pub fn start() {
     let Some(page) = Page::find() else {
         web_sys::console::error_1(&"the trainer must run in a dedicated worker".into());
         return;
     };
-    // A panic ends in a promise that nobody awaits; without this the page would wait for ever.
+    // A panic would end in a promise that nobody awaits, and the page would wait forever.
     std::panic::set_hook(Box::new(|panic| {
         if let Some(page) = Page::find() {
             let reason = format!("the trainer crashed; reload the page to rejoin ({panic})");
@@ -79,10 +81,10 @@ async fn beat(events: UnboundedSender<Numbered>) {
     }
 }
 
-/// Waits until this thread has been idle for `time`, as far as that can be had. A timer that rings late tells of a device that
-/// slept or of a long step of training, behind which whatever has come is still waiting to be read.
+/// Waits until this thread has been idle for `time`, if possible. A late timer means that the device slept or that a
+/// long training step ran, so that messages may still be waiting to be read.
 async fn idle(time: Duration) {
-    // A browser may make every timer of a page out of sight late.
+    // Browsers may delay every timer of a hidden page.
     for _ in 0..5 {
         let begun = Instant::now();
         sleep(time).await;
@@ -98,14 +100,14 @@ struct Worker {
     connection: u32,
     session: Option<Session>,
     device: ChosenDevice,
-    /// Whether the page is out of sight.
+    /// Whether the page is hidden.
     is_hidden: bool,
 }
 
 impl Worker {
     async fn run(mut self, mut events: UnboundedReceiver<Numbered>) {
         loop {
-            // Everything that has arrived comes before the next step, so that only the newest plan is trained.
+            // Handle everything that has arrived before the next step, so that only the newest plan is trained.
             while let Some(event) = events.next().now_or_never() {
                 let Some(event) = event else { return };
                 self.handle(event);
@@ -113,7 +115,7 @@ impl Worker {
             let plan = self.session.as_mut().and_then(|session| session.plan.take());
             match (&mut self.session, plan) {
                 (Some(session), Some(plan)) => session.train(plan, &mut self.device, &self.page).await,
-                // After the update, for which the room waits.
+                // After the update, since the room waits for that.
                 (Some(session), None) if session.is_own_attack_due() => session.attack_own(&self.page),
                 (Some(session), None) if session.is_prediction_due() => {
                     session.classify(&mut self.device, &self.page).await;
@@ -141,9 +143,9 @@ impl Worker {
 
     fn look_after_socket(&mut self) {
         let Some(session) = &mut self.session else { return };
-        // Without a socket a retry is on its way already.
+        // Without a socket, a retry is already scheduled.
         if session.socket.is_some() && session.silence() >= SILENCE {
-            // Once it is known to be silent the answer is waited for already.
+            // Once the socket is known to be silent, a check is already under way.
             if !session.is_silent() {
                 self.check();
             }
@@ -152,12 +154,12 @@ impl Worker {
         }
     }
 
-    /// Finds out whether the relay is there, and connects anew if it is not, or if it is known not to answer.
+    /// Checks whether the relay is there. Reconnects if there is no socket or the relay is known not to answer.
     fn check(&mut self) {
         let Some(session) = &mut self.session else { return };
         match &session.socket {
             None => return self.connect(),
-            // It has the time of an answer to open; addresses that no longer lead anywhere can keep it busy for minutes.
+            // A socket has the time of an answer to open. The browser may try an unreachable address for minutes.
             Some(socket) if !socket.has_opened() => {
                 if session.silence() > ANSWER {
                     self.connect();
@@ -172,7 +174,7 @@ impl Worker {
         self.await_answer(asked, ANSWER);
     }
 
-    /// Looks after `wait` whether anything has come since the relay was `asked`.
+    /// After `wait`, checks whether anything has arrived since the relay was `asked`.
     fn await_answer(&self, asked: Instant, wait: Duration) {
         let (events, connection) = (self.events.clone(), Some(self.connection));
         spawn_local(async move {
@@ -223,7 +225,7 @@ impl Worker {
                     }
                 }
             }
-            // The relay was told that this tab cannot take part, so a passphrase counts from the next round on.
+            // The relay knows that this tab cannot take part in this round, so the passphrase counts from the next one.
             ToWorker::Passphrase(passphrase) => {
                 if let Some(session) = &mut self.session {
                     session.client.set_passphrase(Some(passphrase));
@@ -278,8 +280,8 @@ impl Worker {
         }
     }
 
-    /// Asks the room to delete what it has of this student; it says goodbye then. Without a socket it is not asked, and the
-    /// page is told so.
+    /// Asks the room to delete this student's data; the room then says goodbye. Without a socket, tells the page that
+    /// the room was not asked.
     fn forget(&mut self) {
         let Some(session) = &mut self.session else { return };
         session.wants_shown = false;
@@ -302,7 +304,7 @@ impl Worker {
         self.connection += 1;
         self.page.tell(FromWorker::Connection(Connection::Connecting));
         let (events, connection) = (self.events.clone(), Some(self.connection));
-        // A closed channel means that the worker is stopping; there is nobody left to tell.
+        // A closed channel means that the worker is stopping.
         let tell = move |event| drop(events.unbounded_send((connection, Event::Socket(event))));
         if let Err(error) = session.connect(tell) {
             let reason = format!("the browser refuses the address {}: {error}", session.address);
@@ -310,7 +312,7 @@ impl Worker {
         }
     }
 
-    /// Connects anew after a wait. This never ends: a relay that was started again gets its tabs back.
+    /// Reconnects after a wait. It never gives up, so that a restarted relay gets its tabs back.
     fn retry(&mut self) {
         let Some(session) = &mut self.session else { return };
         (session.socket, session.plan) = (None, None);
@@ -339,7 +341,7 @@ impl Worker {
                 match session.client.receive(&frame) {
                     Ok(Some(action)) => self.act(action),
                     Ok(None) => {}
-                    // A relay that does not speak this protocol will not learn it by trying again.
+                    // A relay that does not speak this protocol will not start to on a retry.
                     Err(error) => {
                         let reason =
                             format!("the relay sent something this page cannot read; reload the page ({error})");
@@ -365,7 +367,7 @@ impl Worker {
                 session.backoff = Backoff::default();
                 let ticket = session.client.ticket();
                 page.tell(FromWorker::Connection(Connection::Online { nickname, ticket }));
-                // A new socket is taken to be of a tab in sight.
+                // The relay assumes that a new socket's tab is visible.
                 session.show(page);
                 if self.is_hidden {
                     self.tell_visibility();

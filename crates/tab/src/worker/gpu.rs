@@ -1,4 +1,4 @@
-//! The trainer's end of the worker that computes on WebGPU.
+//! The trainer's side of the WebGPU worker.
 
 use std::{cell::RefCell, collections::HashMap, rc::Rc};
 
@@ -18,10 +18,10 @@ use crate::{
     protocol::{FromGpu, GpuGradients, GpuPass, ToGpu},
 };
 
-/// The loader that the build puts beside the page, at a fixed name.
+/// The loader, which the build places next to the page under a fixed name.
 const LOADER: &str = "/gpu_loader.js";
 
-/// The worker, and who waits for its answers.
+/// The WebGPU worker and the pending requests.
 #[derive(Clone)]
 pub struct GpuWorker(Rc<Inner>);
 
@@ -35,7 +35,7 @@ struct Waiting {
     last_number: u32,
     answers: HashMap<u32, oneshot::Sender<FromGpu>>,
     state: State,
-    /// Of those who wait until it is ready.
+    /// Woken when the worker is ready.
     ready: Vec<oneshot::Sender<()>>,
 }
 
@@ -54,10 +54,10 @@ impl std::fmt::Debug for GpuWorker {
 }
 
 impl GpuWorker {
-    /// Loads it; returns at once.
+    /// Starts loading the worker and returns immediately.
     ///
     /// # Errors
-    /// The browser starts no worker.
+    /// If the browser does not start a worker.
     pub fn start() -> Result<Self, String> {
         let worker = Worker::new(LOADER).map_err(|error| format!("the browser starts no worker: {error:?}"))?;
         let this = Self(Rc::new(Inner { worker: worker.clone(), waiting: RefCell::default() }));
@@ -71,7 +71,7 @@ impl GpuWorker {
         })
         .forget();
         EventListener::new(&worker, "error", move |event| {
-            // A script that cannot be fetched gives a bare event.
+            // If a script cannot be fetched, the event has no message.
             let reason = js_sys::Reflect::get(event, &"message".into()).ok().and_then(|message| message.as_string());
             stopped.fail(&reason.unwrap_or_else(|| format!("{LOADER} cannot be loaded")));
         })
@@ -83,21 +83,21 @@ impl GpuWorker {
         self.0.waiting.borrow().state.clone()
     }
 
-    /// Waits until it is ready, or is known to fail.
+    /// Waits until the worker is ready or has failed.
     pub async fn loaded(&self) -> State {
         let (sender, receiver) = oneshot::channel();
         if self.state() == State::Loading {
             self.0.waiting.borrow_mut().ready.push(sender);
-            // Dropped where it fails, which ends the wait as well.
+            // A failure drops the sender, which also ends the wait.
             let _ = receiver.await;
         }
         self.state()
     }
 
-    /// Milliseconds that a step of `architecture` takes there.
+    /// Milliseconds for a step of `architecture` on the graphics adapter.
     ///
     /// # Errors
-    /// It fails, or has failed.
+    /// If the worker fails or has failed.
     pub async fn time(&self, architecture: Architecture) -> Result<f64, String> {
         match self.ask(|number| ToGpu::Time { number, architecture }).await? {
             FromGpu::Timed { outcome, .. } => outcome,
@@ -126,7 +126,7 @@ impl GpuWorker {
         }
     }
 
-    /// Nobody gets an answer any more.
+    /// Marks the worker as failed and drops all pending requests.
     fn fail(&self, reason: &str) {
         let mut waiting = self.0.waiting.borrow_mut();
         waiting.state = State::Failed(reason.to_owned());

@@ -1,4 +1,4 @@
-//! The worker: it alone holds the private picture, the socket and the model.
+//! The worker, the only place that holds the private picture, the socket and the model.
 
 mod device;
 mod event_loop;

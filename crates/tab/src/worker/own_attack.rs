@@ -1,4 +1,5 @@
-//! The attack on this tab's own update: what the relay could see of exactly what was sent, made where nobody else sees it.
+//! The attack on this tab's own update. It shows what the relay could see of exactly what was sent, where nobody else
+//! sees it.
 
 use std::{ops::ControlFlow, time::Duration};
 
@@ -11,22 +12,23 @@ use web_time::Instant;
 use super::views;
 use crate::protocol::{Comparison, OwnAttack, Reconstruction};
 
-/// Shortest time between two of them.
+/// The minimum time between two attacks.
 const EVERY: Duration = Duration::from_secs(4);
-/// Once they have taken so long, no further one begins: a new plan must not wait.
+/// After this time no further attack begins, so that a new plan need not wait.
 const BUDGET: Duration = Duration::from_secs(2);
-/// Largest model whose updates are attacked here, in parameters: a phone holds the update once more for it.
+/// The largest model, in parameters, whose updates are attacked here: a phone needs a second copy of the update.
 const MAX_PARAMETERS: usize = 4_000_000;
-/// Reconstructions shown.
+/// The number of reconstructions shown.
 const SHOWN: usize = 2;
 
-/// When this tab attacks itself, and what.
+/// Decides when this tab attacks which of its own updates.
 #[derive(Default)]
 pub struct OwnAttacks {
-    /// The update sent last, until it is attacked.
+    /// The last update sent, until it is attacked.
     waiting: Option<Waiting>,
     last: Option<Instant>,
-    /// A model on which they took twice their time, since no single one can be stopped: its updates are left alone.
+    /// A model whose attacks took twice the budget. A running attack cannot be stopped, so its updates are no longer
+    /// attacked.
     too_slow: Option<Architecture>,
 }
 
@@ -37,7 +39,7 @@ struct Waiting {
 }
 
 impl OwnAttacks {
-    /// Takes an update that was sent, unless the last attack was a moment ago.
+    /// Takes a sent update, unless the last attack was a moment ago.
     pub fn offer(&mut self, plan: &RoundPlan, samples: u32, update: ProtectedUpdate) {
         let is_soon = self.last.is_some_and(|last| last.elapsed() < EVERY);
         let is_large = plan.layout.len() > MAX_PARAMETERS || self.too_slow == Some(plan.architecture);
@@ -48,7 +50,7 @@ impl OwnAttacks {
         self.waiting.is_some()
     }
 
-    /// Attacks the update that waits; `plan` is the one that it answers. `None` where it is of another.
+    /// Attacks the waiting update; `None` if it does not answer `plan`.
     pub fn run(&mut self, plan: &RoundPlan, client: &Client) -> Option<OwnAttack> {
         let Waiting { round, samples, update } = self.waiting.take()?;
         if round != plan.round {
@@ -64,7 +66,7 @@ impl OwnAttacks {
     }
 }
 
-/// Runs the closed forms on an update, as long as there is time.
+/// Runs the closed-form attacks on an update while time remains.
 fn attack(plan: &RoundPlan, update: &ProtectedUpdate, samples: u32, client: &Client) -> OwnAttack {
     let begun = Instant::now();
     let side = plan.architecture.side();
@@ -81,7 +83,7 @@ fn attack(plan: &RoundPlan, update: &ProtectedUpdate, samples: u32, client: &Cli
                 match run(method, &observation, &NoSearches, SearchOptions::default(), go_on) {
                     Ok(found) => {
                         let Some(picture) = found.pictures.first() else { continue };
-                        // Of several pictures there is a mixture, which is compared with none.
+                        // An update from several pictures gives a mixture, which is not compared.
                         let comparison = client.compare(plan.round, method, side, picture).and_then(Result::ok);
                         reconstructions.push(Reconstruction {
                             round: plan.round,
@@ -110,7 +112,7 @@ fn attack(plan: &RoundPlan, update: &ProtectedUpdate, samples: u32, client: &Cli
     OwnAttack { round: plan.round, defence: plan.defence, milliseconds, reconstructions, remark }
 }
 
-/// What was sent, as the relay would read it.
+/// The update as the relay would read it.
 fn observe(
     plan: &RoundPlan,
     update: &ProtectedUpdate,
@@ -119,7 +121,7 @@ fn observe(
     let weights = plan.state.weights.as_slice();
     let gradient = match plan.rule {
         Rule::FedSgd => update.expand(&plan.layout)?,
-        // W - W_n: the closed forms do not care for the factor. What a mask dropped moved nowhere.
+        // W - W_n: the closed forms do not depend on its scale. Masked weights did not move.
         Rule::FedAvg { .. } => {
             let mut sent = update.expand_over(&plan.layout, weights.to_vec())?;
             for (sent, weight) in sent.iter_mut().zip(weights) {
@@ -139,7 +141,7 @@ fn observe(
     Ok((observation, concealment))
 }
 
-/// A score with the picture that it is of.
+/// Converts a score and the picture it refers to.
 pub fn compared(side: usize, ReconstructionScore { own, is_private, psnr, ssim }: ReconstructionScore) -> Comparison {
     Comparison { own: views::rgba(side, &own), is_private, psnr, ssim }
 }
@@ -200,7 +202,7 @@ mod tests {
 
     #[wasm_bindgen_test]
     async fn the_tab_sees_what_the_relay_could() {
-        // Weights in f32 hold their difference less exactly than a gradient is.
+        // The difference of two f32 weights is less precise than a gradient.
         for (rule, least) in [("fedsgd", 0.9), ("fedavg:epochs=1,rate=0.1", 0.6)] {
             let plain = attacked(1, "none", rule).await;
             assert!(best(&plain) > least, "{rule}: SSIM {}, {:?}", best(&plain), plain.remark);

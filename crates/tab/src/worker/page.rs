@@ -1,4 +1,4 @@
-//! The way to the page.
+//! The connection to the page.
 
 use gloo_events::EventListener;
 use js_sys::global;
@@ -10,7 +10,6 @@ use crate::{
     protocol::{FromWorker, ToWorker},
 };
 
-/// The way to the page.
 pub struct Page {
     scope: DedicatedWorkerGlobalScope,
 }
@@ -21,7 +20,7 @@ impl Page {
         global().dyn_into().ok().map(|scope| Self { scope })
     }
 
-    /// Hands over whatever the page says, for as long as the worker lives.
+    /// Passes every message from the page to `take`, for the lifetime of the worker.
     pub fn listen(&self, take: impl Fn(ToWorker) + 'static) {
         let listener = EventListener::new(&self.scope, "message", move |event| {
             let Some(event) = event.dyn_ref::<MessageEvent>() else { return };
@@ -33,7 +32,7 @@ impl Page {
         listener.forget();
     }
 
-    /// Says something to the page.
+    /// Sends a message to the page.
     pub fn tell(&self, message: FromWorker) {
         let posted = post::encode(&message).map_err(|error| error.to_string()).and_then(|(message, buffers)| {
             self.scope.post_message_with_transfer(&message, &buffers).map_err(|error| format!("{error:?}"))

@@ -1,4 +1,4 @@
-//! One student's stay in one room: sockets come and go.
+//! One student's stay in one room, across several sockets.
 
 use std::{cell::Cell, rc::Rc, time::Duration};
 
@@ -26,49 +26,49 @@ use crate::{
     protocol::{self, DeviceChoice, FromWorker, Notice, Prediction, Reconstruction, SentUpdate, Training},
 };
 
-/// Classes that a prediction names.
+/// The number of classes in a prediction.
 const NAMED: usize = 5;
 
-/// The slowest network on which an update is waited for, in bytes a second: a class that shares a poor one.
+/// The slowest upload to wait for, in bytes per second: a class that shares a poor network.
 const SLOWEST: f64 = 50_000.0;
-/// Longest that an update may be on its way, whatever its size.
+/// The longest time an update may take to upload, whatever its size.
 const LONGEST_UPLOAD: Duration = Duration::from_secs(60);
 
-/// In a room, or on the way there.
+/// A client that is in a room or about to be.
 pub struct Session {
-    /// WebSocket address of the room.
+    /// The room's WebSocket address.
     pub address: String,
     /// Holds the private picture.
     pub client: Client,
     pub socket: Option<Socket>,
-    /// When this socket was opened, or something came on it last.
+    /// When this socket was opened or last received something.
     heard: Rc<Cell<Instant>>,
-    /// When what was sent has left this device, even on a slow network. Until then no answer can be expected, since a ping
-    /// waits in line behind it.
+    /// When everything sent has left this device, even on a slow network. Until then no answer can be expected, since a
+    /// ping waits in line behind it.
     left_by: Instant,
     /// Whether the page was told that the relay does not answer.
     is_silent: bool,
-    /// When the relay was last asked whether it is there.
+    /// When the relay was last pinged.
     pinged: Instant,
-    /// How long to wait before the next attempts to connect.
+    /// Waiting times before the next attempts to connect.
     pub backoff: Backoff,
-    /// The newest plan not yet begun.
+    /// The newest plan that has not started.
     pub plan: Option<Box<RoundPlan>>,
-    /// The plan trained last, for its weights.
+    /// The plan trained last, kept for its weights.
     trained: Option<Box<RoundPlan>>,
-    /// The device asked for; the faster one where it is none.
+    /// The requested device; the faster one if `None`.
     wanted: Option<Compute>,
-    /// The picture to classify, and the number that the page gave it.
+    /// The picture to classify and the page's number for it.
     picture: Option<(u32, Picture)>,
-    /// Whether it has yet to be classified with the weights at hand.
+    /// Whether it has to be classified with the present weights.
     is_prediction_due: bool,
     own_attacks: OwnAttacks,
-    /// Whether the student wants the class to see the private picture, on the next socket too.
+    /// Whether the student wants the class to see the private picture, also on the next socket.
     pub wants_shown: bool,
 }
 
 impl Session {
-    /// Not connected yet.
+    /// A session that is not connected.
     pub fn new(address: String, client: Client, wanted: DeviceChoice) -> Self {
         let wanted = match wanted {
             DeviceChoice::Auto => None,
@@ -97,15 +97,15 @@ impl Session {
     /// Opens a socket in place of the last one.
     ///
     /// # Errors
-    /// If the browser refuses the address at once.
+    /// If the browser refuses the address immediately.
     pub fn connect(&mut self, tell: impl Fn(SocketEvent) + 'static) -> Result<(), String> {
-        // Each socket has a mark of its own: what still comes on the last one says nothing about this one.
+        // Each socket has its own time: late events of the last one say nothing about this one.
         self.heard = Rc::new(Cell::new(Instant::now()));
         self.left_by = self.heard.get();
         self.is_silent = false;
         let heard = Rc::clone(&self.heard);
         let tell = move |event| {
-            // At once, and not when the loop gets to it, which may be after a step of training.
+            // Recorded here rather than in the loop, which may be busy with a training step.
             heard.set(Instant::now());
             tell(event);
         };
@@ -113,7 +113,7 @@ impl Session {
         Ok(())
     }
 
-    /// Time since anything came on this socket.
+    /// Time since the last event on this socket.
     pub fn silence(&self) -> Duration {
         self.heard.get().elapsed()
     }
@@ -123,7 +123,7 @@ impl Session {
         self.is_silent
     }
 
-    /// Tells the page whether the relay answers, where that has changed.
+    /// Tells the page whether the relay answers, if that has changed.
     pub fn set_silent(&mut self, is_silent: bool, page: &Page) {
         if self.is_silent != is_silent {
             self.is_silent = is_silent;
@@ -131,17 +131,17 @@ impl Session {
         }
     }
 
-    /// Time until what was sent has left this device, even on a slow network.
+    /// Time until everything sent has left this device, even on a slow network.
     pub fn sending(&self) -> Duration {
         self.left_by.saturating_duration_since(Instant::now())
     }
 
-    /// The relay has the update.
+    /// Records that the relay has the update.
     pub fn update_arrived(&mut self) {
         self.left_by = Instant::now();
     }
 
-    /// Whether anything has come on this socket since then.
+    /// Whether anything has arrived on this socket since then.
     pub fn has_heard_since(&self, then: Instant) -> bool {
         self.heard.get() >= then
     }
@@ -151,14 +151,14 @@ impl Session {
         self.pinged.elapsed()
     }
 
-    /// Asks whether the relay is there.
+    /// Asks the relay for a sign of life.
     pub fn ping(&mut self, page: &Page) {
         self.pinged = Instant::now();
         let ping = self.client.ping();
         self.send(ping, page);
     }
 
-    /// Sends frames to the relay. Without a socket they are dropped: they are of a round that goes on without this tab.
+    /// Sends frames to the relay. Without a socket they are dropped, since their round goes on without this tab.
     pub fn send(&mut self, frames: Result<Vec<Vec<u8>>, WireError>, page: &Page) {
         match (frames, &mut self.socket) {
             (Ok(frames), Some(socket)) => {
@@ -172,9 +172,9 @@ impl Session {
         }
     }
 
-    /// The step of `plan`, its defence, and the update on its way.
+    /// Trains `plan`, applies the defence and sends the update.
     pub async fn train(&mut self, plan: Box<RoundPlan>, device: &mut ChosenDevice, page: &Page) {
-        // A phone has no room for the weights of two rounds beside a step.
+        // A phone has no memory for two rounds' weights during a step.
         self.trained = None;
         let open = self.device_for(&plan, device, page).await;
         page.tell(FromWorker::Training(Training {
@@ -211,7 +211,7 @@ impl Session {
         let begun = Instant::now();
         let pictures = self.client.pictures(plan)?;
         let trained = match train(plan, &pictures, open.device()).await {
-            // The browser may take the adapter away: another program wants it, or its driver was started anew.
+            // The browser may withdraw the adapter, for another program or because its driver restarted.
             Err(TrainingError::Model(ModelError::Device { reason, .. })) if open.compute() == Compute::Gpu => {
                 let (cpu, reason) = device.give_up_gpu(plan.architecture, &reason);
                 self.tell_device(&cpu, reason, page);
@@ -257,7 +257,7 @@ impl Session {
         }
     }
 
-    /// Compares a reconstruction with the picture it is of, where there is only one.
+    /// Compares a reconstruction with its original, if it is of a single picture.
     pub fn compare(&mut self, round: u32, attack: AttackMethod, side: usize, picture: &[f32], page: &Page) {
         let comparison = match self.client.compare(round, attack, side, picture).transpose() {
             Ok(comparison) => comparison,
@@ -275,12 +275,12 @@ impl Session {
         page.tell(FromWorker::Attacked(Reconstruction { round, attack, picture, comparison }));
     }
 
-    /// Whether an update was sent that this tab has yet to attack itself.
+    /// Whether an update was sent that this tab has not attacked.
     pub fn is_own_attack_due(&self) -> bool {
         self.own_attacks.is_due() && self.trained.is_some()
     }
 
-    /// Attacks the update that was sent last, for nobody but this student.
+    /// Attacks the last update sent and shows the result only to this student.
     pub fn attack_own(&mut self, page: &Page) {
         let own = self.trained.as_ref().and_then(|plan| self.own_attacks.run(plan, &self.client));
         if let Some(own) = own {
@@ -297,18 +297,18 @@ impl Session {
         }
     }
 
-    /// Keeps a picture to classify, in place of an earlier one.
+    /// Stores a picture to classify, replacing an earlier one.
     pub fn set_picture(&mut self, number: u32, picture: Picture) {
         self.picture = Some((number, picture));
         self.is_prediction_due = true;
     }
 
-    /// Whether there is a picture to classify, and weights to do it with.
+    /// Whether there is a picture to classify and weights to do it with.
     pub fn is_prediction_due(&self) -> bool {
         self.is_prediction_due && self.trained.is_some()
     }
 
-    /// What the weights at hand say of the picture to classify.
+    /// Classifies the picture with the present weights.
     pub async fn classify(&mut self, device: &mut ChosenDevice, page: &Page) {
         self.is_prediction_due = false;
         let Some((plan, (number, picture))) = self.trained.take().zip(self.picture.take()) else { return };
@@ -318,7 +318,7 @@ impl Session {
         (self.trained, self.picture) = (Some(plan), Some((number, picture)));
     }
 
-    /// The device for the model of `plan`; page and relay are told of another one.
+    /// The device for the model of `plan`. Page and relay learn of a change.
     async fn device_for(&mut self, plan: &RoundPlan, device: &mut ChosenDevice, page: &Page) -> OpenDevice {
         let (device, reason) = device.for_model(plan.architecture, self.wanted).await;
         if let Some(reason) = reason {
@@ -344,7 +344,7 @@ async fn predict(picture: &Picture, plan: &RoundPlan, device: &Device) -> Result
     let image = picture.for_model(side);
     let network = Network::new(plan.architecture, device).map_err(|error| error.to_string())?;
     let logits = network.logits(&plan.state, &image, 1).await.map_err(|error| error.to_string())?;
-    // A model may have more classes than its data set has.
+    // A model may have more classes than its data set.
     let classes = match &plan.pictures {
         PictureSelection::Shared { shard, .. } => shard.classes().len().min(logits.len()),
         PictureSelection::Private => logits.len(),

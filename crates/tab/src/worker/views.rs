@@ -1,34 +1,34 @@
-//! What the page is shown.
+//! Converts values into what the page shows.
 
 use unmask_client::{GroupComparison, Shard};
 use unmask_data::{Picture, PictureError};
 
 use crate::protocol::{GroupView, PICTURE_SIDE, Rgba, ShardView};
 
-/// Pictures abreast on the contact sheet, and at most so many rows.
+/// Columns and maximum rows of the contact sheet.
 const COLUMNS: usize = 12;
 const ROWS: usize = 4;
-/// Side of a picture on it.
+/// The side of a picture on the contact sheet.
 const THUMBNAIL: usize = 32;
 
-/// The page's picture, without its alpha.
+/// Converts the page's picture, dropping alpha.
 ///
 /// # Errors
-/// If it is not of the page's size.
+/// If it does not have the page's size.
 pub fn from_page(picture: &Rgba) -> Result<Picture, PictureError> {
     let side = PICTURE_SIDE as usize;
     let rgb = picture.bytes.as_chunks::<4>().0.iter().flat_map(|&[r, g, b, _]| [r, g, b]).collect();
     Picture::new(side, side, rgb)
 }
 
-/// `[side, side, 3]` in `[0, 1]`.
+/// Converts `[side, side, 3]` with values in `[0, 1]`.
 pub fn rgba(side: usize, hwc: &[f32]) -> Option<Rgba> {
     let byte = |value: f32| (value.clamp(0.0, 1.0) * 255.0).round() as u8;
     let bytes = hwc.as_chunks::<3>().0.iter().flat_map(|&[r, g, b]| [byte(r), byte(g), byte(b), 255]).collect();
     Rgba::new(side as u32, side as u32, bytes)
 }
 
-/// One parameter group of an update.
+/// Converts one parameter group of an update.
 pub fn group(group: GroupComparison) -> GroupView {
     let (width, height) = (group.width as u32, group.height as u32);
     GroupView {
@@ -44,7 +44,7 @@ pub fn group(group: GroupComparison) -> GroupView {
     }
 }
 
-/// A shard in a few numbers and small pictures.
+/// Summarises a shard in a few numbers and small pictures.
 pub fn shard(shard: &Shard) -> ShardView {
     let mut counts = vec![0; shard.classes().len()];
     for &label in shard.labels() {
@@ -65,7 +65,7 @@ fn contact_sheet(shard: &Shard) -> Option<Rgba> {
     let shown = shown(shard.labels(), COLUMNS * ROWS);
     let (columns, rows) = (shown.len().min(COLUMNS), shown.len().div_ceil(COLUMNS));
     let (width, height) = (columns * THUMBNAIL, rows * THUMBNAIL);
-    // What no picture covers stays transparent.
+    // Areas without a picture stay transparent.
     let mut bytes = vec![0; 4 * width * height];
     for (place, position) in shown.into_iter().enumerate() {
         let Some(picture) = thumbnail(shard, position) else { continue };
@@ -81,7 +81,7 @@ fn contact_sheet(shard: &Shard) -> Option<Rgba> {
     Rgba::new(width as u32, height as u32, bytes)
 }
 
-/// At most `most` positions, ordered by class, taken evenly so that each class has its share.
+/// At most `most` positions, ordered by class, evenly spaced so that each class gets its share.
 fn shown(labels: &[u8], most: usize) -> Vec<usize> {
     let mut by_class: Vec<usize> = (0..labels.len()).collect();
     by_class.sort_by_key(|&position| labels[position]);
