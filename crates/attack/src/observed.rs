@@ -1,9 +1,9 @@
-//! A matrix of which only some entries are known.
+//! A matrix with known and unknown entries.
 
 use faer::Mat;
 
-/// Values with a weight for each entry: 0 where nothing is known of it (its value is 0 too), otherwise the number of
-/// rounds whose mean the value is.
+/// Values with a weight for each entry. An unknown entry has weight 0 and value 0. The weight of a known one is the
+/// number of rounds that its value averages.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Observed {
     pub(crate) values: Mat<f64>,
@@ -11,7 +11,7 @@ pub(crate) struct Observed {
 }
 
 impl Observed {
-    /// From row-major values and what was kept of them; without a mask all is known.
+    /// Takes row-major values and a mask of the known ones. Without a mask all are known.
     pub(crate) fn new(rows: usize, values: &[f64], kept: Option<&[bool]>) -> Self {
         let columns = values.len().checked_div(rows).unwrap_or(0);
         let is_kept = |i: usize| kept.is_none_or(|kept| kept[i]);

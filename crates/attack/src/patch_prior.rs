@@ -1,4 +1,4 @@
-//! What a patch of a photograph looks like before anything is known of it.
+//! Prior knowledge about a patch of a photograph.
 
 use faer::{Mat, MatRef, Row};
 use unmask_core::VitConfig;
@@ -8,15 +8,16 @@ const PIXEL_CORRELATION: f64 = 0.98;
 /// Correlation of two colour channels at the same pixel.
 const CHANNEL_CORRELATION: f64 = 0.95;
 
-/// Pixels of a patch on a regular grid, channel by channel, as the sites of a Gaussian Markov random field: a membrane within each channel,
-/// whose spectrum falls like that of photographs, 1 / frequency^2, and channels that go together as in [`covariance_root`].
+/// Pixels of a patch on a regular grid, channel by channel, as the sites of a Gaussian Markov random field.
 ///
-/// The precision is Q = R^-1 (x) G: R `[3, 3]` has ones on its diagonal and 0.95 elsewhere, and G is the graph Laplacian of the grid.
+/// Each channel is a membrane, with a spectrum that falls as 1 / frequency^2 like that of photographs. Channels
+/// correlate as in [`covariance_root`]. The precision is Q = R^-1 (x) G, where R `[3, 3]` has ones on its diagonal and
+/// 0.95 elsewhere, and G is the graph Laplacian of the grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PixelGrid {
-    /// Of the patch.
+    /// Pixels along one side of the patch.
     patch: usize,
-    /// Every so many pixels in either direction.
+    /// Distance between neighbouring sites, in pixels.
     stride: usize,
 }
 
@@ -25,7 +26,7 @@ impl PixelGrid {
         Self { patch, stride }
     }
 
-    /// Every pixel of the same patch.
+    /// The grid of every pixel of the same patch.
     pub(crate) fn whole(self) -> Self {
         Self { stride: 1, ..self }
     }
@@ -40,7 +41,7 @@ impl PixelGrid {
         VitConfig::CHANNELS * self.side() * self.side()
     }
 
-    /// Which pixels of a patch they are.
+    /// Indices of the sites among the pixels of the patch.
     pub(crate) fn pixels(self) -> impl Iterator<Item = usize> {
         let Self { patch, stride } = self;
         let sites = (0..patch).step_by(stride);
@@ -50,7 +51,7 @@ impl PixelGrid {
         })
     }
 
-    /// Q times `x` `[len, n]`.
+    /// Multiplies Q by `x` `[len, n]`.
     pub(crate) fn precision(self, x: MatRef<'_, f64>) -> Mat<f64> {
         let (side, plane) = (self.side(), self.side() * self.side());
         let mut bent = Mat::<f64>::zeros(x.nrows(), x.ncols());
@@ -82,7 +83,8 @@ impl PixelGrid {
         out
     }
 
-    /// What the neighbours of a site make most likely there, and the other channels: -sum_m Q_lm x_m / Q_ll, m not l. `x` `[len, n]`.
+    /// The likeliest value at a site given its neighbours and the other channels, -sum_m Q_lm x_m / Q_ll over m other
+    /// than l. `x` is `[len, n]`.
     pub(crate) fn likeliest_at(self, x: &Mat<f64>, site: usize) -> Row<f64> {
         let own = self.diagonal()[site];
         let bent = self.precision(x.as_ref());
@@ -99,18 +101,18 @@ impl PixelGrid {
     }
 }
 
-/// The inverse of a matrix with ones on its diagonal and r elsewhere: its entries on the diagonal and elsewhere.
+/// Diagonal and off-diagonal entry of the inverse of a matrix with ones on its diagonal and r elsewhere.
 fn channel_precision() -> (f64, f64) {
     let (n, r) = (VitConfig::CHANNELS as f64, CHANNEL_CORRELATION);
     let other = -r / ((1.0 - r) * (1.0 + (n - 1.0) * r));
     ((1.0 - r).recip() + other, other)
 }
 
-/// K `[L, L]` with K K^T = C, the covariance of a patch: 0.98^(|dx|+|dy|), 0.95 between channels. C is a Kronecker product
-/// over channel, y and x, and so is K.
+/// K `[L, L]` with K K^T = C, the covariance of a patch: 0.98^(|dx|+|dy|) within a channel and 0.95 times that between
+/// channels. C is a Kronecker product over channel, y and x, and so is K.
 ///
-/// Of all patches x with E x = z, E `[D, L]` having fewer rows than columns, x = C E^T (E C E^T)^-1 z = K pinv(E K) z is the
-/// likeliest.
+/// If E `[D, L]` has fewer rows than columns, the likeliest patch with E x = z is x = C E^T (E C E^T)^-1 z = K pinv(E
+/// K) z.
 pub(crate) fn covariance_root(patch: usize) -> Mat<f64> {
     let index = |l: usize| (l / (patch * patch), l / patch % patch, l % patch);
     let len = VitConfig::CHANNELS * patch * patch;
@@ -141,7 +143,7 @@ fn channel_root(i: usize, j: usize) -> f64 {
 mod tests {
     use super::*;
 
-    /// x.Q x is the sum over neighbours of (x_a - x_b) R^-1 (x_a - x_b), and constants cost nothing.
+    /// x.Q x is the sum over neighbours of (x_a - x_b) R^-1 (x_a - x_b), so constants cost nothing.
     #[test]
     fn precision_is_that_of_increments() {
         for (patch, stride) in [(4, 1), (5, 2), (8, 3)] {

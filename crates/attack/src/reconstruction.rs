@@ -5,20 +5,20 @@ use unmask_core::VitConfig;
 
 use crate::{AccumulatedRounds, Rounding, least_squares::Spectrum};
 
-/// How an attack came to its end.
+/// How an attack ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ending {
-    /// It did all that it does: more time would change nothing.
+    /// It is complete, and more time would change nothing.
     #[default]
     Settled,
-    /// It tried all that it tries, and where it stands is not sure.
+    /// It ran out of attempts without a reliable result.
     Unsettled,
-    /// Whoever listened ended it before it settled.
+    /// `progress` ended it before it settled.
     Ended,
 }
 
 impl Ending {
-    /// Why nothing follows from what is not seen after so many seconds: a clause. `None` where the attack settled.
+    /// A clause that says why an unseen picture proves nothing after this many seconds. `None` if the attack settled.
     pub fn because(self, seconds: f64) -> Option<String> {
         match self {
             Self::Settled => None,
@@ -28,20 +28,20 @@ impl Ending {
     }
 }
 
-/// A recovered picture and how well-determined it was.
+/// A recovered picture and how well it was determined.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reconstruction {
     /// Pixels `[side, side, 3]`, row-major, in [0, 1].
     pub image: Vec<f32>,
-    /// Smallest over largest singular value of the solved system: the share of the signal that rounding or noise may
-    /// reach before detail drowns.
+    /// Smallest over largest singular value of the solved system: the relative noise or rounding at which detail is
+    /// lost.
     pub singular_ratio: f64,
     pub ending: Ending,
-    /// What limits the result, in plain sentences; empty where nothing does.
+    /// Limits of the result, in plain sentences.
     pub notes: Vec<String>,
 }
 
-/// The patches `[S, L]` in [-1, 1], each a row of `[channel, y, x]`, of an image `[side, side, 3]` in [0, 1].
+/// Cuts an image `[side, side, 3]` in [0, 1] into patches `[S, L]` in [-1, 1], each a row of `[channel, y, x]`.
 pub(crate) fn patches_of(image: &[f32], config: &VitConfig) -> Mat<f64> {
     let (side, size, channels) = (config.image, config.patch, VitConfig::CHANNELS);
     Mat::from_fn(config.patches(), config.patch_len(), |s, l| {
@@ -52,7 +52,7 @@ pub(crate) fn patches_of(image: &[f32], config: &VitConfig) -> Mat<f64> {
 }
 
 impl Reconstruction {
-    /// From patches `[S, L]` in the model's input space [-1, 1], each a row of `[channel, y, x]`.
+    /// Assembles patches `[S, L]` in the model's input space [-1, 1], each a row of `[channel, y, x]`.
     pub(crate) fn from_patches(patches: MatRef<'_, f64>, config: &VitConfig, spectrum: Spectrum) -> Self {
         let (side, size, channels) = (config.image, config.patch, VitConfig::CHANNELS);
         let mut image = vec![0.0; side * side * channels];
@@ -71,7 +71,7 @@ impl Reconstruction {
         self.notes.push(note);
     }
 
-    /// Says how much was hidden, and over how many rounds.
+    /// Notes how much was hidden, and over how many rounds.
     pub(crate) fn note_hidden(&mut self, rounds: &AccumulatedRounds) {
         let hidden = 100.0 * rounds.hidden_share();
         if hidden > 0.0 {
@@ -86,7 +86,7 @@ impl Reconstruction {
         }
     }
 
-    /// Says so where noise of this share of the signal decided.
+    /// Notes the singular values that noise, `noise` times the signal, has damped.
     pub(crate) fn note_noise(&mut self, spectrum: Spectrum, noise: f64) {
         if spectrum.kept < spectrum.total {
             self.note(format!(
@@ -98,7 +98,7 @@ impl Reconstruction {
         }
     }
 
-    /// Says so where singular values were left out.
+    /// Notes the singular values that were dropped.
     pub(crate) fn note_cutoff(&mut self, spectrum: Spectrum, rounding: Rounding) {
         if spectrum.kept < spectrum.total {
             self.note(format!(

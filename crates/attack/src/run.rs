@@ -1,4 +1,4 @@
-//! One attack by its name.
+//! Runs an attack by name.
 
 use std::ops::ControlFlow;
 
@@ -14,30 +14,30 @@ use crate::{
     pixel_uncertainty,
 };
 
-/// Updates of more pictures than this are not searched: a start for each would take memory by the client's word.
+/// Largest number of pictures in a searched update. The client claims that number, and each picture takes memory.
 const MOST_PICTURES: usize = 16;
 
-/// What was measured where several pictures are mixed.
+/// Measured results for updates that mix several pictures.
 const MIXTURE: &str = "Measured on photographs, embedding inversion reached an SSIM of at most 0.35 with two pictures in an \
                        update and at most 0.15 with four or more, where 0.5 counts as seen.";
 
-/// Hears of each step, and may end the attack.
+/// Receives each step and may end the attack.
 pub type OnProgress<'a> = &'a mut dyn FnMut(AttackProgress<'_>) -> ControlFlow<()>;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recovered {
-    /// Each `[side, side, 3]` in [0, 1]. A closed form sees one mixture, however many pictures are in the update.
+    /// Pictures `[side, side, 3]` in [0, 1]. A closed form sees one mixture of all pictures in the update.
     pub pictures: Vec<Vec<f32>>,
-    /// Time of the attack, the closed form that a search starts from included.
+    /// Duration of the attack, including the closed form that a search starts from.
     pub seconds: f64,
-    /// Steps done, of an attack that works step by step.
+    /// Steps done, for attacks that work step by step.
     pub iterations: Option<usize>,
-    /// The last objective, of a search.
+    /// The last objective, for searches.
     pub objective: Option<f64>,
-    /// Smallest over largest singular value, of a closed form.
+    /// Smallest over largest singular value, for closed forms.
     pub singular_ratio: Option<f64>,
     pub ending: Ending,
-    /// What to know about the result, in sentences.
+    /// Remarks about the result, in sentences.
     pub notes: Vec<String>,
 }
 
@@ -55,11 +55,12 @@ impl From<Reconstruction> for Recovered {
     }
 }
 
-/// Runs `method` on `observation`; searches come from `searches`. `progress` hears of every step of a search, of gathered
-/// rounds and of a completion, and may end it: the best found so far is the result then, if there is any.
+/// Runs `method` on `observation`, with searches from `searches`. `progress` is called at each step of a search, of
+/// gathered rounds and of a completion. It may end the attack, which then returns the best result so far, if there is
+/// one.
 ///
 /// # Errors
-/// [`AttackError`] says why there is nothing to see.
+/// [`AttackError`] says why nothing can be seen.
 pub fn run(
     method: AttackMethod,
     observation: &Observation,
@@ -89,17 +90,17 @@ pub fn run(
     Ok(recovered)
 }
 
-/// Solves for the picture behind all rounds gathered, and for what no round kept.
+/// Solves for the picture behind all gathered rounds, and for the entries that no round kept.
 fn rounds(observation: &Observation, progress: OnProgress<'_>) -> Result<Recovered, AttackError> {
     observation.evidence()?.gradients.vit()?;
     let rounds = observation.rounds.as_ref().map_err(Clone::clone)?;
-    // Completion and least squares count different steps: the note names those of the one that was ended.
+    // Completion and least squares count different steps. The note counts those of the attack that was ended.
     let (mut done, mut of) = (0, 0);
     let mut hear = |step: AttackProgress<'_>| {
         (done, of) = (step.iteration, step.iterations);
         progress(step)
     };
-    // Rank is exact where it is enough; what counting forbids or was not found is left to the smoothness of photographs.
+    // Try completion first, because it is exact. Least squares, which assumes smooth photographs, handles the rest.
     let rounding = observation.evidence()?.gradients.rounding();
     let completed = match observation.batch {
         1 => completion_of_rounds(rounds, rounding, &mut hear),
@@ -123,7 +124,7 @@ fn stopped(done: usize, of: usize) -> String {
     format!("Stopped after {done} of {of} steps.")
 }
 
-/// Searches until it is over, or `progress` ends it.
+/// Runs a search until it is over or `progress` ends it.
 fn search(
     search: &mut dyn Search,
     observation: &Observation,
@@ -163,8 +164,8 @@ fn search(
     }
 }
 
-/// Begins a search by `method`: from what the closed form of the same knowledge finds where there is one, otherwise from
-/// noise of the options' seed. The labels are those that are known, or those that the update gives away.
+/// Begins a search by `method`. It starts from the result of the closed form with the same knowledge or, without one,
+/// from noise with the options' seed. The labels are the known ones, or those that the update reveals.
 ///
 /// # Errors
 /// [`AttackError`] says why there is nothing to search for.
@@ -188,21 +189,21 @@ pub fn begin(
     searches.begin(method, &target, options)
 }
 
-/// Goes on with a search by `method` on another update of the same client, from the pictures found so far.
+/// Continues a search by `method` on another update of the same client, from the pictures found so far.
 ///
 /// # Errors
-/// [`AttackError`] says why it cannot; the search goes on as it was.
+/// [`AttackError`] says why it cannot; the search stays as it was.
 pub fn retarget(search: &mut dyn Search, method: AttackMethod, observation: &Observation) -> Result<(), AttackError> {
     search.retarget(&target(method, observation)?)
 }
 
-/// What a search is given, but for its start. A naive attacker is not told the mask.
+/// The input of a search, except for its start. A naive attacker does not get the mask.
 fn target(method: AttackMethod, observation: &Observation) -> Result<SearchTarget<'_>, AttackError> {
     if observation.encryption.is_some() {
         return Err(AttackError::CipherText);
     }
     let whole = observation.whole.as_deref().ok_or(AttackError::NoModel)?;
-    // Before labels are looked for in vain.
+    // Check this first: reading labels would be in vain.
     Needs::of(method, whole.architecture)?;
     let batch = observation.batch;
     if batch > MOST_PICTURES {
@@ -223,15 +224,14 @@ fn target(method: AttackMethod, observation: &Observation) -> Result<SearchTarge
     })
 }
 
-/// What the closed form finds that the search starts from. Without the position embedding, and for networks without
-/// one, there is none.
+/// The closed form's result that the search starts from. There is none without a position embedding.
 fn start(method: AttackMethod, observation: &Observation) -> Option<Reconstruction> {
     let Solver::Search(Some(method)) = definition(method).solver else { return None };
     let Solver::ClosedForm(solve) = definition(method).solver else { return None };
     observation.solve(method, solve, &mut |_| ControlFlow::Continue(())).ok()
 }
 
-/// Uniform in [0, 1).
+/// Noise that is uniform in [0, 1).
 fn noise(seed: u64, values: usize) -> Vec<f32> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     (0..values).map(|_| rng.random_range(0.0..1.0)).collect()

@@ -1,7 +1,7 @@
-//! Attacks that search step by step, as whoever schedules them sees them.
+//! Attacks that search step by step, as seen by their caller.
 //!
-//! Closed forms are one function call. Gradient matching takes thousands of passes through a model, and is implemented where
-//! models are; a relay or a command line only needs to begin it, take a step, look at the picture and stop.
+//! Closed forms are one function call. Gradient matching takes thousands of passes through a model and is implemented
+//! next to the models. A relay or a command line only begins it, takes steps, looks at the picture and stops.
 
 use std::fmt;
 
@@ -9,53 +9,54 @@ use unmask_core::{Architecture, AttackMethod, ModelState, VitConfig};
 
 use crate::{AttackError, WholeUpdate};
 
-/// What a search is given of one update.
+/// The input of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchTarget<'a> {
-    /// The model.
     pub architecture: Architecture,
-    /// Its state when the gradient was taken.
+    /// The model's state when the gradient was taken.
     pub state: &'a ModelState,
-    /// The gradient, in the layout's order, zero where hidden. At least those that the method needs.
+    /// The gradient in the layout's order, 0 where hidden. It covers at least the parameters that the method needs.
     pub gradient: &'a [f32],
-    /// Which of its entries arrived; `None` where all did, or the attacker is not to know.
+    /// Which entries of the gradient arrived; `None` if all did, or if the attacker must not know.
     pub kept: Option<&'a [bool]>,
     /// Whether batch norm used the batch's own moments.
     pub is_training: bool,
-    /// Labels of the pictures in the update, one for each.
+    /// One label for each picture in the update.
     pub labels: Vec<usize>,
-    /// Where to start, `[batch, side, side, 3]` in [0, 1].
+    /// Starting pictures, `[batch, side, side, 3]` in [0, 1].
     pub start: Vec<f32>,
-    /// Whether the embeddings' equations leave no other picture than the start, by
-    /// [`pixel_uncertainty`](crate::pixel_uncertainty). They hold whatever the model behind the embeddings is: no search may end
-    /// with another picture then, also where its model is not the update's.
+    /// Whether the embeddings' equations exclude every picture but the start, by
+    /// [`pixel_uncertainty`](crate::pixel_uncertainty). They hold for any model behind the embeddings, so the search
+    /// must not end with another picture, even if its model is not the update's.
     pub is_start_exact: bool,
 }
 
 impl SearchTarget<'_> {
-    /// Values of one picture, 3 side^2.
+    /// Number of values in one picture, 3 side^2.
     pub fn picture_len(&self) -> usize {
         VitConfig::CHANNELS * self.architecture.side().pow(2)
     }
 }
 
-/// How long and how fast to search; `None` takes what suits the method.
+/// How long and how fast to search. `None` selects the method's default.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct SearchOptions {
-    /// Steps in all.
+    /// Total number of steps.
     pub iterations: Option<usize>,
-    /// The first step size, in units of pixels in [-1, 1]. Trained models want 0.05 or less.
+    /// First step size, in units of pixels in [-1, 1]. Trained models need 0.05 or less.
     pub step: Option<f64>,
-    /// Of the noise that a search starts from where no closed form helps.
+    /// Seed of the noise that a search starts from if no closed form helps.
     pub seed: u64,
 }
 
 impl SearchOptions {
-    /// The range of a pixel in [-1, 1]: a longer step leaves it at once.
+    /// The range of a pixel in [-1, 1], which any longer step leaves.
     const MOST_STEP: f64 = 2.0;
 
+    /// Checks that a search can use these options.
+    ///
     /// # Errors
-    /// No search can have so many steps, or a step of that size.
+    /// The number of iterations or the step size is out of range.
     pub fn check(&self) -> Result<(), AttackError> {
         let reason = match (self.iterations, self.step) {
             (Some(0), _) => "a search of 0 iterations finds nothing; give at least 1".to_owned(),
@@ -68,61 +69,61 @@ impl SearchOptions {
     }
 }
 
-/// Where a search is after a step.
+/// State of a search after a step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchProgress {
     /// Steps done.
     pub iteration: usize,
-    /// Steps to do in all.
+    /// Total number of steps.
     pub iterations: usize,
-    /// What is being made small.
+    /// The value being minimised.
     pub objective: f64,
-    /// `[batch, side, side, 3]` in [0, 1]: the latest, or the best once it is over.
+    /// Pictures `[batch, side, side, 3]` in [0, 1]: the latest ones, or the best ones once the search is over.
     pub image: Vec<f32>,
-    /// Whether it is over.
     pub is_over: bool,
-    /// What to know about the result, once it is over.
+    /// Remark about the result, once the search is over.
     pub note: Option<String>,
 }
 
-/// Where an attack that works step by step stands.
+/// State of an attack that works step by step.
 #[derive(Debug, Clone, Copy)]
 pub struct AttackProgress<'a> {
     /// Steps done.
     pub iteration: usize,
-    /// Steps to do in all.
+    /// Total number of steps.
     pub iterations: usize,
-    /// What is being made small.
+    /// The value being minimised.
     pub objective: f64,
-    /// `[batch, side, side, 3]` in [0, 1]; empty while there is none.
+    /// Pictures `[batch, side, side, 3]` in [0, 1]; empty if there are none so far.
     pub pictures: &'a [f32],
 }
 
-/// A search under way.
+/// A running search.
 pub trait Search: Send {
-    /// One step.
+    /// Takes one step.
     ///
     /// # Errors
-    /// Why it cannot go on.
+    /// Why the search cannot go on.
     fn step(&mut self) -> Result<SearchProgress, AttackError>;
 
-    /// Ends it where it is, with the picture that explains the update best; `None` before the first step.
+    /// Ends the search with the picture that explains the update best; `None` before the first step.
     fn finish(&mut self) -> Option<SearchProgress>;
 
-    /// Goes on with another update of the same client from the picture found so far; the target's own start is not used.
+    /// Continues with another update of the same client from the pictures found so far. The target's own start is
+    /// ignored.
     ///
     /// # Errors
-    /// Why it cannot; the search goes on as it was.
+    /// Why it cannot; the search stays as it was.
     fn retarget(&mut self, target: &SearchTarget<'_>) -> Result<(), AttackError>;
 }
 
-/// Where searches come from, and what runs the model for a check; without either where nothing is said of it.
+/// Provides searches, and runs the model to check pictures. The default methods provide neither.
 pub trait Searches: fmt::Debug + Send + Sync {
-    /// Begins a search by `method`, one with [`AttackMethod::is_search`].
+    /// Begins a search by `method`, for which [`AttackMethod::is_search`] must hold.
     ///
     /// # Errors
-    /// Why it cannot: the method is no search, the update does not fit the model or says nothing, or holds
-    /// too many pictures; whoever has no searches says that.
+    /// The method is not a search, no searches are available, the update does not fit the model or carries no
+    /// information, or it holds too many pictures.
     fn begin(
         &self,
         method: AttackMethod,
@@ -133,18 +134,18 @@ pub trait Searches: fmt::Debug + Send + Sync {
         Err(AttackError::Search { reason: format!("{method} searches through the model, and no searches are at hand") })
     }
 
-    /// The gradient of the mean loss of `pictures`, `[batch, side, side, 3]` in [0, 1], with `labels`, at the state with
-    /// which `whole` was made: as many values as the model has parameters. By it reconstructions are checked.
+    /// Gradient of the mean loss of `pictures`, `[batch, side, side, 3]` in [0, 1], with `labels` at the state of
+    /// `whole`. It has as many values as the model has parameters and serves to check reconstructions.
     ///
     /// # Errors
-    /// Why the model cannot be run; whoever has none at hand says that.
+    /// Why the model cannot be run, for example because none is available.
     fn gradient(&self, whole: &WholeUpdate, labels: &[usize], pictures: &[f32]) -> Result<Vec<f64>, AttackError> {
         let _ = (labels, pictures);
         Err(AttackError::Search { reason: format!("no {} is at hand to run", whole.architecture) })
     }
 }
 
-/// No searches: for whoever runs closed forms alone.
+/// Provides no searches, for callers that run only closed forms.
 #[derive(Debug, Clone, Copy)]
 pub struct NoSearches;
 

@@ -1,8 +1,9 @@
-//! The class tokens that entered the last block's MLP, and what they span.
+//! The class tokens that entered the last block's MLP, and their span.
 //!
-//! The head reads the class token alone, so that in the last block nothing but class tokens reaches the MLP: with h_b the one
-//! of picture b (after norm2) and d_b = dl/d(its hidden layer), dl/d(fc1.weight) = sum_b d_b h_b^T `[4 D, D]`. Its rank is
-//! the number of pictures and its row space is spanned by their class tokens, whatever labels and positions were.
+//! The head reads only the class token, so in the last block only class tokens contribute to the MLP's gradient. With
+//! h_b the class token of picture b after norm2, and d_b the gradient of its hidden layer, dl/d(fc1.weight) = sum_b d_b
+//! h_b^T `[4 D, D]`. Its rank is the number of pictures, and the class tokens span its row space, for any labels and
+//! positions.
 
 use std::ops::ControlFlow;
 
@@ -14,39 +15,40 @@ use crate::{
     observed::Observed,
 };
 
-/// f32 arithmetic leaves singular values up to 2e-8 of the largest where there should be none (`vit_nano_patch4_32` and
-/// `vit_lab_patch4_32`, batches of 1 to 128), 0.75 times its [cutoff](crate::Rounding::cutoff); those above twice that count.
+/// Smallest singular value of a picture in f32, in units of the [cutoff](crate::Rounding::cutoff). Where there should
+/// be none, f32 arithmetic leaves singular values of up to 2e-8 of the largest (`vit_nano_patch4_32` and
+/// `vit_lab_patch4_32`, batches of 1 to 128), about half of this.
 const CUTOFFS: f64 = 1.4;
-/// Of noise alone the median singular value of a `[4 D, D]` matrix exceeds the second smallest by no more than this.
+/// Largest ratio of the median to the second smallest singular value of a `[4 D, D]` matrix of noise.
 const FLAT: f64 = 4.0;
-/// The largest singular value of noise is 1.6 times its median; one this many times the median is a picture's.
+/// Ratio to the median above which a singular value is a picture's. The largest one of noise reaches 1.6.
 const ABOVE_MEDIAN: f64 = 4.0;
-/// What separates the last picture from noise if no further one hides in it.
+/// Ratio of the last picture's singular value to noise above which no further picture can hide in the noise.
 const CLEAR: f64 = 10.0;
-/// A completed matrix whose held-out entries are off by less than this has the rank that was asked for.
+/// Held-out error below which a completed matrix has the assumed rank.
 const CONVERGED: f64 = 2e-6;
-/// Largest rank that is tried behind a mask, one after the other.
+/// Largest rank tried on a masked matrix. Ranks are tried in ascending order.
 const MOST_HIDDEN: usize = 32;
-/// Of each rank: those below the right one are stuck whatever is tried.
+/// Effort for each rank. Ranks below the right one get stuck at any effort.
 const EFFORT: Effort = Effort { searches: 2, smooth_steps: 0, steps: 60, products: 100 };
-/// So many ranks in turn that predict no better end it.
+/// Number of consecutive ranks without a better prediction that ends the completion.
 const PATIENCE: usize = 4;
-/// What a completion left, beside unit vectors: thousands of its rows must not outweigh them.
+/// Weight of a completion's residual rows relative to unit vectors, which thousands of them must not outweigh.
 const WEAKER: f64 = 1e-4;
 
-/// Asked now and then by what may take minutes, and may end it.
+/// Called repeatedly by work that may take minutes, and may end it.
 pub type GoOn<'a> = &'a mut dyn FnMut() -> ControlFlow<()>;
 
 /// How many pictures are in an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchSize {
     Exactly(usize),
-    /// More may hide in the noise, or beyond the width of the model.
+    /// More pictures may hide in the noise, or exceed the width of the model.
     AtLeast(usize),
 }
 
 impl BatchSize {
-    /// The pictures that can be told apart.
+    /// Number of pictures that can be told apart.
     pub fn seen(self) -> usize {
         match self {
             Self::Exactly(pictures) | Self::AtLeast(pictures) => pictures,
@@ -63,7 +65,7 @@ impl std::fmt::Display for BatchSize {
     }
 }
 
-/// timm's name of the gradient that class tokens alone reach.
+/// timm's name of the gradient that only class tokens contribute to.
 ///
 /// # Errors
 /// [`AttackError::NotVit`].
@@ -72,21 +74,24 @@ pub fn class_token_gradient(model: impl Into<crate::ModelShape>) -> Result<Strin
     Ok(format!("blocks.{}.mlp.fc1.weight", config.depth.saturating_sub(1)))
 }
 
-/// Reads the number of pictures off the rank of dl/d(fc1.weight) of the last block, completed where a mask hides entries.
+/// Reads the number of pictures off the rank of the last block's dl/d(fc1.weight), which is completed if a mask hides
+/// entries.
 ///
-/// Singular values count from four times the noise on: 4e-8 of the largest for f32, more where the smaller half of the
-/// spectrum is as flat as noise alone makes it and larger. Where rank reaches D - 1, to which LayerNorm confines the tokens,
-/// or the last value is not ten times the noise, there may be more pictures. Local epochs add a direction for each step.
+/// In f32 a singular value counts as a picture above 4e-8 of the largest. If the smaller half of the spectrum is as
+/// flat as noise makes it, the value must also exceed four times the median. More pictures may exist if the rank
+/// reaches D - 1, the dimension to which LayerNorm confines tokens, or if the last value is less than ten times the
+/// noise. Local epochs add a direction for each step.
 ///
 /// Undoing a mask may take minutes on a large model, and `go_on` may end it.
 ///
 /// # Errors
-/// [`AttackError`]: no ViT, the gradient is missing or zero, mask or noise hide its rank, or `go_on` ended it.
+/// [`AttackError`]: the model is not a ViT, the gradient is missing or zero, a mask or noise hides its rank, or `go_on`
+/// ended the completion.
 pub fn batch_size(gradients: &Tensors, go_on: GoOn<'_>) -> Result<BatchSize, AttackError> {
     Ok(Span::of(gradients, go_on)?.batch)
 }
 
-/// Rows that span what a completion found, and far weaker ones that span what it left.
+/// Rows that span the completed matrix, and far weaker ones that span its residual.
 fn next_guess(known: &Observed, done: &Completion) -> Mat<f64> {
     let (rank, columns) = (done.right.ncols(), known.ncols());
     let made = &done.left * done.right.transpose();
@@ -105,18 +110,18 @@ fn next_guess(known: &Observed, done: &Completion) -> Mat<f64> {
     })
 }
 
-/// A row space, with what it was found from.
+/// A row space with the data it was found from.
 #[derive(Debug)]
 pub(crate) struct Span {
     /// G = A V^T: V `[D, r]`, orthonormal.
     pub(crate) basis: Mat<f64>,
-    /// A `[N, r]` of the rows that are known well enough.
+    /// A `[N, r]` for the rows with enough known entries.
     rows: Mat<f64>,
     /// G `[N, D]` of the same rows.
     known: Observed,
-    /// Of each direction of V, by how much noise may have turned it.
+    /// How far noise may have turned each direction of V.
     turned: Vec<f64>,
-    /// The largest singular value of noise alone, relative to the largest of all.
+    /// Largest singular value of the noise, relative to the largest of all.
     pub(crate) floor: f64,
     pub(crate) batch: BatchSize,
 }
@@ -126,7 +131,7 @@ fn cannot(reason: String) -> AttackError {
 }
 
 impl Span {
-    /// Of dl/d(fc1.weight) among `gradients`; `go_on` may end its completion.
+    /// Finds the span of dl/d(fc1.weight) among `gradients`; `go_on` may end its completion.
     pub(crate) fn of(gradients: &Tensors, go_on: GoOn<'_>) -> Result<Self, AttackError> {
         let name = class_token_gradient(gradients.model())?;
         let config = gradients.vit()?;
@@ -157,8 +162,8 @@ impl Span {
         Ok(Self { basis: svd.V().subcols(0, count).to_owned(), rows, known, turned, floor, batch })
     }
 
-    /// Completes it to the smallest rank that predicts what was held out, each rank from the one before and the strongest
-    /// direction that it left.
+    /// Completes the gradient at the smallest rank that predicts the held-out entries. Each rank starts from the one
+    /// before and the strongest direction of its residual.
     fn masked(known: Observed, name: &str, go_on: GoOn<'_>) -> Result<Self, AttackError> {
         let (mut guess, mut best, mut tried) = (None, (f64::INFINITY, 0), 0);
         for rank in 1..=MOST_HIDDEN {
@@ -199,12 +204,12 @@ impl Span {
         let usable: Vec<usize> = (0..known.nrows()).filter(|&row| done.left[(row, 0)].is_finite()).collect();
         let pick = |from: &Mat<f64>| Mat::from_fn(usable.len(), from.ncols(), |i, j| from[(usable[i], j)]);
         let (rows, known) = (pick(&done.left), Observed { values: pick(&known.values), weights: pick(&known.weights) });
-        // A's own singular directions, so that each direction has its size.
+        // Use A's own singular directions, so that each direction has a size.
         let svd = rows.thin_svd().map_err(|_| cannot(format!("\"{name}\" cannot be decomposed")))?;
         let values: Vec<f64> = svd.S().column_vector().iter().copied().collect();
         let size = rows.norm_l2();
         let noise = done.held_out * size / (known.ncols() as f64).sqrt();
-        // Of fewer pictures than were assumed the last directions are noise.
+        // If the rank was too high, the last directions are noise.
         let count = values.iter().take_while(|&&value| value > noise).count().clamp(1, rank);
         let turned: Vec<f64> = values[..count].iter().map(|value| noise / value).collect();
         let turns = svd.V().subcols(0, count);
@@ -214,18 +219,18 @@ impl Span {
         Ok(Self { basis, rows, known, turned, floor: noise / values[0], batch })
     }
 
-    /// What noise alone leaves outside of a token of length 1 that lies in the span: sum over its directions of its share
-    /// times how far noise turned them.
+    /// Length that noise may add outside the span to a token of length 1 inside it: over all directions, the token's
+    /// share times the turn by noise, summed in quadrature.
     pub(crate) fn noise(&self, token: MatRef<'_, f64>) -> f64 {
         let shares = self.basis.transpose() * token;
         let turned = |(k, turned): (usize, &f64)| (shares[(k, 0)] * turned).powi(2);
         self.turned.iter().enumerate().map(turned).sum::<f64>().sqrt()
     }
 
-    /// V `[D, r]` as rows drawn with these weights `[N]` would have it: fitted anew to them, with A as it is.
+    /// V `[D, r]` refitted to rows drawn with these weights `[N]`, with A unchanged.
     pub(crate) fn resampled(&self, weights: &[f64]) -> Mat<f64> {
         let (rank, columns) = (self.basis.ncols(), self.basis.nrows());
-        // In units in which all directions are alike.
+        // Scale all directions to the same size.
         let sizes: Vec<f64> = (0..rank).map(|k| self.rows.col(k).norm_l2()).collect();
         let rows = Mat::from_fn(self.rows.nrows(), rank, |i, k| self.rows[(i, k)] / sizes[k]);
         let weighted = Mat::from_fn(rows.nrows(), rank, |i, k| weights[i] * rows[(i, k)]);
@@ -245,28 +250,28 @@ impl Span {
                 (0..rank).for_each(|k| basis[(column, k)] = solved[(k, 0)]);
             }
         }
-        // Column k has the length of `sizes[k]`: without it the orthonormal basis would be of the largest alone.
+        // Restore the scale of column k. Otherwise the largest columns would dominate the orthonormal basis.
         for (k, size) in sizes.iter().enumerate() {
             basis.col_mut(k).iter_mut().for_each(|value| *value /= size);
         }
         basis.qr().compute_thin_Q()
     }
 
-    /// Rows that may be drawn.
+    /// Number of rows to draw from.
     pub(crate) fn len(&self) -> usize {
         self.rows.nrows()
     }
 }
 
-/// Length of what `token` has outside an orthonormal basis.
+/// Length of the part of `token` outside an orthonormal basis.
 pub(crate) fn outside(basis: MatRef<'_, f64>, token: MatRef<'_, f64>) -> f64 {
     (token - basis * (basis.transpose() * token)).norm_l2()
 }
 
-/// The rank that falling singular values show, and the largest that noise alone reaches.
+/// The rank that descending singular values show, and the largest singular value that noise could have.
 fn rank(values: &[f64], roundoff: f64) -> Option<(BatchSize, f64)> {
     let &largest = values.first().filter(|&&value| value > 0.0 && value.is_finite())?;
-    // LayerNorm leaves tokens D - 1 dimensions.
+    // LayerNorm confines tokens to D - 1 dimensions.
     let limit = values.len() - 1;
     let median = values[values.len() / 2];
     let is_flat = limit > 2 && median < FLAT * values[limit - 1];
@@ -279,12 +284,12 @@ fn rank(values: &[f64], roundoff: f64) -> Option<(BatchSize, f64)> {
     Some((if is_clear { BatchSize::Exactly(count) } else { BatchSize::AtLeast(count) }, noise))
 }
 
-/// The class token behind the gradient dl/d(fc1.weight) `[4 D, D]` of one picture, of length 1: it is of rank one, and its row
-/// space is the token. `None` where the gradient is zero.
+/// The unit class token behind one picture's gradient dl/d(fc1.weight) `[4 D, D]`, which has rank one and the token as
+/// its row space. `None` if the gradient is zero.
 pub(crate) fn token(gradient: MatRef<'_, f64>) -> Option<Mat<f64>> {
     let norm = |row: RowRef<'_, f64>| row.squared_norm_l2();
     let row = (0..gradient.nrows()).max_by(|&a, &b| norm(gradient.row(a)).total_cmp(&norm(gradient.row(b))))?;
-    // One step of power iteration averages the rounding of all rows.
+    // A step of power iteration averages the rounding of all rows.
     let token = gradient.transpose() * (gradient * gradient.row(row).transpose().as_mat());
     let length = token.norm_l2();
     (length > 0.0 && length.is_finite()).then(|| token / length)

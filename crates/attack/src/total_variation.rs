@@ -1,15 +1,15 @@
-//! Isotropic total variation of a picture that is kept patch by patch.
+//! Isotropic total variation of a picture stored patch by patch.
 
-/// One colour channel as a vector whose index runs over patches first, then over the pixels of a patch: a pixel position
-/// of all patches is one contiguous slice.
+/// Layout of one colour channel as a vector. The index runs over patches first, then over the pixels of a patch, so
+/// that one pixel position of all patches is a contiguous slice.
 #[derive(Debug, Clone)]
 pub(crate) struct Channel {
     side: usize,
-    /// Index of the pixel at `y * side + x`.
+    /// Vector index of the pixel at `y * side + x`.
     place: Vec<usize>,
 }
 
-/// Weights of the differences to the right and downwards, by `y * side + x`; those across the border are 0.
+/// Weights of the differences to the right and downwards, by `y * side + x`; 0 across the border.
 #[derive(Debug, Clone)]
 pub(crate) struct Roughness {
     right: Vec<f64>,
@@ -38,7 +38,8 @@ impl Channel {
         (right, down)
     }
 
-    /// The weights w of sum w (dx^2 + dy^2) that majorise the total variation at `picture`: 1 / sqrt(dx^2 + dy^2 + eps^2).
+    /// Weights w for which sum w (dx^2 + dy^2) majorises the total variation at `picture`: 1 / sqrt(dx^2 + dy^2 +
+    /// eps^2).
     pub(crate) fn roughness(&self, picture: &[f64], eps: f64) -> Roughness {
         let weight = |i| {
             let (right, down) = self.differences(picture, i);
@@ -57,7 +58,7 @@ impl Channel {
         roughness
     }
 
-    /// Adds `scale` D^T W D `picture` to `out`, D the differences and W their weights.
+    /// Adds `scale` D^T W D `picture` to `out`, with the differences D and their weights W.
     pub(crate) fn add_laplacian(&self, roughness: &Roughness, scale: f64, picture: &[f64], out: &mut [f64]) {
         for i in 0..self.len() {
             let here = self.place[i];

@@ -1,15 +1,15 @@
-//! Least squares that chooses its regularisation from the data's own noise.
+//! Least squares with a regularisation chosen from the noise in the data.
 
 use faer::{Mat, MatRef};
 
 use crate::least_squares::Spectrum;
 
-/// Candidates for a direction's signal are so many to a factor of ten ...
+/// Candidate signal sizes per factor of ten.
 const STEPS: i32 = 8;
-/// ... from 1e-5 to 1e2: pixels lie in [-1, 1], and a direction mixes some hundreds of patches.
+/// Exponents of the candidates, from 1e-5 to 1e2: pixels lie in [-1, 1], and a direction mixes hundreds of patches.
 const SIGNALS: std::ops::RangeInclusive<i32> = -5 * STEPS..=2 * STEPS;
-/// What is left over beyond this share of the right-hand sides is no noise: the equations do not hold, as under a mask whose
-/// zeros are taken for values or for a batch of several pictures, and no filter makes them.
+/// Largest residual that counts as noise, relative to the right-hand sides. A larger one means that the equations do
+/// not hold, as for a mask's zeros taken for values or a batch of several pictures, and a filter cannot help.
 const MOST_NOISE: f64 = 1.0 / 64.0;
 
 /// M X E^T = R + noise, with more equations than unknowns on the left.
@@ -20,32 +20,33 @@ pub(crate) struct NoisyEquations<'a> {
     pub(crate) e: MatRef<'a, f64>,
     /// `[D, D]`.
     pub(crate) r: MatRef<'a, f64>,
-    /// Of the D equations of each column, those spent on unknowns that were eliminated.
+    /// Number of the D equations of each column spent on eliminated unknowns.
     pub(crate) spent: usize,
-    /// The least that rounding leaves of the right-hand sides: a standard deviation.
+    /// Smallest noise in the right-hand sides, from rounding, as a standard deviation.
     pub(crate) rounding: f64,
-    /// Root mean square of the right-hand sides before anything known was subtracted.
+    /// Root mean square of the right-hand sides before known terms were subtracted.
     pub(crate) scale: f64,
 }
 
 pub(crate) struct Filtered {
     /// `[S, L]`.
     pub(crate) x: Mat<f64>,
-    /// Of M; a value counts as kept where at least half of what it determines is taken from the data.
+    /// Spectrum of M. A value counts as kept if at least half of what it determines comes from the data.
     pub(crate) spectrum: Spectrum,
-    /// Of the noise, relative to the right-hand sides.
+    /// Standard deviation of the noise, relative to the right-hand sides.
     pub(crate) noise: f64,
 }
 
 impl NoisyEquations<'_> {
-    /// The mean of X given R, for a prior that the data choose (empirical Bayes).
+    /// The mean of X given R, for a prior chosen from the data (empirical Bayes).
     ///
-    /// With M = U S V^T and E = P T Q^T, entry kj of U^T R P is s_k t_j y_kj and noise of variance n^2. D - S combinations of
-    /// the equations hold no X at all, so that n is what is left of them. The signals y_kj are taken for normal with a
-    /// variance v_k that is common to a row and does not grow as s_k falls; the likeliest v_k follow by pooling neighbours
-    /// that violate the order. The mean is y_kj = s_k t_j v_k / (s_k^2 t_j^2 v_k + n^2) times that entry: Wiener's filter.
+    /// With M = U S V^T and E = P T Q^T, entry kj of U^T R P is s_k t_j y_kj plus noise of variance n^2. D - S -
+    /// `spent` combinations of the equations do not contain X, so their residual gives n. The signals y_kj are taken as
+    /// normal, with one variance v_k for each row that does not grow as s_k falls. The likeliest v_k follow by pooling
+    /// neighbours that violate this order. The mean of y_kj is s_k t_j v_k / (s_k^2 t_j^2 v_k + n^2) times that entry:
+    /// the Wiener filter.
     ///
-    /// Returns `None` where a decomposition does not converge or the solution overflows.
+    /// Returns `None` if a decomposition does not converge or the solution overflows.
     pub(crate) fn solve(&self) -> Option<Filtered> {
         let Self { m, e, r, spent, rounding, scale } = *self;
         let (left, right) = (m.thin_svd().ok()?, e.thin_svd().ok()?);
@@ -83,10 +84,11 @@ impl NoisyEquations<'_> {
     }
 }
 
-/// For each row of `signal`, v_k: of a signal s_k t_j y_kj in noise the likeliest variance of y_kj, not growing with k.
+/// The likeliest variance v_k of y_kj for each row of `signal`, which holds s_k t_j y_kj plus noise, without growth in
+/// k.
 fn likeliest_variances(signal: MatRef<'_, f64>, s: &[f64], t: &[f64], noise: f64) -> Vec<f64> {
     let candidates: Vec<f64> = SIGNALS.map(|step| 10f64.powf(2.0 * f64::from(step) / f64::from(STEPS))).collect();
-    // Minus twice the logarithm of the likelihood of each candidate, of rows that share one.
+    // Minus twice the log-likelihood of each candidate, for rows that share a variance.
     let mut pools: Vec<(Vec<f64>, usize)> = Vec::with_capacity(s.len());
     let best = |costs: &[f64]| (0..costs.len()).min_by(|&a, &b| costs[a].total_cmp(&costs[b])).unwrap_or(0);
     for (k, &s) in s.iter().enumerate() {
@@ -116,8 +118,8 @@ mod tests {
 
     use super::*;
 
-    /// Singular values from 1 down to 1e-8, signals of one size and noise of 1e-4 in the equations: what is above the noise
-    /// comes back, and what is below adds nothing.
+    /// Singular values from 1 to 1e-8, equal signals and noise of 1e-4: signal above the noise comes back, and noise
+    /// below it is not amplified.
     #[test]
     fn noise_decides_what_is_kept() {
         const SIZE: usize = 40;
