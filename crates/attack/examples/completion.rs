@@ -3,10 +3,13 @@
 //!     python scripts/completion_gradients.py --all
 //!     cargo run --release -p unmask-attack --example completion -- vit_lab_patch8_32-fresh-sgd- 0.5 3
 //!
-//! Attacks every gradient in data/completion whose name begins with the first argument, behind random binary masks of
-//! the rate and of as many seeds. Needs the gradients that the script makes. A fourth argument is a number of rounds, each with a
-//! mask of its own: over one gradient, or over those of a file that has several. A fifth, `frozen`, is one mask for all of them.
-//! On Linux times are processor time, which other work on the machine hardly changes, and by the clock elsewhere.
+//! Attacks every gradient in data/completion whose name starts with the first argument. The second argument is the rate
+//! of the random binary masks, and the third is the number of their seeds. A fourth is the number of rounds, each with
+//! its own mask: over one gradient, or over those of a file with several. With `frozen` as the fifth, all rounds share
+//! one mask. The script makes the gradients.
+//!
+//! On Linux the times are processor time, which other work on the machine hardly affects; elsewhere they are elapsed
+//! time.
 
 use std::{
     error::Error,
@@ -26,9 +29,9 @@ use unmask_attack::{
 use unmask_core::{Architecture, VitConfig};
 use unmask_data::metrics;
 
-/// From here on a picture counts as exact: f32 gradients without a mask give 89 to 99 dB.
+/// PSNR from which a picture counts as exact: unmasked f32 gradients give 89 to 99 dB.
 const EXACT: f64 = 89.0;
-/// From here on nobody sees a difference at a glance.
+/// PSNR from which a picture looks right at a glance.
 const SEEN: f64 = 30.0;
 const READ: [&str; 3] = ["pos_embed", "patch_embed.proj.weight", "patch_embed.proj.bias"];
 
@@ -77,10 +80,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What all threads of this process have used so far, to a hundredth.
+/// Processor time of all threads of this process so far, in steps of 10 ms.
 fn processor_seconds() -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // Behind the name, which may have spaces and brackets: user and system time are the 12th and 13th field, in hundredths of a second.
+    // The name may contain spaces and brackets. User and system time are the 12th and 13th fields after it, in
+    // hundredths of a second.
     let ticks = stat.rsplit_once(')')?.1.split_whitespace().skip(11).take(2);
     Some(ticks.map(|ticks| ticks.parse::<f64>().ok()).sum::<Option<f64>>()? / 100.0)
 }
@@ -95,7 +99,8 @@ fn files(folder: &Path, prefix: &str) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     Ok(found)
 }
 
-/// The picture behind so many rounds, of one mask or of one each, and its PSNR in dB; NaN where there is none.
+/// Attacks `count` rounds, with one mask or one each. Returns the result and its PSNR in dB, NaN if there is no
+/// picture.
 fn attack(
     path: &Path,
     rate: f64,
@@ -143,7 +148,7 @@ fn attack(
     Ok((found, psnr))
 }
 
-/// That of a preset, or of timm's ViT-B/32, which is none.
+/// Configuration of a preset, or of timm's ViT-B/32, which has no preset.
 fn config(model: &str) -> Result<VitConfig, Box<dyn Error>> {
     if model == "vit_base_patch32_224" {
         return Ok(VitConfig { image: 224, patch: 32, dim: 768, depth: 0, heads: 12, classes: 10, april_block: false });

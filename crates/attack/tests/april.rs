@@ -1,4 +1,4 @@
-//! APRIL against a hand-derived attention block, and against PyTorch's numbers.
+//! APRIL against a hand-derived attention block and against results from PyTorch.
 
 mod common;
 
@@ -18,16 +18,16 @@ use unmask_core::{AttackMethod, VitConfig, VitPreset};
 
 const METHOD: AttackMethod = AttackMethod::April;
 
-/// Weights and true gradients of a model whose only block is multi-head attention, with the loss <R, attention(z)>.
+/// Weights and true gradients of a model with one block, multi-head attention, and the loss <R, attention(z)>.
 struct Block {
     weights: Tensors,
     gradients: Tensors,
 }
 
-/// Forward and backward in f64, as PyTorch's autograd would, with z = E x + b_E + p.
+/// Computes the forward and backward pass in f64 as PyTorch's autograd would, with z = E x + b_E + p.
 ///
-/// With P = softmax(Q K^T / sqrt(h)) and O = P V per head: dV = P^T dO, dS = P * (dO V^T - rowsum(dO V^T * P)),
-/// dQ = dS K / sqrt(h), dK = dS^T Q / sqrt(h); then dW = d[q|k|v]^T z and dl/dz = d[q|k|v] W.
+/// With P = softmax(Q K^T / sqrt(h)) and O = P V per head: dV = P^T dO, dS = P * (dO V^T - rowsum(dO V^T * P)), dQ = dS
+/// K / sqrt(h), dK = dS^T Q / sqrt(h); then dW = d[q|k|v]^T z and dl/dz = d[q|k|v] W.
 fn block(config: &VitConfig, image: &[f32], seed: u64) -> Block {
     let mut rng = rng(seed);
     let (t, d, l, heads) = (config.tokens(), config.dim, config.patch_len(), config.heads);
@@ -108,7 +108,7 @@ fn inverts_an_attention_block_exactly() {
     }
 }
 
-/// D < L: tokens are exact and patches are not, but a photograph's are smooth.
+/// With D < L the tokens are exact but the patches are not. A photograph's patches are smooth, so the prior finds them.
 #[test]
 fn prior_fills_what_the_embedding_drops() {
     let config = VitConfig { image: 32, patch: 8, dim: 96, depth: 1, heads: 3, classes: 2, april_block: true };
@@ -150,11 +150,11 @@ fn refuses_what_it_cannot_solve() {
     assert_eq!(message, "the weights lack \"blocks.0.attn.qkv.weight\"");
 }
 
-/// Reference vectors of one photograph, and what PyTorch measured under each mask: PSNR and SSIM.
+/// Reference vectors of one photograph, with PyTorch's PSNR and SSIM for each mask.
 struct Reference {
     folder: PathBuf,
     config: VitConfig,
-    /// PSNR from f32 gradients.
+    /// Expected PSNR from f32 gradients, in dB.
     blurred: Range<f64>,
     masked: [(&'static str, f64, f64); 3],
 }
@@ -164,7 +164,7 @@ impl Reference {
         File::read(&self.folder.join(format!("{name}.safetensors")))
     }
 
-    /// APRIL's result, and its PSNR and SSIM.
+    /// Runs APRIL; returns its result, PSNR and SSIM.
     fn attacked(&self, precision: Rounding, mask: Option<&str>) -> (Reconstruction, f64, f64) {
         let mask = mask.map(|rate| self.file(&format!("mask_{rate}")));
         let Needs { weights: read, gradients: sent, .. } = Needs::of(METHOD, &self.config).unwrap();
@@ -187,7 +187,7 @@ impl Reference {
         assert!(largest_difference(&result.image, &self.picture("april")) < 1e-4);
     }
 
-    /// Condition number 1e9: f32 gradients lose what the filter does not save.
+    /// With a condition number of 1e9, f32 gradients lose what the filter cannot save.
     fn is_blurred_from_f32(&self) {
         let (result, psnr, ssim) = self.attacked(Rounding::F32, None);
         assert!(self.blurred.contains(&psnr) && ssim > 0.95, "{psnr} dB, {ssim}");
@@ -211,7 +211,7 @@ impl Reference {
     }
 }
 
-/// The committed vectors.
+/// Tests on the committed vectors.
 mod pico {
     use super::*;
 
@@ -242,7 +242,7 @@ mod pico {
     }
 }
 
-/// The same on the laboratory's model.
+/// The same tests on the lab preset.
 mod lab {
     use super::*;
 
@@ -278,8 +278,8 @@ mod lab {
     }
 }
 
-/// PSNR and SSIM of what APRIL makes of a sample photograph's gradients as a tab of a new room computes them in f32: from all
-/// of them, and from the half that a mask kept. `made` is what PyTorch makes of all.
+/// PSNR and SSIM of APRIL on a sample photograph's f32 gradients, as a tab of a new room computes them: from all
+/// entries, and from half of them. Without a mask the result must match PyTorch's.
 fn classroom(folder: &Path, preset: VitPreset, name: &str) -> [(f64, f64); 2] {
     let config = VitConfig::from(preset).with_april_block(true);
     let Needs { weights: read, gradients: sent, .. } = Needs::of(METHOD, &config).unwrap();
@@ -301,7 +301,7 @@ fn is_seen_and_hidden(folder: &Path, preset: VitPreset, name: &str, at_least: f6
     println!("{preset} {name}: {psnr:.1} dB, SSIM {ssim:.3}; R = 0.5: SSIM {hidden:.3}");
 }
 
-/// The darker a picture, the more singular values lie within rounding: a fixed cutoff leaves 12 dB of the stars.
+/// In darker pictures more singular values drown in rounding. A fixed cutoff would leave 12 dB of the stars.
 #[test]
 fn dark_pictures_come_back_from_f32() {
     for name in ["rocket", "hubble"] {
@@ -320,13 +320,13 @@ fn all_samples_come_back_from_f32() {
     }
 }
 
-/// The block's gradients behind masks of their own for the two matrices that APRIL reads.
+/// The block's gradients with separate masks on the two matrices that APRIL reads.
 fn hidden(block: &Block, seed: u64, position: f64, attention: f64) -> Evidence {
     let gradients = masked(&block.gradients, &mut rng(seed), position, attention);
     Evidence { weights: block.weights.clone(), gradients }
 }
 
-/// T 17 tokens, D 96: rows of A are filled in from the row space that the whole attention gradient gives away.
+/// With T = 17 tokens and D = 96, rows of A are filled from the row space of the whole attention gradient.
 #[test]
 fn aware_fills_the_position_gradient() {
     let config = VitConfig { image: 12, patch: 3, dim: 96, depth: 1, heads: 3, classes: 2, april_block: true };
@@ -342,7 +342,7 @@ fn aware_fills_the_position_gradient() {
     }
 }
 
-/// 3 D R missing entries of a column of dW join T unknowns of D equations.
+/// The 3 D R missing entries of a column of dW and the T unknowns of the tokens share D equations.
 #[test]
 fn aware_solves_for_the_attention_gradient_too() {
     let config = VitConfig { image: 12, patch: 3, dim: 96, depth: 1, heads: 3, classes: 2, april_block: true };

@@ -1,4 +1,4 @@
-//! The attacks that know the mask, against photographs hidden behind real and made masks.
+//! Attacks that know the mask, on photographs behind real and generated masks.
 
 mod common;
 
@@ -33,12 +33,11 @@ fn reference(rate: &str) -> (Evidence, Vec<f32>) {
     (evidence(gradients), committed("expected.safetensors").image("image"))
 }
 
-/// To its end.
 fn aware_of(evidence: &Evidence) -> Result<Reconstruction, AttackError> {
     embedding_inversion_aware(evidence, &mut |_| ControlFlow::Continue(()))
 }
 
-/// One SVD for each pixel of a patch, or one iteration of alternating least squares, and it can be ended before any.
+/// The attack reports each pixel of a patch, or each iteration of alternating least squares, and can be ended at any.
 #[test]
 fn the_aware_attacker_can_be_ended() {
     let (hidden, _) = reference("r0.5");
@@ -71,7 +70,8 @@ fn finish(rounds: &AccumulatedRounds) -> Vec<f32> {
     als(rounds, ALS_ITERATIONS, |_| ControlFlow::Continue(())).unwrap().image
 }
 
-/// Measured in PyTorch over three photographs .42, .23 and .14; this one lies above the mean, as under the naive attack.
+/// PyTorch measured means of .42, .23 and .14 over three photographs. This one is above the mean, as it is for the
+/// naive attack.
 #[test]
 fn one_update_gives_away_what_the_naive_attacker_misses() {
     for (rate, least) in [("r0.2", 0.55), ("r0.5", 0.3), ("r0.8", 0.12)] {
@@ -84,7 +84,7 @@ fn one_update_gives_away_what_the_naive_attacker_misses() {
     }
 }
 
-/// Whoever listens may end it; the picture so far is said to be no more than that.
+/// `progress` may end the attack, and the notes then say that the picture is unfinished.
 #[test]
 fn what_is_ended_says_so() {
     let (evidence, _) = reference("r0.5");
@@ -109,7 +109,7 @@ fn what_is_ended_says_so() {
     );
 }
 
-/// Means over photographs: K = 1 .42, K = 3 .97, K = 5 .85 and K = 10 .52 at these rates with real drift.
+/// PyTorch's means over photographs with real drift: K = 1 .42, K = 3 .97, K = 5 .85 and K = 10 .52.
 #[test]
 fn rounds_add_up() {
     for (rate, k, least) in
@@ -146,7 +146,7 @@ fn least_squares_becomes_possible_when_it_says() {
     let mut first = None;
     for k in 1..=8 {
         rounds.add(&evidence(masked(&gradients, &mut rng, 0.5, 0.5))).unwrap();
-        // D (1 - R^K)^S: 25 of 192 at K = 5, 70 at K = 6.
+        // D (1 - R^K)^S is 25 of 192 at K = 5 and 70 at K = 6.
         assert_eq!(rounds.rounds_until_solvable(), Some(6), "after {k} rounds");
         if rounds.whole_equations() >= lab().patches() && first.is_none() {
             first = Some(k);
@@ -157,7 +157,7 @@ fn least_squares_becomes_possible_when_it_says() {
     assert!(psnr > 40.0, "{psnr} dB");
 }
 
-/// G_pos whole: masks on the patch embedding alone protect nothing.
+/// With G_pos whole, masks on only the patch embedding protect nothing.
 #[test]
 fn masks_on_the_patch_embedding_alone_fall() {
     let image = sample("cat", &lab());
@@ -189,7 +189,7 @@ fn callback_sees_every_iteration_and_stops() {
     assert!(misfits.iter().all(|misfit| (0.0..1.0).contains(misfit)) && misfits[3] < misfits[0], "{misfits:?}");
 }
 
-/// A model that moves: each round's gradient of the position embedding has gone further in one direction.
+/// The position gradient moves further in one direction each round.
 #[test]
 fn drift_ends_the_accumulation() {
     let image = sample("rocket", &lab());
@@ -225,7 +225,7 @@ fn what_cannot_be_solved_says_why() {
     let name = "patch_embed.proj.weight";
     assert_eq!(hide(name, &|_| true, 0.0), Err(AttackError::ZeroGradient { name }));
     assert_eq!(hide(name, &|_| false, f64::NAN), Err(AttackError::NothingKept { name }));
-    // All coefficients equal, so that the patches cannot be told apart: a picture comes out, and it is finite.
+    // Equal coefficients make the patches indistinguishable, but the result must still be finite.
     assert!(hide("pos_embed", &|i| i % 2 == 0, 1.0).unwrap().image.iter().all(|pixel| pixel.is_finite()));
 
     let mut tensors = Tensors::new(TensorSource::Gradients, &config, Rounding::F32);

@@ -1,4 +1,4 @@
-//! Low-rank completion on a photograph's gradient from PyTorch and on gradients made by formula.
+//! Low-rank completion of a photograph's gradient from PyTorch and of generated gradients.
 
 mod common;
 
@@ -22,12 +22,11 @@ fn evidence(gradients: Tensors) -> Evidence {
     Evidence { weights: Tensors::new(TensorSource::Weights, &gradients.vit().unwrap(), Rounding::F32), gradients }
 }
 
-/// To its end.
 fn completion(evidence: &Evidence) -> Result<Reconstruction, AttackError> {
     unmask_attack::completion(evidence, &mut |_| ControlFlow::Continue(()))
 }
 
-/// The cat's gradient and the cat.
+/// The cat's gradients and picture.
 fn cat() -> (Tensors, Vec<f32>) {
     let file = File::read(&vectors("completion/vit_nano_patch8_32-fresh-sgd-cat.safetensors"));
     let image = file.image("image").iter().map(|&value| value / 255.0).collect();
@@ -50,8 +49,8 @@ fn masks_on_a_photograph_are_undone() {
     assert_eq!(completion(&open), embedding_inversion(&open.gradients), "with nothing hidden they are one");
 }
 
-/// Close to what counting allows, the rounding of entries that were seen is a hundred times as large in those that were not. That is no reason
-/// to look for another end.
+/// With few entries for each unknown, rounding is amplified a hundredfold in the held-out ones. That alone must not
+/// make the result unsettled.
 #[test]
 fn little_more_than_counting_allows_is_settled() {
     let config = VitConfig::from(VitPreset::Lab);
@@ -67,8 +66,8 @@ fn little_more_than_counting_allows_is_settled() {
     assert!(found.ending == Ending::Settled && psnr > 80.0, "{psnr} dB, {found:?}");
 }
 
-/// A pixel of which fewer gradients were kept than there are patches is filled from its neighbours, two of them side by side as well, and the
-/// others come back as if it had never been. One in twenty may be so.
+/// Pixels with fewer kept gradients than patches are filled from their neighbours, even two side by side. The other
+/// pixels are not affected. At most one in twenty may be filled.
 #[test]
 fn pixels_that_lack_gradients_are_told_by_their_neighbours() {
     let (gradients, image) = cat();
@@ -98,7 +97,7 @@ fn pixels_that_lack_gradients_are_told_by_their_neighbours() {
     assert!(error.contains(reason), "{error}");
 }
 
-/// Root mean square errors at some pixels of every patch, and at the others.
+/// Root mean square errors at some pixels of every patch, and at the other pixels.
 fn errors(found: &[f32], truth: &[f32], pixels: &[usize]) -> (f64, f64) {
     let (found, truth) = (common::patches(found, &nano()), common::patches(truth, &nano()));
     let l = nano().patch_len();
@@ -112,7 +111,7 @@ fn errors(found: &[f32], truth: &[f32], pixels: &[usize]) -> (f64, f64) {
     (mean(true), mean(false))
 }
 
-/// Whoever listens hears how far it is, and may end it; what is ended is never called exact.
+/// `progress` receives each step and may end the search. A search that was ended is never called exact.
 #[test]
 fn it_can_be_ended() {
     let hidden = evidence(masked(&cat().0, &mut rng(2), 0.5, 0.5));
@@ -130,14 +129,15 @@ fn it_can_be_ended() {
     assert!(completion(&hidden).is_ok(), "the next one goes to its end");
 }
 
-/// A completion that is ended near the picture counts its own steps, not those of the least squares that would have followed.
+/// A completion that was ended near the picture reports its own steps, not those of the least squares that would
+/// follow.
 #[test]
 fn what_is_stopped_counts_its_own_steps() {
     let hidden = evidence(masked(&cat().0, &mut rng(2), 0.5, 0.5));
     let mut observation = Observation::new(Ok(hidden.clone()));
     observation.rounds = Ok(Arc::new(AccumulatedRounds::of(&hidden).unwrap()));
     let mut stopped = 0;
-    // Too early nothing is found yet, and too late it is settled.
+    // Too early nothing is found, and too late it has settled.
     for objective in [1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5] {
         let mut last = (0, 0);
         let found = run(AttackMethod::Rounds, &observation, &NoSearches, SearchOptions::default(), &mut |at| {
@@ -155,11 +155,11 @@ fn what_is_stopped_counts_its_own_steps() {
     assert!(stopped > 0, "no completion was ended near the picture");
 }
 
-/// Each tensor may have a rate of its own, 0 among them, and the bias may be missing.
+/// Each tensor may have its own rate, even 0, and the bias may be missing.
 #[test]
 fn every_tensor_has_its_own_rate() {
     let (gradients, image) = cat();
-    // At 0.75 a few colour values of a patch lack gradients and are filled in.
+    // At 0.75 a few colour values of a patch lack gradients and are filled from neighbours.
     for (position, patch, least) in [(0.0, 0.7, 85.0), (0.0, 0.75, 70.0), (0.6, 0.0, 85.0), (0.3, 0.6, 85.0)] {
         let hidden = evidence(masked(&gradients, &mut rng(5), position, patch));
         let psnr = similarity(&completion(&hidden).unwrap().image, &image, 32).0;
@@ -174,7 +174,7 @@ fn every_tensor_has_its_own_rate() {
     assert!(psnr > 90.0, "{psnr} dB");
 }
 
-/// The cat's gradients at other weights: G_pos turns towards another by `distance` times its own size.
+/// The cat's gradients at other weights: G_pos moves towards another by `distance` times its own size.
 fn moved_cat(distance: f64, seed: u64) -> Tensors {
     let (gradients, image) = cat();
     let config = nano();
@@ -199,7 +199,7 @@ fn of_rounds(rounds: &[Evidence]) -> Result<Reconstruction, AttackError> {
     completion_of_rounds(&gathered, rounding, &mut |_| ControlFlow::Continue(()))
 }
 
-/// At the same weights an entry that any round kept is known.
+/// At the same weights, an entry is known if any round kept it.
 #[test]
 fn rounds_at_the_same_weights_are_one_update_with_fewer_holes() {
     let (gradients, image) = cat();
@@ -211,7 +211,7 @@ fn rounds_at_the_same_weights_are_one_update_with_fewer_holes() {
     assert!(psnr > 85.0, "0.9 to the 7th is 0.48: {psnr} dB");
 }
 
-/// At other weights G_pos is another, and the picture is what all rounds have in common: also under one mask for all of them.
+/// At other weights G_pos differs, and the picture is common to all rounds, even if they share one mask.
 #[test]
 fn rounds_at_other_weights_are_further_equations() {
     let (_, image) = cat();
@@ -235,14 +235,14 @@ fn rounds_at_other_weights_are_further_equations() {
     }
 }
 
-/// Rank S is one picture's. Of two, or of none, nothing is shown.
+/// Rank S means one picture. Two pictures, or none, must not give a result.
 #[test]
 fn another_rank_is_refused() {
     let (gradients, _) = cat();
     let config = nano();
     let (s, d, l) = (config.patches(), config.dim, config.patch_len());
     let mut rng = rng(8);
-    // Another picture's gradients, made by formula, added to the cat's.
+    // Add another picture's generated gradients to the cat's.
     let position = uniform(&mut rng, (s + 1) * d, 1e-3);
     let picture = uniform(&mut rng, s * l, 1.0);
     let patch = common::product(&common::transpose(&position[d..], s, d), &picture, d, s, l);
@@ -290,7 +290,6 @@ fn what_counting_forbids_is_refused_at_once() {
     assert_eq!(error, AttackError::TooFewDimensions { method: AttackMethod::Completion, dim: 16, unknowns: 17 });
 }
 
-/// On small patches there is no low rank, and alternating least squares sees what there is to see.
 #[test]
 fn needs_are_those_of_the_aware_attacker() {
     let needs = |method| Needs::of(method, &nano()).unwrap();

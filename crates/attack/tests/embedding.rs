@@ -1,4 +1,4 @@
-//! Embedding inversion against PyTorch's numbers and against cases made by formula.
+//! Embedding inversion against results from PyTorch and on generated cases.
 
 mod common;
 
@@ -33,7 +33,7 @@ fn exact_without_defence() {
     }
 }
 
-/// Zeros taken for values: the papers' claim holds for this attacker.
+/// The papers' claim holds for an attacker who takes zeros for values.
 #[test]
 fn masks_defeat_the_naive_attacker() {
     let expected = committed("expected.safetensors");
@@ -55,7 +55,7 @@ fn masks_defeat_the_naive_attacker() {
     }
 }
 
-/// Gradients of one picture, made backwards: any G_pos, and G_E = G_pos^T X.
+/// Gradients derived from a picture: any G_pos, and G_E = G_pos^T X.
 fn made_up(config: &VitConfig, image: &[f32], seed: u64) -> Tensors {
     let (s, d, l) = (config.patches(), config.dim, config.patch_len());
     let position = uniform(&mut rng(seed), (s + 1) * d, 1.0);
@@ -81,7 +81,7 @@ proptest! {
     }
 }
 
-/// Of a flat gradient of the model, with the tensors that the method is said to need.
+/// Inverts a flat gradient, reading only the tensors that the method needs.
 fn invert(config: &VitConfig, gradient: &[f32]) -> Result<Reconstruction, AttackError> {
     let needs = Needs::of(METHOD, config)?;
     assert_eq!(needs.gradients.all(), READS);
@@ -106,7 +106,7 @@ fn what_cannot_be_solved_says_why() {
 
     let mut fixed = vec![0.5; layout.len()];
     fixed[range("pos_embed")].fill(0.0);
-    // The class token alone moving does not help.
+    // A gradient in only the class token's row does not help.
     fixed[range("pos_embed").start] = 1.0;
     assert_eq!(attack(&fixed), Err(AttackError::FixedPosition));
 

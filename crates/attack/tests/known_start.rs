@@ -1,4 +1,4 @@
-//! The key of an encrypted room from a model seen in both forms, against the real cipher.
+//! The key of an encrypted room from a model known in both forms, against the real cipher.
 
 mod common;
 
@@ -15,7 +15,7 @@ fn config(preset: VitPreset) -> VitConfig {
     VitConfig::from(preset)
 }
 
-/// A room's key is derived once: that takes as long as it should.
+/// Derived only once, because key derivation is slow on purpose.
 static KEY: LazyLock<RoomKey> =
     LazyLock::new(|| RoomKey::derive("violet otter 1867", &[4; 16], EncryptionStart::Plain).unwrap());
 
@@ -33,7 +33,7 @@ fn weights(config: &VitConfig, flat: &[f32]) -> Tensors {
     Tensors::from_flat(TensorSource::Weights, config, flat, None, &RecoveredKey::WEIGHTS).unwrap()
 }
 
-/// The reference's gradient as a client sends it.
+/// The reference gradient as a client sends it.
 fn reference_gradient(config: &VitConfig) -> Vec<f32> {
     let (layout, file) = (ParamLayout::vit(config), committed("gradients.safetensors"));
     let mut flat = vec![0.0; layout.len()];
@@ -44,7 +44,7 @@ fn reference_gradient(config: &VitConfig) -> Vec<f32> {
     flat
 }
 
-/// A gradient of a photograph made backwards: any G_pos, and G_E = G_pos^T X.
+/// A gradient derived from a photograph: any G_pos, and G_E = G_pos^T X.
 fn made_up_gradient(config: &VitConfig, image: &[f32]) -> Vec<f32> {
     let (s, d, l) = (config.patches(), config.dim, config.patch_len());
     let position = uniform(&mut rng(5), (s + 1) * d, 1e-3);
@@ -57,7 +57,7 @@ fn made_up_gradient(config: &VitConfig, image: &[f32]) -> Vec<f32> {
     flat
 }
 
-/// The lab preset has four times as many rows as the key needs; pico and nano are a classroom's, pico with D = L.
+/// The lab preset has four times as many rows as the key needs. Classrooms use pico and nano, and pico has D = L.
 #[test]
 fn a_relay_that_knew_the_plain_model_sees_the_picture() {
     for preset in [VitPreset::Lab, VitPreset::Pico, VitPreset::Nano] {
@@ -86,7 +86,7 @@ fn a_relay_that_knew_the_plain_model_sees_the_picture() {
     }
 }
 
-/// What the key does not touch passes, and what is not there is not asked for.
+/// Tensors that are not encrypted pass unchanged, and the patch embedding may be missing.
 #[test]
 fn other_tensors_pass() {
     let config = config(VitPreset::Pico);
@@ -116,7 +116,7 @@ fn weights_of_two_models_are_refused() {
         let error = refusal(&plain, &encrypted(&cipher, &other));
         assert!(matches!(error, AttackError::NotTwoForms { .. }), "{preset}: {error}");
 
-        // The position embedding fits, the patch embedding does not.
+        // The position embedding fits, but the patch embedding does not.
         let patch = ParamLayout::vit(&config).get("patch_embed.proj.weight").unwrap().range.clone();
         if config.dim > config.patch_len() {
             let mut mixed = plain.clone();
@@ -134,7 +134,7 @@ fn weights_of_two_models_are_refused() {
         let error = refusal(&blank, &encrypted(&cipher, &blank));
         assert!(matches!(error, AttackError::KeyUndetermined { rank: 0, .. }), "{preset}: {error}");
 
-        // Rows that are all alike have no order.
+        // Equal rows have no order.
         let mut alike = plain.clone();
         alike[ParamLayout::vit(&config).get("pos_embed").unwrap().range.clone()].fill(0.5);
         let error = refusal(&alike, &encrypted(&cipher, &alike)).to_string();

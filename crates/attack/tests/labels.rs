@@ -1,4 +1,4 @@
-//! Labels against softmax gradients made by formula: dl/d(head's weight) = mean of (p - y) h^T.
+//! Labels from generated softmax gradients: dl/d(head's weight) = mean of (p - y) h^T.
 
 mod common;
 
@@ -10,7 +10,7 @@ fn config(classes: usize) -> VitConfig {
     VitConfig { classes, ..VitPreset::Lab.into() }
 }
 
-/// The head's gradients of a batch with `labels`, whose features share a direction as a fresh model's do.
+/// Gradients of the head for a batch with `labels`, whose features share a direction as in a fresh model.
 fn head(model: impl Into<ModelShape>, labels: &[usize], seed: u64) -> Tensors {
     let (model, mut rng) = (model.into(), rng(seed));
     let names = Needs::of_labels(model).gradients;
@@ -43,13 +43,13 @@ fn label_of_one_survives_every_mask() {
             let truth = seed as usize % 10;
             label(&masked(&head(&config, &[truth], seed), &mut rng(seed), rate, rate)).unwrap().label == truth
         });
-        // At .95 a row keeps 10 of 192 entries.
+        // At R = 0.95 a row keeps 10 of 192 entries.
         let hits = hits.count();
         assert!(hits >= if rate > 0.9 { 198 } else { 200 }, "R {rate}: {hits} of 200");
     }
 }
 
-/// How many pictures there are is the client's word, and so is a head's gradient that says less than nothing of every class.
+/// A client may claim any number of pictures, and may send a bias gradient that rules out every class.
 #[test]
 fn a_claim_of_billions_is_shared_out_at_once() {
     let config = config(10);
@@ -64,7 +64,7 @@ fn a_claim_of_billions_is_shared_out_at_once() {
     assert!(counts.iter().all(|count| count.abs_diff(most / 10) <= 1), "{counts:?}");
 }
 
-/// Its head is called fc.
+/// A ResNet's head is named `fc`.
 #[test]
 fn a_resnets_labels_are_read_like_a_vits() {
     let resnet = Architecture::from(ResnetPreset::Nano);
@@ -77,7 +77,7 @@ fn a_resnets_labels_are_read_like_a_vits() {
     assert_eq!(label(&nothing).unwrap_err().to_string(), "the gradients lack \"fc.weight\"");
 }
 
-/// Two rows of opposite sign and equal energy: only the bias tells.
+/// Only the bias distinguishes two rows of opposite sign and equal energy.
 #[test]
 fn two_classes_are_told_by_sign() {
     let config = config(2);

@@ -1,4 +1,4 @@
-//! Whether a picture was there, and how many were: class tokens against the row space of the last MLP's gradient.
+//! Membership and batch size: class tokens against the row space of the last MLP's gradient.
 
 mod common;
 
@@ -18,7 +18,7 @@ fn pico() -> VitConfig {
     VitConfig::from(VitPreset::Pico)
 }
 
-/// An update that holds nothing but dl/d(fc1.weight) of the last block.
+/// An update with nothing but dl/d(fc1.weight) of the last block.
 fn update(config: &VitConfig, gradient: &[f64]) -> Tensors {
     let name = class_token_gradient(config).unwrap();
     let mut gradients = Tensors::new(TensorSource::Gradients, config, Rounding::F32);
@@ -26,18 +26,17 @@ fn update(config: &VitConfig, gradient: &[f64]) -> Tensors {
     gradients
 }
 
-/// To the end.
 fn members_of(gradients: &Tensors, pictures: Option<usize>) -> Result<Members, AttackError> {
     Members::of(gradients, pictures, &mut || ControlFlow::Continue(()))
 }
 
-/// The gradient of one picture whose class token this is: any rank-one matrix with that row space.
+/// The gradient of one picture with this class token: any rank-one matrix with that row space.
 fn own(token: &[f64], rows: usize) -> Vec<f64> {
     let factors = uniform(&mut rng(5), rows, 1.0);
     factors.iter().flat_map(|factor| token.iter().map(move |value| factor * value)).collect()
 }
 
-/// Class tokens and gradients as PyTorch computes them in f32.
+/// Class tokens and gradients that PyTorch computed in f32.
 struct Measured {
     file: File,
     config: VitConfig,
@@ -72,7 +71,7 @@ fn counts(members: &Members, group: &[Vec<f64>]) -> [usize; 3] {
     counts
 }
 
-/// Of batches of 1 to 4 photographs, of whatever labels, masked or not.
+/// Batches of 1 to 4 photographs with any labels, with and without masks.
 #[test]
 fn members_of_batches_are_told_from_strangers() {
     let measured = Measured::committed();
@@ -95,7 +94,7 @@ fn members_of_batches_are_told_from_strangers() {
     }
 }
 
-/// At R = 0.95 a row of 48 keeps two or three entries, and some none: the rank shows or it is said that it does not.
+/// At R = 0.95 a row of 48 keeps two or three entries, and some rows keep none. A rank that does not show is refused.
 #[test]
 fn what_a_mask_hides_is_not_guessed() {
     let measured = Measured::committed();
@@ -115,7 +114,7 @@ fn what_a_mask_hides_is_not_guessed() {
     }
 }
 
-/// Whoever may end it is asked while a mask is undone, and not where nothing is hidden.
+/// `go_on` is called while a mask is undone, but not if nothing is hidden.
 #[test]
 fn undoing_a_mask_can_be_ended() {
     let update = Measured::committed().update(4);
@@ -129,8 +128,8 @@ fn undoing_a_mask_can_be_ended() {
     assert!(asked == 1 && ended.contains("more time"), "asked {asked} times: {ended}");
 }
 
-/// Noise as a defence adds it: none of it makes a stranger of a member or a member of a stranger, and as it grows nothing is
-/// said.
+/// A defence's noise turns no member into a stranger and no stranger into a member. With enough of it there is no
+/// verdict.
 #[test]
 fn noise_makes_no_stranger_of_a_member() {
     let measured = Measured::committed();
@@ -155,7 +154,8 @@ fn noise_makes_no_stranger_of_a_member() {
     assert!(refused > 0, "noise 100 times the update drowns every picture");
 }
 
-/// A picture that the model is sure of leaves next to nothing: where nobody says how many there were, it is no stranger.
+/// A picture that the model is sure of leaves almost no trace, so it is not a stranger if the number of pictures is
+/// unknown.
 #[test]
 fn a_picture_that_drowns_in_rounding_is_no_stranger() {
     let config = pico();
@@ -179,7 +179,7 @@ fn a_picture_that_drowns_in_rounding_is_no_stranger() {
     assert_eq!(told(None, 1.0).verdict, Stranger, "it would have shown");
 }
 
-/// Of several epochs, or a sender who lies about the number of pictures, no one is called a stranger.
+/// There are no strangers in an update whose sender lies about the number of pictures.
 #[test]
 fn strangers_need_all_of_the_batch_in_sight() {
     let measured = Measured::committed();
@@ -191,8 +191,8 @@ fn strangers_need_all_of_the_batch_in_sight() {
     }
 }
 
-/// An epoch in two steps shows as many directions as pictures, but the second picture met other weights: its token there is not
-/// the one that the attacker has.
+/// An epoch of two steps shows as many directions as pictures. The second picture met other weights, at which its token
+/// differs from the one the attacker computes.
 #[test]
 fn a_picture_of_a_later_local_step_is_no_stranger() {
     let config = pico();
@@ -246,7 +246,7 @@ fn batch_size_says_what_it_cannot_see() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 
-    /// Planted tokens are found, however many there are, and one that is none of them is not.
+    /// Planted tokens are found, whatever their number, and another token is not.
     #[test]
     fn planted_members_are_found(batch in 1_usize..20, seed in 0_u64..1000) {
         let config = pico();
@@ -263,7 +263,7 @@ proptest! {
     }
 }
 
-/// A model whose class token is a linear map of the picture: it stands for one that is run.
+/// Replaces a model: its class token is a linear map of the picture.
 #[derive(Debug)]
 struct Linear(VitConfig);
 
@@ -276,7 +276,7 @@ impl Linear {
 }
 
 impl Searches for Linear {
-    /// Nothing of a picture of label 0, of which the model is sure.
+    /// Returns zeros for label 0, as if the model were sure of it.
     fn gradient(&self, whole: &WholeUpdate, labels: &[usize], picture: &[f32]) -> Result<Vec<f64>, AttackError> {
         let layout = whole.architecture.layout();
         let mut flat = vec![0.0; layout.len()];
@@ -311,7 +311,7 @@ fn an_observer_runs_the_model_on_the_candidate() {
         assert_eq!((found.verdict, found.distractors.len()), (verdict, 3), "{name}: {found:?}");
         assert!(found.distractors.iter().all(|&residual| residual > MEMBER), "{name}: {found:?}");
     }
-    // Red and blue of a grey picture are alike: no other picture to compare with.
+    // Swapping red and blue does not change a grey picture, so there is one copy less.
     let truth = sample("cat", &config);
     let grey: Vec<f32> = truth.chunks_exact(3).flat_map(|pixel| [pixel[0]; 3]).collect();
     assert_eq!(
@@ -329,7 +329,7 @@ fn an_observer_runs_the_model_on_the_candidate() {
     assert_eq!(told(&observation, "cat"), Err(AttackError::CipherText));
 }
 
-/// The figures of docs/reports/attack-notes.md.
+/// Measures the figures in docs/reports/attack-notes.md.
 #[test]
 #[ignore = "needs `python scripts/membership_vectors.py --measure`"]
 fn false_positives_among_a_thousand_strangers() {

@@ -1,4 +1,4 @@
-//! Reference vectors, and cases made by formula.
+//! Reference vectors and generated cases.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ impl File {
         self.get(name).1.iter().map(|&value| value as f32).collect()
     }
 
-    /// The tensors `names` as an attack takes them, rounded to `precision`, hidden where the mask is 0.
+    /// The tensors `names` as an attack reads them, rounded to `precision`, with 0 where the mask is 0.
     pub fn tensors(
         &self,
         source: TensorSource,
@@ -64,12 +64,12 @@ impl File {
     }
 }
 
-/// A folder of the committed reference vectors.
+/// Folder of committed reference vectors.
 pub fn vectors(case: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(case)
 }
 
-/// A folder of the whole reference vectors of the lab preset, which `scripts/make_vectors.py --lab` makes.
+/// Folder of the lab preset's full reference vectors, made by `scripts/make_vectors.py --lab`.
 pub fn lab_vectors(case: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/vectors").join(format!("vit_lab_patch4_32_{case}_astronaut"))
 }
@@ -110,7 +110,7 @@ pub fn product(a: &[f64], b: &[f64], rows: usize, inner: usize, columns: usize) 
     out
 }
 
-/// The transpose of `[rows, columns]`.
+/// Transposes `[rows, columns]`.
 pub fn transpose(a: &[f64], rows: usize, columns: usize) -> Vec<f64> {
     (0..rows * columns).map(|i| a[i % rows * columns + i / rows]).collect()
 }
@@ -133,10 +133,10 @@ pub fn shape(config: &VitConfig, name: &str) -> Vec<usize> {
     ParamLayout::vit(config).get(name).unwrap().shape.clone()
 }
 
-/// The reference photograph and three of the pictures that come with the page.
+/// The reference photograph and three of the page's sample pictures.
 pub const SAMPLES: [&str; 4] = ["reference", "cat", "coffee", "rocket"];
 
-/// One of [`SAMPLES`], or another of the pictures that come with the page, at the model's size, `[side, side, 3]` in [0, 1].
+/// One of [`SAMPLES`] or another sample picture of the page, at the model's size, `[side, side, 3]` in [0, 1].
 pub fn sample(name: &str, config: &VitConfig) -> Vec<f32> {
     if name == "reference" {
         return committed("expected.safetensors").image("image");
@@ -146,13 +146,13 @@ pub fn sample(name: &str, config: &VitConfig) -> Vec<f32> {
     unmask_data::chw_to_hwc(&picture.for_model(config.image), config.image, config.image)
 }
 
-/// Gradients of another picture than the reference's: its own position gradient `G_pos` of the lab preset, and
-/// G_E = G_pos^T X, b_E = G_pos^T 1.
+/// Gradients of any picture: the lab preset's reference position gradient as G_pos, with G_E = G_pos^T X and b_E =
+/// G_pos^T 1.
 pub fn own_gradients(config: &VitConfig, image: &[f32]) -> Tensors {
     moved_gradients(config, image, 0.0)
 }
 
-/// The same once the model has moved: the position gradient has turned towards another by `distance` times its own size.
+/// The same after the model moved: G_pos has moved towards another by `distance` times its own size.
 pub fn moved_gradients(config: &VitConfig, image: &[f32], distance: f64) -> Tensors {
     let (s, d, l) = (config.patches(), config.dim, config.patch_len());
     let mut position = committed("gradients.safetensors").get("pos_embed").1.to_vec();
@@ -169,7 +169,7 @@ pub fn moved_gradients(config: &VitConfig, image: &[f32], distance: f64) -> Tens
     gradients
 }
 
-/// Hides a share `position_rate` of pos_embed and `rate` of all else.
+/// Hides a share `position_rate` of pos_embed and `rate` of all other tensors.
 pub fn masked(gradients: &Tensors, rng: &mut ChaCha8Rng, position_rate: f64, rate: f64) -> Tensors {
     let mut hidden = gradients.clone();
     for param in &gradients.model().layout() {
