@@ -1,4 +1,4 @@
-//! Two ports, one room.
+//! Serves one room on an HTTP port and an HTTPS port.
 
 mod addresses;
 mod app;
@@ -69,10 +69,10 @@ use crate::{
     room::{Actor, Input, JoinAddresses, Resumed, Shared, SharedDataSet, Snapshot, lesson::Opening},
 };
 
-/// Inputs that may wait for the room; whoever has more waits at its socket.
+/// Inputs that may wait for the room. When the queue is full, senders wait at their sockets.
 const MAX_INPUTS: usize = 16;
 
-/// A relay that runs; dropping it closes both ports and every connection.
+/// A running relay. Dropping it closes both ports and every connection.
 pub struct Running {
     http: SocketAddr,
     https: SocketAddr,
@@ -92,7 +92,7 @@ pub struct Running {
     flower: Option<FlowerNode>,
 }
 
-/// What a program that started the relay wants to know.
+/// The fields of [`Running::ready_json`].
 #[derive(Debug, Serialize)]
 struct Ready<'a> {
     http: String,
@@ -122,8 +122,7 @@ impl Running {
         self.https
     }
 
-    /// Addresses for students to type, the best one first: each host over HTTPS, then over HTTP. Whoever types one needs
-    /// the PIN as well.
+    /// Returns the addresses that students can type, best first, as pairs of HTTPS and HTTP. They also need the PIN.
     pub fn student_addresses(&self) -> Vec<(String, String)> {
         self.hosts
             .iter()
@@ -131,54 +130,54 @@ impl Running {
             .collect()
     }
 
-    /// The link in the QR code, with the room's key.
+    /// Returns the link in the QR code, which holds the room key.
     pub fn student_link(&self) -> String {
         student_link(&self.best_address(), self.room_key())
     }
 
-    /// The address for programs on this machine: over plain HTTP, unless this relay serves HTTPS alone.
+    /// Returns the address for programs on this machine: plain HTTP, unless the relay serves HTTPS only.
     pub fn own_address(&self) -> String {
         let (scheme, served) = if self.is_https_only { ("https", self.https) } else { ("http", self.http) };
         let host = if served.ip().is_unspecified() { "127.0.0.1".to_owned() } else { served.ip().to_string() };
         url(scheme, &host, served.port())
     }
 
-    /// The same with the room's key, for a client on this machine.
+    /// Returns the link for a client on this machine, with the room key.
     pub fn own_student_link(&self) -> String {
         student_link(&self.own_address(), self.room_key())
     }
 
-    /// The secret that lets a student in.
+    /// Returns the secret that admits students.
     pub fn room_key(&self) -> &str {
         self.scopes.secrets.of(Role::Student)
     }
 
-    /// The secret that shows the room without its controls.
+    /// Returns the secret that shows the room without its controls.
     pub fn projector_secret(&self) -> &str {
         self.scopes.secrets.of(Role::Projector)
     }
 
-    /// The token that the teacher's controls need.
+    /// Returns the token for the teacher's controls.
     pub fn token(&self) -> &str {
         self.scopes.secrets.of(Role::Teacher)
     }
 
-    /// Six digits that let in whoever types the address. After many wrong tries there are others.
+    /// Returns the six-digit PIN for students who type the address. It changes after many wrong attempts.
     pub fn pin(&self) -> String {
         self.scopes.pin.get()
     }
 
-    /// The projector page without controls, from another machine of the network.
+    /// Returns the link to the projector page without controls, for other machines on the network.
     pub fn projector_link(&self) -> String {
         format!("{}projector#view={}", self.best_address(), self.projector_secret())
     }
 
-    /// The projector page with the teacher's controls, from another machine of the network.
+    /// Returns the link to the projector page with the teacher's controls, for other machines on the network.
     pub fn teacher_link(&self) -> String {
         format!("{}projector#token={}", self.best_address(), self.token())
     }
 
-    /// The same on this machine, where plain HTTP is as good as HTTPS.
+    /// Returns the teacher's link for this machine, where plain HTTP is as secure as HTTPS.
     pub fn local_teacher_link(&self) -> String {
         format!("{}projector#token={}", self.local_address(), self.token())
     }
@@ -194,43 +193,43 @@ impl Running {
         }
     }
 
-    /// Whether everything is served over HTTPS alone.
+    /// Whether everything is served over HTTPS only.
     pub fn is_https_only(&self) -> bool {
         self.is_https_only
     }
 
-    /// Whether the certificate was given, so that browsers trust it if they trust whoever signed it.
+    /// Whether the user supplied the certificate. Browsers trust it if they trust its issuer.
     pub fn has_given_certificate(&self) -> bool {
         self.has_given_certificate
     }
 
-    /// SHA-256 of the certificate as browsers show it.
+    /// Returns the certificate's SHA-256 fingerprint as browsers show it.
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
 
-    /// Why the certificate was made just now; `None` if it is the one of last time.
+    /// Returns why the certificate was just created; `None` if it is the previous one.
     pub fn certificate_made_because(&self) -> Option<&str> {
         self.made_because.as_deref()
     }
 
-    /// The lesson that the relay goes on with; `None` if it began another.
+    /// Returns the lesson that the relay resumed; `None` if it began a new one.
     pub fn resumed(&self) -> Option<&Resumed> {
         self.resumed.as_ref()
     }
 
-    /// Whether the page is in this program.
+    /// Whether the page was compiled into this program.
     pub fn has_page(&self) -> bool {
         page::is_built()
     }
 
-    /// The QR code of the students' link for a terminal.
+    /// Returns the QR code of the students' link as text for a terminal.
     pub fn qr_text(&self) -> String {
         qr::text(&self.student_link())
     }
 
-    /// One line of JSON: addresses of this machine, links for the network, the room's key, PIN and token, and the
-    /// certificate's fingerprint.
+    /// Returns one line of JSON: local addresses, links for the network, room key, PIN, token, and certificate
+    /// fingerprint.
     pub fn ready_json(&self) -> serde_json::Result<String> {
         serde_json::to_string(&Ready {
             http: url("http", "localhost", self.http.port()),
@@ -246,15 +245,15 @@ impl Running {
         })
     }
 
-    /// The room as it was published last.
+    /// Returns the last published view of the room.
     pub fn room(&self) -> Arc<RoomView> {
         Arc::clone(&self.snapshots.borrow().view)
     }
 
-    /// Does what the teacher could do over HTTP.
+    /// Applies a control, as the teacher could over HTTP.
     ///
     /// # Errors
-    /// In the room's words, if it cannot be done or the room has ended.
+    /// Fails with the room's message if the room refuses, or if the room has ended.
     pub async fn control(&self, control: Control) -> anyhow::Result<()> {
         const ENDED: &str = "the room has ended";
         let (reply, receiver) = oneshot::channel();
@@ -263,17 +262,17 @@ impl Running {
         receiver.await.context(ENDED)?.map_err(anyhow::Error::msg)
     }
 
-    /// The recording of the lesson so far, packed: a `lesson.unmask`.
+    /// Returns the lesson's recording up to now, as a packed `lesson.unmask` file.
     ///
     /// # Errors
-    /// If none is made, it cannot be packed, or the room has ended.
+    /// Fails if the lesson is not recorded, the recording cannot be packed, or the room has ended.
     pub async fn recording(&self) -> anyhow::Result<Vec<u8>> {
         let room = self.inputs.upgrade().context("the room has ended")?;
         let file = recording::take(&room).await.context("this lesson is not recorded")?;
         file.map_err(anyhow::Error::msg)
     }
 
-    /// Returns when a port is no longer served or the room has broken down, which should not happen.
+    /// Returns when a server or the room has stopped unexpectedly.
     pub async fn broken(&mut self) {
         loop {
             if self.room.is_finished() || self.servers.iter().any(JoinHandle::is_finished) {
@@ -283,22 +282,22 @@ impl Running {
         }
     }
 
-    /// Stops: no new connections, the room ends, sockets are closed properly.
+    /// Refuses new connections, ends the room and closes all sockets gracefully.
     pub async fn shutdown(mut self) {
         if let Some(flower) = self.flower.take() {
             flower.stop().await;
         }
         self.stop();
-        // Its end is that of the journal.
+        // The room ends only after its journal is written.
         let _ = (&mut self.room).await;
         for server in std::mem::take(&mut self.servers) {
-            // A server that panicked has said so; there is nothing left to stop.
+            // A panic has already been reported.
             let _ = server.await;
         }
     }
 
     fn stop(&self) {
-        // Without the room every socket's outbox ends, and the socket with it.
+        // Aborting the room ends every outbox, which closes its socket.
         self.room.abort();
         self.publisher.abort();
         for handle in &self.handles {
@@ -318,10 +317,13 @@ impl Drop for Running {
 /// Must be called within a Tokio runtime.
 ///
 /// # Errors
-/// A port is taken or may not be used, the data folder cannot be written or holds the journal of a relay that runs or of
-/// another lesson than is asked for, the data set cannot be read or shared out, there
-/// are no such pretrained weights, a SuperLink does not take the room, or the operating system has no random numbers or threads to give. The message names the
-/// flag that helps.
+/// Fails, with a message that names the flag that helps, if:
+/// - a port is in use or not permitted,
+/// - the data folder cannot be written, belongs to a running relay, or holds a lesson with other settings,
+/// - the data set cannot be read or partitioned,
+/// - there are no such pretrained weights,
+/// - the SuperLink's address or certificates cannot be used,
+/// - the operating system provides no random numbers or threads.
 pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
     let http_listener = listen(&config, config.http_port, "--http-port")?;
     let https_listener = listen(&config, config.https_port, "--https-port")?;
@@ -440,7 +442,7 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
     })
 }
 
-/// The data set, unless it is one that can be made when it is asked for. A model of fewer classes gets as many as it has.
+/// Loads the data set, unless it can be generated on demand. Widens the model if the data set has more classes.
 async fn load_data_set(config: &mut RelayConfig) -> anyhow::Result<Option<SharedDataSet>> {
     if config.data.source == Source::Generated && config.data.train_on == TrainOn::Private {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Under which names this machine can be reached.
+//! The names and addresses of this machine.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
@@ -7,14 +7,15 @@ use tracing::warn;
 /// Where students find the relay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Addresses {
-    /// Hosts to put into a student's address, the best one first; never empty.
+    /// Hosts for a student's address, best first; never empty.
     pub(crate) hosts: Vec<String>,
-    /// Names and addresses that the certificate must hold.
+    /// Names and addresses that the certificate must cover.
     pub(crate) names: Vec<String>,
 }
 
 impl Addresses {
-    /// Looks at this machine's network. `bind` is where the relay listens, `host` what the user wants students to open.
+    /// Inspects this machine's network. `bind` is the address the relay listens on, `host` the one the user wants
+    /// students to open.
     pub(crate) fn find(bind: IpAddr, host: Option<&str>) -> Self {
         let lan = lan_addresses();
         let hosts = match host {
@@ -41,19 +42,19 @@ impl Addresses {
     }
 }
 
-/// `scheme://host:port/`, with brackets around an IPv6 address.
+/// Returns `scheme://host:port/`, with brackets around an IPv6 address.
 pub(crate) fn url(scheme: &str, host: &str, port: u16) -> String {
     if host.contains(':') { format!("{scheme}://[{host}]:{port}/") } else { format!("{scheme}://{host}:{port}/") }
 }
 
-/// Whether this machine can be reached by this address now.
+/// Whether this machine currently has this address.
 pub(crate) fn is_own_address(address: IpAddr) -> bool {
     let address = address.to_canonical();
     let is_listed = || if_addrs::get_if_addrs().is_ok_and(|all| all.iter().any(|interface| interface.ip() == address));
     address.is_loopback() || is_listed()
 }
 
-/// This machine's IPv4 addresses but for the loopback ones, the one with the way out first.
+/// Returns this machine's IPv4 addresses without loopback and link-local ones, the one with the default route first.
 fn lan_addresses() -> Vec<IpAddr> {
     let interfaces = if_addrs::get_if_addrs().unwrap_or_else(|error| {
         warn!("this machine's network cannot be listed ({error}); students' address may be wrong, set it with --host");
@@ -74,10 +75,10 @@ fn lan_addresses() -> Vec<IpAddr> {
     addresses
 }
 
-/// The address from which this machine would speak to the world; connecting a datagram socket sends nothing.
+/// Returns the address of the default route. Connecting a datagram socket sends nothing.
 fn default_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
-    // An address of the documentation range: nobody's.
+    // This address is reserved for documentation.
     socket.connect(SocketAddr::from(([192, 0, 2, 1], 9))).ok()?;
     socket.local_addr().ok().map(|address| address.ip()).filter(|ip| !ip.is_loopback() && !ip.is_unspecified())
 }

@@ -1,4 +1,4 @@
-//! What every handler knows.
+//! The state shared by all handlers.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
 pub(crate) struct App {
     pub(crate) room: mpsc::Sender<Input>,
     pub(crate) scopes: Arc<Scopes>,
-    /// Where the page is served over HTTPS, for students to open.
+    /// The page's HTTPS address, for students to open.
     pub(crate) https_address: Arc<str>,
     pub(crate) https_port: u16,
     pub(crate) snapshots: watch::Receiver<Snapshot>,
@@ -26,8 +26,7 @@ pub(crate) struct App {
     pub(crate) rendered: Arc<Rendered>,
     pub(crate) limits: Limits,
     pub(crate) sockets: Common,
-    /// What makes a file of the model.
+    /// Writes the model file.
     pub(crate) model_file: Option<ModelFile>,
-    /// Whether the lesson is recorded.
     pub(crate) is_recorded: bool,
 }

@@ -1,4 +1,4 @@
-//! Who sends a request, and from where.
+//! The role and origin of a request.
 
 use std::{convert::Infallible, net::SocketAddr};
 
@@ -11,7 +11,7 @@ use unmask_wire::view::Role;
 use super::{addresses::is_own_address, app::App, scopes::cookies};
 use crate::peer::{DeviceId, Peer};
 
-/// The role that the request's secret gives, if it carries one.
+/// The role granted by the request's secret, if it carries one.
 pub(crate) struct Caller(pub(crate) Option<Role>);
 
 impl FromRequestParts<App> for Caller {
@@ -32,12 +32,12 @@ impl FromRequestParts<App> for Peer {
     }
 }
 
-/// The browser that sends these headers. `secret` is the name of the cookie with the secret, beside which it is kept.
+/// Returns the browser's id from its cookie. `secret` is the name of the cookie that holds the secret.
 pub(crate) fn device(headers: &HeaderMap, secret: &str) -> Option<DeviceId> {
     cookies(headers, &cookie_name(secret)).find_map(DeviceId::parse)
 }
 
-/// Name of the device's cookie beside the one that holds the secret.
+/// Returns the name of the device cookie, given that of the cookie that holds the secret.
 pub(crate) fn cookie_name(secret: &str) -> String {
     format!("{secret}-device")
 }

@@ -1,4 +1,4 @@
-//! `POST /api/candidate`: a picture that may have been the client's.
+//! `POST /api/candidate`: a picture that may be in the client's data.
 
 use axum::{body::Bytes, extract::State, response::Response};
 use tokio::{sync::oneshot, task::spawn_blocking};
@@ -11,18 +11,18 @@ use crate::{
     room::Input,
 };
 
-/// Longest file taken, in bytes.
+/// Maximum file size in bytes.
 pub(crate) const MAX_FILE: usize = 8 << 20;
 
-/// 204 when the picture is asked for from now on; 400 with a sentence for a file that is no picture; 413 for one that is too
-/// long.
+/// Responds 204 if the picture is now the candidate, 400 with a sentence if the file is not a picture, 413 if it is too
+/// large.
 pub(crate) async fn candidate(State(app): State<App>, file: Bytes) -> Response {
     let side = app.snapshots.borrow().view.architecture.side();
-    // Decoding takes as long as the picture is large.
+    // Decoding a large picture takes long.
     let picture = match spawn_blocking(move || read(&file, side)).await {
         Ok(Ok(picture)) => picture,
-        Ok(Err(reason)) => return bad_request(format!("The picture is not taken: {reason}.")),
-        Err(_) => return bad_request("The picture is not taken: it breaks the decoder.".to_owned()),
+        Ok(Err(reason)) => return bad_request(format!("The picture cannot be used: {reason}.")),
+        Err(_) => return bad_request("The picture cannot be used: the decoder failed.".to_owned()),
     };
     let (reply, receiver) = oneshot::channel();
     if app.room.send(Input::Candidate { picture, reply }).await.is_err() {
@@ -31,7 +31,7 @@ pub(crate) async fn candidate(State(app): State<App>, file: Bytes) -> Response {
     answer(receiver).await
 }
 
-/// The picture as a model of image side `side` sees it.
+/// Decodes the picture as a model of image side `side` sees it.
 fn read(file: &[u8], side: usize) -> Result<CandidatePicture, String> {
     let picture = decode(file).map_err(|error| error.to_string())?;
     let values = unmask_data::chw_to_hwc(&picture.for_model(side), side, side);

@@ -1,9 +1,8 @@
-//! In which coding a client takes a body.
+//! Content codings that a client accepts.
 
 use axum::http::{HeaderMap, header};
 
-/// Whether `Accept-Encoding` takes this coding, by name or as any other (`*`), and not at a weight of 0 (RFC 9110, section
-/// 12.5.3).
+/// Whether `Accept-Encoding` accepts this coding by name or by `*`, with a weight above 0 (RFC 9110, section 12.5.3).
 pub(super) fn accepts(headers: &HeaderMap, coding: &str) -> bool {
     let accepted = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let is_wanted = |wanted: &str| {

@@ -11,10 +11,10 @@ use unmask_wire::view::Control;
 
 use crate::{http::app::App, room::Input};
 
-/// Longest body taken, in bytes.
+/// Maximum body size in bytes.
 pub(crate) const MAX_BODY: usize = 16 * 1024;
 
-/// 204 when done; 400 with a sentence when it cannot be done.
+/// Responds 204 on success, 400 with a sentence if the control is invalid or refused.
 pub(crate) async fn control(State(app): State<App>, body: Bytes) -> Response {
     let control: Control = match serde_json::from_slice(&body) {
         Ok(control) => control,

@@ -1,4 +1,4 @@
-//! `GET /api/session.zip`: the lesson, for its teacher to take home.
+//! `GET /api/session.zip`: the lesson as an archive for the teacher.
 
 use std::{
     fmt::Write as _,
@@ -28,7 +28,7 @@ use crate::{
     room::{Input, files::LessonFiles},
 };
 
-/// 200 with the archive; 500 with a sentence where it cannot be made.
+/// Responds 200 with the archive, or 500 with a sentence if it cannot be packed.
 pub(crate) async fn download(State(app): State<App>) -> Response {
     let (reply, receiver) = oneshot::channel();
     if app.room.send(Input::Download { reply }).await.is_err() {
@@ -38,7 +38,7 @@ pub(crate) async fn download(State(app): State<App>) -> Response {
     let recording = recording::take(&app.room).await;
     let (pictures, model_file) = (app.pictures, app.model_file);
     let pack = move || archive(&files, &summary(&files, &pictures, recording), &pictures, model_file);
-    // Compressing takes as long as the model is large.
+    // Packing a large model takes long.
     match spawn_blocking(pack).await {
         Ok(Ok(bytes)) => {
             let headers = [
@@ -58,7 +58,7 @@ fn failed(error: &anyhow::Error) -> Response {
     (StatusCode::INTERNAL_SERVER_ERROR, format!("The lesson cannot be packed: {error:#}.")).into_response()
 }
 
-/// What came of the lesson, by its recording; without one, of what the room shows now.
+/// Summarises the lesson from its recording, or from the room's current view if there is no recording.
 fn summary(files: &LessonFiles, pictures: &Pictures, recording: Option<Result<Vec<u8>, String>>) -> Summary {
     let recorded = recording.map(|file| {
         let Read { recording, .. } = Recording::read(&file?).map_err(|error| error.to_string())?;
@@ -66,7 +66,7 @@ fn summary(files: &LessonFiles, pictures: &Pictures, recording: Option<Result<Ve
     });
     match recorded {
         Some(Ok(summary)) => return summary,
-        Some(Err(reason)) => error!("the recording cannot be summed up: {reason}"),
+        Some(Err(reason)) => error!("the recording cannot be summarised: {reason}"),
         None => {}
     }
     let mut summary = Summary::default();
@@ -94,7 +94,7 @@ fn archive(
     if let Some(encode) = model_file {
         let name = if files.is_encrypted { "model.encrypted.safetensors" } else { "model.safetensors" };
         let bytes = encode(files.model.architecture, &files.model.state).map_err(|error| anyhow!(error))?;
-        // Weights are as good as random to a compressor.
+        // Weights do not compress.
         add(name, CompressionMethod::Stored, &bytes)?;
     }
     for (name, path) in named(&files.view) {
@@ -105,7 +105,7 @@ fn archive(
     Ok(zip.finish()?.into_inner())
 }
 
-/// Reconstructions from those who agreed that the class may see them, by the name in the archive.
+/// Returns archive names and paths of reconstructions from clients who agreed to show them to the class.
 fn named(view: &RoomView) -> impl Iterator<Item = (String, &str)> {
     let agrees = |client| view.clients.iter().any(|entry| entry.id == client && entry.may_show);
     view.attacks.iter().filter(move |card| agrees(card.client)).filter_map(|card| {
@@ -114,8 +114,8 @@ fn named(view: &RoomView) -> impl Iterator<Item = (String, &str)> {
     })
 }
 
-/// A line for each round of the lesson. Accuracy is that of the model in force: earlier models were measured as well, but
-/// only their losses are kept.
+/// Returns a CSV with one line per round. Accuracy and held-out loss are filled only for the current model; those of
+/// earlier models are not kept.
 fn metrics(files: &LessonFiles) -> String {
     let newest = files.rounds.last().map_or(0, |round| round.model);
     let mut csv =
@@ -152,7 +152,7 @@ fn metrics(files: &LessonFiles) -> String {
     csv
 }
 
-/// As RFC 4180 wants it where a comma or a quotation mark is in it.
+/// Quotes a CSV field if necessary (RFC 4180).
 fn quoted(field: String) -> String {
     if field.contains([',', '"', '\n']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field }
 }
@@ -168,7 +168,7 @@ fn events(files: &LessonFiles) -> serde_json::Result<Vec<u8>> {
     Ok(lines)
 }
 
-/// What the lesson began with, and what is in force.
+/// Returns the lesson's initial flags and its current settings.
 fn settings(files: &LessonFiles) -> serde_json::Value {
     let view = &files.view;
     let began: serde_json::Map<_, _> =
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(fields, ["plain", "\"gaussian:eps=4,delta=1e-5\"", "\"a \"\"b\"\"\""]);
     }
 
-    /// Whoever did not agree, and whoever is not known any more, is in no archive.
+    /// The archive omits clients who did not agree or are no longer known.
     #[test]
     fn only_pictures_of_those_who_agreed() {
         let client = |id, may_show| ClientView {

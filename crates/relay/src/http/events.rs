@@ -1,4 +1,4 @@
-//! The room as a stream of events.
+//! The room as a stream of server-sent events.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -15,12 +15,12 @@ use tokio::{
 use super::rendered::Rendered;
 use crate::room::Snapshot;
 
-/// Shortest time between two events: what happens meanwhile goes into one.
+/// Minimum time between two events. Changes within it are merged.
 const COALESCE: Duration = Duration::from_millis(200);
-/// Longest time between two events while a round runs.
+/// Maximum time between two events while a round runs.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// Renders the room for all listeners at once, until the room is gone.
+/// Renders the room once for all listeners after each change, until the room ends.
 pub(crate) async fn publish(
     mut snapshots: watch::Receiver<Snapshot>,
     events: watch::Sender<Arc<str>>,
@@ -42,7 +42,7 @@ pub(crate) async fn publish(
     }
 }
 
-/// `GET /api/events`: the room as it is, and whenever it changes.
+/// `GET /api/events`: the current room, then every change.
 pub(crate) fn stream(first: Option<Arc<str>>, events: watch::Receiver<Arc<str>>) -> Response {
     let stream = stream::unfold((first, events), |(first, mut events)| async move {
         let json = match first {

@@ -1,4 +1,4 @@
-//! What browsers may do with whatever comes from here.
+//! Security headers.
 
 use std::sync::LazyLock;
 
@@ -12,8 +12,7 @@ use tracing::error;
 
 use super::page;
 
-/// No script but the page's own files and the one that starts it, no other host, no frame around it, and nothing shared with
-/// the pages of other sites.
+/// Adds headers that allow only the page's own scripts and hosts, forbid framing, and isolate it from other sites.
 pub(crate) async fn secured(mut response: Response) -> Response {
     const HEADERS: [(HeaderName, &str); 5] = [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -29,16 +28,16 @@ pub(crate) async fn secured(mut response: Response) -> Response {
     response
 }
 
-/// The pages do not change while the relay runs.
+/// Computed once, because the pages do not change while the relay runs.
 static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     let policy = policy(&page::documents());
     HeaderValue::from_str(&policy).unwrap_or_else(|error| {
-        error!("the content security policy {policy:?} is none ({error}); the page gets the strictest one");
+        error!("the content security policy {policy:?} is invalid ({error}); using the strictest one instead");
         HeaderValue::from_static("default-src 'none'")
     })
 });
 
-/// The policy for these documents, each of their inline scripts allowed by its hash.
+/// Returns the policy for these documents, which allows each inline script by its hash.
 fn policy(documents: &str) -> String {
     let hash = |script: &str| format!(" 'sha256-{}'", STANDARD.encode(digest(&SHA256, script.as_bytes())));
     let hashes: String = inline_scripts(documents).map(hash).collect();
@@ -49,7 +48,8 @@ fn policy(documents: &str) -> String {
     )
 }
 
-/// What stands between the tags of scripts that have no `src`. The documents are those of `crates/bundle`, in which no script holds a tag.
+/// Returns the bodies of scripts without a `src`. This simple search suffices because `crates/bundle` writes no script
+/// that contains a tag.
 fn inline_scripts(documents: &str) -> impl Iterator<Item = &str> {
     documents.split("<script").skip(1).filter_map(|rest| {
         let (attributes, rest) = rest.split_once('>')?;
@@ -63,7 +63,7 @@ fn inline_scripts(documents: &str) -> impl Iterator<Item = &str> {
 mod tests {
     use super::*;
 
-    /// The hash is the one that browsers compute: `printf 'start();' | openssl dgst -sha256 -binary | base64`.
+    /// Expected hash: `printf 'start();' | openssl dgst -sha256 -binary | base64`.
     #[test]
     fn inline_scripts_are_allowed_by_their_hash_alone() {
         let page = "<html><script src=\"a.js\"></script><script type=\"module\">start();</script><p>text</p></html>";

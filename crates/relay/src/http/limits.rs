@@ -1,4 +1,4 @@
-//! Servers that bear what strangers do to them.
+//! Limits and deadlines of the HTTP servers.
 
 use std::{
     io,
@@ -15,28 +15,28 @@ use crate::{
     connection::{Gate, Refusals, Seats, available_descriptors},
 };
 
-/// File descriptors for all that is no connection: both ports, files that are read and written, threads that wait.
+/// File descriptors for everything but connections: both ports, open files, waiting threads.
 const OTHER_FILES: usize = 128;
-/// Connections that may wait to be accepted; beyond them a client tries again after a second.
+/// Connections that may wait to be accepted. Beyond this, a client retries after a second.
 const BACKLOG: u32 = 1024;
-/// Longest header of a request in bytes, and most of an answer that waits to be sent.
+/// Maximum size in bytes of a request's header, and of response data that waits to be sent.
 const HTTP1_BUFFER: usize = 64 * 1024;
-/// Longest headers of a request over HTTP/2 in bytes.
+/// Maximum size of a request's headers over HTTP/2 in bytes.
 const HTTP2_HEADERS: u32 = 16 * 1024;
-/// Most requests at one time on one connection over HTTP/2.
+/// Maximum number of concurrent requests on one HTTP/2 connection.
 const HTTP2_STREAMS: u32 = 32;
 
-/// Listens on this address, without blocking. Needs a Tokio runtime.
+/// Opens a non-blocking listener on this address. Needs a Tokio runtime.
 pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // As the standard library does: connections of an earlier relay may linger on the port.
+    // Like the standard library: connections of an earlier relay may linger on the port.
     #[cfg(unix)]
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)?.into_std()
 }
 
-/// What connections pass on both ports.
+/// The connection limits shared by both ports.
 #[derive(Debug, Clone)]
 pub(crate) struct Gatekeeper {
     limits: Limits,
@@ -45,7 +45,8 @@ pub(crate) struct Gatekeeper {
 }
 
 impl Gatekeeper {
-    /// As many places as the limits say, and as this process may have files open: its limit is raised where it can be.
+    /// Sets the number of places from the limits and from the number of files this process may open, which it raises if
+    /// possible.
     pub(crate) fn new(limits: Limits, refusals: Refusals) -> Self {
         let wanted = limits.connections.saturating_add(OTHER_FILES);
         let files = available_descriptors(wanted);
@@ -58,7 +59,7 @@ impl Gatekeeper {
         Self { limits, seats: Seats::new(most, limits.connections_for_one_address), refusals }
     }
 
-    /// The same server behind the gate, with deadlines.
+    /// Returns the server behind the gate, with deadlines.
     pub(crate) fn guard<A>(&self, mut server: Server<SocketAddr, A>) -> Server<SocketAddr, Gate<A>> {
         let Limits { header, ping, write, .. } = self.limits;
         let builder = server.http_builder();

@@ -1,4 +1,4 @@
-//! Whether a request means this relay: its `Host`, and the `Origin` of the page that sends it.
+//! Checks that a request is meant for this relay, by its `Host` and the `Origin` of the page that sends it.
 
 use std::net::IpAddr;
 
@@ -6,8 +6,8 @@ use axum::http::uri::Authority;
 
 use super::addresses::{Addresses, is_own_address};
 
-/// The names that this relay answers to, whatever the port: a container or a router may have mapped it. A page of another
-/// site cannot get a name of its own past it by pointing that name at this machine (DNS rebinding).
+/// The names that this relay answers to, on any port, since a container or a router may map the port. Unknown names are
+/// refused, which prevents DNS rebinding by other sites.
 #[derive(Debug)]
 pub(crate) struct Names {
     /// In lower case.
@@ -19,27 +19,26 @@ impl Names {
         Self { names: addresses.names.iter().map(|name| name.to_ascii_lowercase()).collect() }
     }
 
-    /// Whether a `Host` is one of ours.
+    /// Whether a `Host` names this relay.
     pub(crate) fn is_own_host(&self, host: &str) -> bool {
         host.parse::<Authority>().is_ok_and(|authority| self.is_own_name(&authority))
     }
 
     fn is_own_name(&self, authority: &Authority) -> bool {
-        // Neither header ever names a user.
+        // Neither header contains a user name.
         if authority.as_str().contains('@') {
             return false;
         }
         let name = authority.host().trim_start_matches('[').trim_end_matches([']', '.']).to_ascii_lowercase();
         match name.parse::<IpAddr>() {
-            // A laptop may have got another address since the relay was started.
+            // A laptop's address may have changed since the relay started.
             Ok(address) => self.names.contains(&address.to_string()) || is_own_address(address),
             Err(_) => self.names.contains(&name),
         }
     }
 }
 
-/// Whether an `Origin` is the page of that `Host`: browsers write the same name and the same port into both. Another port is
-/// another program.
+/// Whether an `Origin` matches the `Host` in name and port. A different port may be a different program.
 pub(super) fn is_same_origin(origin: &str, host: &str) -> bool {
     let Some((scheme, authority)) = origin.split_once("://") else { return false };
     let usual = match scheme {
@@ -47,7 +46,7 @@ pub(super) fn is_same_origin(origin: &str, host: &str) -> bool {
         "https" => ":443",
         _ => return false,
     };
-    // Some programs write a port that need not be written.
+    // Some programs write the default port, which is redundant.
     let short = |authority: &str| authority.strip_suffix(usual).unwrap_or(authority).to_ascii_lowercase();
     short(authority) == short(host)
 }

@@ -1,4 +1,4 @@
-//! The built page, embedded.
+//! Serves the embedded pages.
 
 use std::{
     borrow::Cow,
@@ -23,31 +23,31 @@ use tracing::error;
 use super::{coding::accepts, replay::PAGE};
 use crate::journal::hex;
 
-/// What `crates/bundle` built, a folder a page, empty unless it did; of some files only what brotli made of them, under [`PACKED`].
-/// Trunk stages a build in a hidden folder beside its result.
+/// The output of `crates/bundle`, one folder per page; empty if it was not run. Some files are present only in brotli's
+/// form, with the suffix [`PACKED`]. Hidden folders are excluded because Trunk stages its builds there.
 #[derive(RustEmbed)]
 #[folder = "../../dist"]
 #[exclude = "*/.*"]
 #[exclude = "gpu/index.html"]
 struct Page;
 
-/// What the name of a file ends with that is embedded as brotli packed it.
+/// Suffix of files that are embedded in brotli's form.
 const PACKED: &str = ".br";
 
 /// The document of each page.
 pub(crate) const INDEX: &str = "index.html";
 
-/// The folders, in the order in which a file is looked for: what two pages have under one name is the same, but for [`INDEX`].
+/// The folders of the pages, in search order. Files with the same name are identical, except for [`INDEX`].
 const STUDENT: &str = "student";
 const PROJECTOR: &str = "projector";
 const REPLAY: &str = "replay";
 const PAGES: [&str; 3] = [STUDENT, PROJECTOR, REPLAY];
 
-/// The folder of the WebGPU trainer, which is no page.
+/// The folder of the WebGPU trainer, which is not a page.
 const GPU: &str = "gpu";
-/// Its files.
 const GPU_FILES: [&str; 3] = ["gpu_loader.js", "gpu.js", "gpu_bg.wasm"];
-/// Names a folder with these files, for a program that was compiled before them. They may come while it runs.
+/// Environment variable that names a folder with these files, for a program compiled without them. They may appear
+/// while it runs.
 const GPU_FOLDER: &str = "UNMASK_WEBGPU_TRAINER";
 
 const NOT_BUILT: &str = "<!doctype html>
@@ -57,21 +57,21 @@ const NOT_BUILT: &str = "<!doctype html>
 <p>This relay was compiled without the page. Run <code>cargo demo</code>, which builds both.</p>
 ";
 
-/// Whether the pages were there when this was compiled.
+/// Whether all pages were compiled into this program.
 pub(crate) fn is_built() -> bool {
     PAGES.iter().all(|page| File::get(page, INDEX).is_some())
 }
 
-/// The documents of all pages that were there when this was compiled, one after the other.
+/// Returns the concatenated documents of all embedded pages.
 pub(crate) fn documents() -> String {
     let indices = PAGES.iter().filter_map(|page| File::get(page, INDEX));
     indices.map(|file| String::from_utf8_lossy(&file.content).into_owned()).collect()
 }
 
-/// All files of the page that plays a recorded lesson, by their names.
+/// Returns the names and contents of all files of the replay page.
 ///
 /// # Errors
-/// Where a file cannot be unpacked.
+/// An item is an error if its file cannot be unpacked.
 pub(crate) fn files_of_replay() -> impl Iterator<Item = io::Result<(String, Cow<'static, [u8]>)>> {
     files().filter(|(page, _)| page == REPLAY).filter_map(|(page, name)| {
         let file = File::get(&page, &name)?;
@@ -79,7 +79,7 @@ pub(crate) fn files_of_replay() -> impl Iterator<Item = io::Result<(String, Cow<
     })
 }
 
-/// The pages and the names under which their files are served.
+/// Returns the page and the served name of every embedded file.
 fn files() -> impl Iterator<Item = (String, String)> {
     Page::iter().filter_map(|path| {
         let (page, name) = path.strip_suffix(PACKED).unwrap_or(&path).split_once('/')?;
@@ -87,12 +87,12 @@ fn files() -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// A file of a page, as it is embedded.
+/// A file in its embedded form.
 struct File {
-    /// Where it would lie as it is, below the folder of all pages.
+    /// Path of the unpacked file below the folder of all pages.
     path: String,
     content: Cow<'static, [u8]>,
-    /// SHA-256 of the content, in hexadecimal digits.
+    /// SHA-256 of the content in hexadecimal.
     hash: String,
     is_packed: bool,
 }
@@ -113,7 +113,7 @@ impl File {
         Some((path, embedded, is_packed).into())
     }
 
-    /// A file of the WebGPU trainer: embedded, or else from the folder that [`GPU_FOLDER`] names.
+    /// Returns a file of the WebGPU trainer, embedded or else from the folder that [`GPU_FOLDER`] names.
     fn of_gpu(name: &str) -> Option<Self> {
         if !GPU_FILES.contains(&name) {
             return None;
@@ -125,7 +125,7 @@ impl File {
                 Some(content) => (content, false),
                 None => (read(&path.with_added_extension(&PACKED[1..]))?, true),
             };
-            // What was prepared of an earlier build is another file.
+            // The hash in the path keeps `prepared` from reusing an earlier build.
             let hash = hex(digest(&SHA256, &content).as_ref());
             let path = format!("{}#{hash}", path.display());
             Some(Self { path, hash, content: content.into(), is_packed })
@@ -145,7 +145,7 @@ impl File {
         Ok(bytes.into())
     }
 
-    /// The body in the best coding that the client takes, and that coding.
+    /// Returns the body in the best coding that the client accepts, and that coding.
     fn body(&self, request: &HeaderMap) -> io::Result<(Option<&'static str>, Bytes)> {
         if self.is_packed && accepts(request, "br") {
             return Ok((Some("br"), bytes(self.content.clone())));
@@ -157,11 +157,11 @@ impl File {
         Ok((gzip.then_some("gzip"), self.prepared(gzip)?))
     }
 
-    /// The file with gzip or plain, made once for everybody: a class opens the page in the same minute, and the trainer's
-    /// megabytes take half a second to compress.
+    /// Returns the gzipped or plain file, which is prepared only once. A class opens the page in the same minute, and
+    /// compressing the trainer takes half a second.
     fn prepared(&self, gzip: bool) -> io::Result<Bytes> {
         static PREPARED: LazyLock<Mutex<HashMap<(String, bool), Bytes>>> = LazyLock::new(Mutex::default);
-        // Held meanwhile, so that thirty students at once wait for the first instead of compressing it thirty times.
+        // Keep the lock, so that thirty simultaneous requests wait for one compression.
         let mut known = PREPARED.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (self.path.clone(), gzip);
         if let Some(bytes) = known.get(&key) {
@@ -185,7 +185,7 @@ fn bytes(data: Cow<'static, [u8]>) -> Bytes {
     }
 }
 
-/// Serves a page by its address, or a file that one of them asks for.
+/// Serves a page, or a file of a page.
 pub(crate) async fn serve(uri: Uri, request: HeaderMap) -> Response {
     let (pages, name): (&[&str], _) = match uri.path().trim_start_matches('/') {
         "" => (&[STUDENT], INDEX),
@@ -221,18 +221,19 @@ pub(crate) async fn serve(uri: Uri, request: HeaderMap) -> Response {
     }
 }
 
-/// What a file of this name is. Text is UTF-8, and says so: a browser that has to guess takes the language of the user's system.
+/// Returns the content type for a file name. Text is declared as UTF-8, since browsers otherwise guess from the
+/// system's language.
 fn content_type(name: &str) -> String {
     let kind = mime_guess::from_path(name).first_or_octet_stream();
     if kind.type_() == mime_guess::mime::TEXT { format!("{kind}; charset=utf-8") } else { kind.to_string() }
 }
 
-/// Whether an `If-None-Match` names this tag.
+/// Whether an `If-None-Match` header lists this tag.
 fn names_tag(known: &HeaderValue, etag: &str) -> bool {
     known.to_str().is_ok_and(|known| known.split(',').any(|tag| tag.trim().trim_start_matches("W/") == etag))
 }
 
-/// Whether the file's name holds a hash of its content, so that a change of one is a change of the other.
+/// Whether the file's name contains a hash of its content, so that it can be cached forever.
 fn is_hashed(name: &str) -> bool {
     let file = name.rsplit('/').next().unwrap_or(name);
     file.split(|c: char| !c.is_ascii_alphanumeric())
@@ -258,7 +259,7 @@ mod tests {
         assert_eq!(content_type("page_bg.wasm"), "application/wasm");
     }
 
-    /// Whatever is embedded can be found.
+    /// Every embedded file can be found.
     #[test]
     fn every_file_has_a_content_type() {
         for (page, name) in files() {
@@ -269,7 +270,7 @@ mod tests {
         assert_eq!(is_built(), files().any(|(_, name)| name == INDEX));
     }
 
-    /// The pages are served from one root, where a name means one file.
+    /// All pages are served from one root, so a name must mean one file.
     #[test]
     fn pages_share_no_name_but_for_the_same_file() {
         let mut known: HashMap<String, Vec<u8>> = HashMap::new();
@@ -280,7 +281,7 @@ mod tests {
         }
     }
 
-    /// A folder of a replay holds what its page asks for, and neither the trainer nor another page.
+    /// An exported replay holds only its own page's files, without the trainer or other pages.
     #[test]
     fn a_replay_has_its_own_files_alone() {
         let names: Vec<String> = files_of_replay().map(|file| file.unwrap().0).collect();
@@ -293,7 +294,7 @@ mod tests {
         assert_eq!(is_built(), names.iter().any(|name| name.ends_with(".wasm")));
     }
 
-    /// Thirty students who ask at once get one and the same bytes.
+    /// Repeated requests share the same bytes.
     #[test]
     fn a_file_is_compressed_once() {
         for (page, name) in files() {
@@ -308,7 +309,7 @@ mod tests {
         }
     }
 
-    /// A wrong coding would leave a browser with bytes that it cannot read.
+    /// A browser cannot read a body with a wrong coding.
     #[test]
     fn every_file_is_the_same_in_each_coding() {
         for (page, name) in files() {

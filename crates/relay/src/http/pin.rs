@@ -1,7 +1,7 @@
-//! Six digits that let in whoever types the address, and limits for those who guess them.
+//! The room's six-digit PIN for students who type the address, with limits on guessing.
 //!
-//! They are as many of the lesson's key's, so that a relay that starts again shows the same ones; the journal holds no more
-//! of them than how many there were before. Six digits that were hashed without a key could be tried out.
+//! PINs are derived from the lesson's key, so that they survive a restart. The journal holds only their count. It could
+//! not hold a plain hash, because six digits are easily tried out.
 
 use std::{
     collections::VecDeque,
@@ -15,58 +15,58 @@ use tokio::time::Instant;
 
 use crate::journal::LessonKey;
 
-/// Wrong tries of one address in [`WINDOW`].
+/// Wrong attempts that one address may make within [`WINDOW`].
 const TRIES: usize = 5;
-/// Wrong tries of all addresses with one PIN. Then there is another, and for [`WINDOW`] nobody may try: whoever guesses for
+/// Wrong attempts from all addresses before the PIN changes. All attempts are then blocked for [`WINDOW`]. Guessing for
 /// an hour, from any number of addresses, succeeds with a probability of 0.3 %.
 const ALL_TRIES: u32 = 50;
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// A room's PIN. It has no debug form.
+/// A room's PIN. It does not implement `Debug`, so that it cannot leak into a log.
 pub(crate) struct Pin {
     key: LessonKey,
     guarded: Mutex<Guarded>,
 }
 
 struct Guarded {
-    /// How many PINs the lesson had before this one.
+    /// Number of the lesson's earlier PINs.
     number: u32,
     pin: String,
-    /// Wrong tries within the last [`WINDOW`], oldest first; at most [`ALL_TRIES`], since the next PIN forgets them.
+    /// Wrong attempts within the last [`WINDOW`], oldest first; at most [`ALL_TRIES`], since a new PIN clears them.
     wrong: VecDeque<(Instant, IpAddr)>,
-    /// Wrong tries with this PIN.
+    /// Number of wrong attempts with this PIN.
     all: u32,
-    /// Until when nobody may try.
+    /// When attempts are allowed again.
     closed_until: Option<Instant>,
 }
 
-/// What a try came to.
+/// The result of an attempt.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Try {
     Right,
     Wrong,
-    /// Wrong, and once too often: the PIN is another one from here on.
+    /// The last allowed wrong attempt: the PIN has changed.
     Renewed {
         pin: String,
         number: u32,
     },
-    /// Not even looked at; another try is possible after this time.
+    /// Not checked; another attempt is allowed after this time.
     TooMany(Duration),
 }
 
 impl Pin {
-    /// A lesson's, after so many others: the same one after a restart.
+    /// Returns the PIN with this number of the lesson, which is the same after a restart.
     pub(crate) fn of_lesson(key: LessonKey, number: u32) -> Self {
         let guarded = Mutex::new(Guarded::new(&key, number, None));
         Self { key, guarded }
     }
 
-    /// The PIN as the projector shows it.
+    /// Returns the current PIN.
     pub(crate) fn get(&self) -> String {
         self.lock().pin.clone()
     }
 
-    /// Tries a PIN. A right one tells the time no more than a wrong one does.
+    /// Checks a PIN in constant time.
     pub(crate) fn attempt(&self, given: &str, from: IpAddr, now: Instant) -> Try {
         let mut guarded = self.lock();
         if let Some(until) = guarded.closed_until.filter(|until| *until > now) {
@@ -100,7 +100,7 @@ impl Pin {
     }
 }
 
-/// One device may have as many IPv6 addresses as it likes in its network.
+/// Reduces an IPv6 address to its /64 network, since a device can use any address in it.
 fn neighbourhood(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6((u128::from(v6) & !u128::from(u64::MAX)).into()),
@@ -127,7 +127,7 @@ mod tests {
         IpAddr::from([10, 0, 0, number])
     }
 
-    /// Six digits that are not these.
+    /// Returns another PIN.
     fn other(pin: &str) -> String {
         format!("{:06}", (pin.parse::<u32>().unwrap() + 1) % 1_000_000)
     }
@@ -143,7 +143,7 @@ mod tests {
             assert_eq!(pin.attempt(&wrong, address(1), now), Try::Wrong);
         }
         let now = begun + Duration::from_secs(10);
-        // The right one is not looked at either, or guessing would go on.
+        // The right PIN is refused too, or guessing could go on.
         assert_eq!(pin.attempt(&right, address(1), now), Try::TooMany(Duration::from_secs(50)));
         assert_eq!(pin.attempt(&right, address(2), now), Try::Right);
         assert_eq!(pin.attempt(&right, address(1), begun + WINDOW), Try::Right);

@@ -1,4 +1,4 @@
-//! QR codes of an address.
+//! QR codes of addresses.
 
 use qrcode::{
     QrCode,
@@ -16,7 +16,7 @@ pub(crate) fn svg(address: &str) -> String {
     })
 }
 
-/// As text for a terminal with light letters on dark, two modules to a character; most scanners read the inverse as well.
+/// Returns text for a terminal with a dark background, two modules per character. Most scanners also read it inverted.
 pub(crate) fn text(address: &str) -> String {
     code(address).map_or_else(String::new, |code| {
         code.render::<unicode::Dense1x2>()
@@ -26,7 +26,7 @@ pub(crate) fn text(address: &str) -> String {
     })
 }
 
-/// Addresses fit by far; should one not, the room works without its code.
+/// Addresses easily fit. If one does not, the room works without its code.
 fn code(address: &str) -> Option<QrCode> {
     QrCode::new(address).inspect_err(|error| warn!("no QR code of {address}: {error}")).ok()
 }

@@ -1,4 +1,4 @@
-//! `GET /api/lesson.unmask`: the recording of the lesson, for its teacher to take home.
+//! `GET /api/lesson.unmask`: the lesson's recording as a download for the teacher.
 
 use axum::{
     extract::State,
@@ -11,10 +11,11 @@ use unmask_recording::NAME;
 
 use crate::{http::app::App, http::control::stopping, room::Input};
 
-/// The form of the file: a recording is packed with gzip.
+/// Content type of a recording, which is gzipped.
 pub(crate) const FORM: &str = "application/gzip";
 
-/// 200 with the file; 404 where none is made; 500 with a sentence where it cannot be packed.
+/// Responds 200 with the file, 404 if the lesson is not recorded, 500 with a sentence if the recording cannot be
+/// packed.
 pub(crate) async fn recording(State(app): State<App>) -> Response {
     if !app.is_recorded {
         return (StatusCode::NOT_FOUND, "This lesson is not recorded: the relay was started with --no-recording.")
@@ -37,7 +38,8 @@ pub(crate) async fn recording(State(app): State<App>) -> Response {
     }
 }
 
-/// The file as it is now, packed, or why it cannot be; `None` where none is made, or the relay is stopping.
+/// Returns the packed recording up to now, or why packing failed; `None` if the lesson is not recorded or the relay is
+/// stopping.
 pub(crate) async fn take(room: &mpsc::Sender<Input>) -> Option<Result<Vec<u8>, String>> {
     let (reply, receiver) = oneshot::channel();
     room.send(Input::Recording { reply }).await.ok()?;

@@ -1,4 +1,4 @@
-//! The room as JSON, written and compressed once for all who ask at the same time.
+//! The room as JSON, written and compressed once for all simultaneous requests.
 
 use std::{
     io::Write,
@@ -18,7 +18,7 @@ use tracing::error;
 use super::coding::accepts;
 use crate::room::Snapshot;
 
-/// How old the time left may be that stands in it.
+/// Maximum age of the remaining time in the JSON.
 const FRESH: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]
@@ -35,17 +35,17 @@ struct Newest {
     json: Arc<Json>,
 }
 
-/// The newest snapshot's JSON.
+/// A cache of the newest snapshot's JSON.
 #[derive(Debug, Default)]
 pub(crate) struct Rendered(Mutex<Option<Newest>>);
 
 impl Rendered {
-    /// The snapshot as JSON; `None` if it cannot be written as such, which the log says.
+    /// Returns the snapshot as JSON; logs an error and returns `None` if it cannot be encoded.
     pub(crate) fn text(&self, snapshot: &Snapshot) -> Option<Arc<str>> {
         Some(Arc::clone(&self.json(snapshot)?.text))
     }
 
-    /// The answer to a request with these headers.
+    /// Returns the response to a request with these headers.
     pub(crate) fn answer(&self, snapshot: &Snapshot, request: &HeaderMap) -> Response {
         let Some(json) = self.json(snapshot) else { return StatusCode::INTERNAL_SERVER_ERROR.into_response() };
         let headers = [
@@ -60,7 +60,7 @@ impl Rendered {
     }
 
     fn json(&self, snapshot: &Snapshot) -> Option<Arc<Json>> {
-        // Held meanwhile, so that a class that asks at once waits for the first instead of writing it thirty times.
+        // Keep the lock, so that simultaneous requests wait for one encoding.
         let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(newest) = newest.as_ref().filter(|newest| newest.is(snapshot)) {
             return Some(Arc::clone(&newest.json));
@@ -73,7 +73,7 @@ impl Rendered {
 }
 
 impl Newest {
-    /// Whether this is that snapshot, with a time left that is still about right.
+    /// Whether this is the same snapshot with a recent enough remaining time.
     fn is(&self, snapshot: &Snapshot) -> bool {
         Arc::ptr_eq(&self.snapshot.view, &snapshot.view)
             && self.snapshot.deadline == snapshot.deadline
@@ -82,7 +82,7 @@ impl Newest {
 }
 
 impl Json {
-    /// `None` if it cannot be compressed.
+    /// Returns the gzipped JSON; `None` if compression fails.
     fn gzipped(&self) -> Option<Bytes> {
         let compress = || {
             let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());

@@ -1,4 +1,5 @@
-//! A recorded lesson, played without a room: the page and the recording, for this machine alone or as a folder.
+//! Replays a recorded lesson without a room. Serves the page and the recording to this machine, or writes them to a
+//! folder.
 
 use std::{
     fs,
@@ -23,10 +24,10 @@ use unmask_recording::{NAME, Recording};
 
 use super::{headers::secured, limits, page, recording::FORM, scopes::host, trade_off};
 
-/// The page's address.
+/// The page's path.
 pub(crate) const PAGE: &str = "replay.html";
 
-/// A recorded lesson that is served; dropping it closes the port.
+/// A server of a recorded lesson. Dropping it closes the port.
 #[derive(Debug)]
 pub struct Replaying {
     served: SocketAddr,
@@ -37,12 +38,12 @@ pub struct Replaying {
 #[derive(Clone)]
 struct Served {
     recording: Bytes,
-    /// What `Host` may say: a page of another site that is led here by its name shall not read the lesson.
+    /// Allowed values of `Host`, so that another site cannot read the lesson by DNS rebinding.
     hosts: Arc<[String]>,
 }
 
 impl Replaying {
-    /// Where the page is, on this machine.
+    /// Returns the page's address on this machine.
     pub fn address(&self) -> String {
         format!("http://localhost:{}/{PAGE}", self.served.port())
     }
@@ -51,9 +52,9 @@ impl Replaying {
         self.served
     }
 
-    /// Returns when the port is no longer served, which should not happen.
+    /// Returns when the server has stopped unexpectedly.
     pub async fn broken(&mut self) {
-        // A server that panicked has said so.
+        // A panic has already been reported.
         let _ = (&mut self.server).await;
     }
 }
@@ -64,12 +65,12 @@ impl Drop for Replaying {
     }
 }
 
-/// Serves the page and this recording to this machine; port 0 takes a free one.
+/// Serves the page and this recording to this machine; port 0 picks a free one.
 ///
 /// Must be called within a Tokio runtime.
 ///
 /// # Errors
-/// If the port is taken, or this program has no page inside.
+/// Fails if the port is in use, or if this program was compiled without the page.
 pub fn replay(recording: &Recording, port: u16) -> anyhow::Result<Replaying> {
     ensure_page()?;
     let listener = limits::listen((Ipv4Addr::LOCALHOST, port).into())
@@ -91,10 +92,10 @@ pub fn replay(recording: &Recording, port: u16) -> anyhow::Result<Replaying> {
     Ok(Replaying { served, handle, server })
 }
 
-/// Writes the page and this recording into `folder`, from where any web server can serve them.
+/// Writes the page and this recording into `folder`, which any web server can serve.
 ///
 /// # Errors
-/// If the folder cannot be written, or this program has no page inside.
+/// Fails if the folder cannot be written, or if this program was compiled without the page.
 pub fn export_replay(recording: &Recording, folder: &Path) -> anyhow::Result<()> {
     ensure_page()?;
     let write = |name: &str, bytes: &[u8]| {
@@ -120,7 +121,7 @@ fn ensure_page() -> anyhow::Result<()> {
 async fn own_host(State(served): State<Served>, request: Request, next: Next) -> Response {
     match host(&request) {
         Some(host) if served.hosts.iter().any(|own| own == host) => next.run(request).await,
-        _ => (StatusCode::MISDIRECTED_REQUEST, "This lesson is for this machine alone: open it as localhost.")
+        _ => (StatusCode::MISDIRECTED_REQUEST, "Only this machine can open this lesson: use the address localhost.")
             .into_response(),
     }
 }

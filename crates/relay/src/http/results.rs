@@ -1,4 +1,4 @@
-//! What came of a lesson, for its class to keep: one page that loads nothing, and the same as JSON.
+//! A lesson's results for the class to keep: one self-contained page, and the same as JSON.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -11,10 +11,10 @@ use unmask_wire::view::{AccuracyPoint, Answers, AttackView, PollView};
 use crate::room::files::LessonFiles;
 
 const STYLE: &str = include_str!("results.css");
-/// Width and height of a curve, in its own units.
+/// Width and height of a curve in SVG units.
 const CURVE: (f64, f64) = (640.0, 180.0);
 
-/// What the page shows, as JSON; the pictures lie beside it.
+/// The page's content for JSON. Pictures are separate files.
 #[derive(Debug, Serialize)]
 struct Results<'a> {
     /// When the lesson began, in seconds since 1970.
@@ -27,7 +27,7 @@ struct Results<'a> {
     accuracies: &'a [AccuracyPoint],
 }
 
-/// What one attack found under one defence.
+/// The result of one attack under one defence.
 #[derive(Debug, Serialize)]
 struct Score<'a> {
     attack: &'static str,
@@ -36,21 +36,20 @@ struct Score<'a> {
     round: u32,
     ssim: Option<f32>,
     psnr: Option<f32>,
-    /// Of the last rounds.
+    /// SSIM in the last rounds.
     recent: &'a [f32],
     level: Option<&'static str>,
 }
 
-/// One round's loss.
 #[derive(Debug, Serialize)]
 struct Loss {
-    /// Which of the lesson's models, from 1.
+    /// Number of the lesson's model, from 1.
     model: u32,
     round: u32,
     loss: f32,
 }
 
-/// `results.json`.
+/// Returns `results.json`.
 pub(super) fn json(files: &LessonFiles, summary: &Summary) -> serde_json::Result<Vec<u8>> {
     serde_json::to_vec_pretty(&results(files, summary))
 }
@@ -80,12 +79,12 @@ fn results<'a>(files: &'a LessonFiles, summary: &'a Summary) -> Results<'a> {
     }
 }
 
-/// The scores that a verdict goes by: those of the last rounds, or the last one where no more are known.
+/// Returns the scores for a verdict: those of the last rounds, or only the last one if no others are known.
 fn scores(result: &AttackView) -> Vec<f32> {
     if result.recent.is_empty() { result.ssim.into_iter().collect() } else { result.recent.clone() }
 }
 
-/// `results.html`.
+/// Returns `results.html`.
 pub(super) fn page(files: &LessonFiles, summary: &Summary) -> String {
     let results = results(files, summary);
     let rounds = files.rounds.len();
@@ -95,7 +94,7 @@ pub(super) fn page(files: &LessonFiles, summary: &Summary) -> String {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                // It shows what students typed.
+                // The page shows text that students typed.
                 meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'";
                 title { "unmask: what our class found out" }
                 style { (PreEscaped(STYLE)) }
@@ -181,7 +180,7 @@ fn polls(polls: &[PollView]) -> Markup {
     }
 }
 
-/// The answer at this place, or the numbers counted together there.
+/// Returns the answer at this index, or the range of numbers in this bin.
 fn answer(answers: &Answers, place: usize) -> String {
     match answers {
         Answers::Choice(answers) => answers.get(place).cloned().unwrap_or_default(),
@@ -241,7 +240,7 @@ fn learning(results: &Results<'_>) -> Markup {
     }
 }
 
-/// Lines one behind the other, each of a model of its own, from 0 upwards.
+/// Plots one line per model, one after the other, on an axis from 0.
 fn curve(title: &str, unit: &str, lines: &[Vec<f64>]) -> Markup {
     let finite = |value: &&f64| value.is_finite();
     let points = lines.iter().flatten().filter(finite).count();

@@ -1,4 +1,4 @@
-//! The room itself: as JSON, as a stream of events, its pictures, and the socket into it.
+//! The room as JSON and as a stream of events, its pictures, and the clients' socket.
 
 use axum::{
     extract::{State, WebSocketUpgrade},
@@ -10,10 +10,10 @@ use unmask_wire::{MAX_FRAME, view::Role};
 use super::{app::App, caller::Caller, events as feed};
 use crate::{connection, peer::Peer};
 
-/// Most that may wait in a socket's own buffer, in bytes: the frame that is sent, and answers to pings.
+/// Maximum bytes in a socket's own write buffer, for the current frame and pongs.
 const MAX_WRITE_BUFFER: usize = 4 * MAX_FRAME;
 
-/// The whole room for projector and teacher; for anybody else that there is one.
+/// Responds with the whole room for projector and teacher, and for all others only that a room exists.
 pub(crate) async fn room(State(app): State<App>, Caller(role): Caller, request: HeaderMap) -> Response {
     match role {
         Some(Role::Projector | Role::Teacher) => {
@@ -35,7 +35,7 @@ pub(crate) async fn events(State(app): State<App>) -> Response {
 
 pub(crate) async fn picture(State(app): State<App>, uri: Uri) -> Response {
     match app.pictures.get(uri.path()) {
-        // A relay that starts again numbers its pictures from 1 again.
+        // A restarted relay numbers its pictures from 1 again, so they must not be cached.
         Some(png) => ([(header::CONTENT_TYPE, "image/png"), (header::CACHE_CONTROL, "no-store")], png).into_response(),
         None => (StatusCode::NOT_FOUND, "This picture is no longer kept.").into_response(),
     }

@@ -1,4 +1,4 @@
-//! Every route of the relay: who may ask for it, and who answers.
+//! The relay's routes, with the role each requires and its handler.
 
 use std::sync::Arc;
 
@@ -34,9 +34,9 @@ use super::{
 #[derive(Debug, Clone, Copy)]
 pub struct Route {
     pub method: &'static str,
-    /// As axum writes it: `{name}` stands for one segment, `{*name}` for all that follow.
+    /// In axum's syntax: `{name}` matches one segment, `{*name}` all remaining ones.
     pub path: &'static str,
-    /// The least role that may ask for it; absent where anybody may.
+    /// The lowest role with access; absent if the route is public.
     pub role: Option<Role>,
     answer: fn() -> MethodRouter<App>,
 }
@@ -50,13 +50,13 @@ const fn route(
     Route { method, path, role, answer }
 }
 
-/// The router is made of these and nothing else.
+/// All routes. The router contains no others.
 static ROUTES: &[Route] = &[
     route("GET", "/healthz", None, || get(healthz)),
     route("GET", "/api/session", None, || get(session::show)),
     route("POST", "/api/session", None, || post(session::open).layer(DefaultBodyLimit::max(session::MAX_BODY))),
     route("GET", "/api/room", None, || get(room::room)),
-    // Over HTTP/2 a socket begins with another method.
+    // Over HTTP/2 a WebSocket begins with CONNECT instead of GET.
     route("GET", "/ws", Some(Role::Student), || any(room::connect)),
     route("GET", "/trade-off.json", Some(Role::Student), || get(trade_off::show)),
     route("GET", "/api/events", Some(Role::Projector), || get(room::events)),
@@ -75,12 +75,12 @@ static ROUTES: &[Route] = &[
     route("GET", "/{*file}", None, || get(page::serve)),
 ];
 
-/// Every route that a relay answers.
+/// Returns all routes of a relay.
 pub fn routes() -> &'static [Route] {
     ROUTES
 }
 
-/// The routes behind the checks that all of them share.
+/// Returns the router of all routes behind their common checks.
 pub(crate) fn router(app: App) -> Router {
     let (scopes, body) = (Arc::clone(&app.scopes), app.limits.body);
     let mut router = Router::new();
@@ -93,7 +93,7 @@ pub(crate) fn router(app: App) -> Router {
         router = router.route(route.path, answer);
     }
     router
-        // An archive is compressed already, and so is a recording.
+        // Archives and recordings are already compressed.
         .layer(
             CompressionLayer::new().compress_when(
                 DefaultPredicate::new()
@@ -107,7 +107,7 @@ pub(crate) fn router(app: App) -> Router {
         .with_state(app)
 }
 
-/// What the HTTP port answers where everything else is for HTTPS: the same address there.
+/// Returns the HTTP port's router if the room is served over HTTPS only: it redirects to the same address there.
 pub(crate) fn redirects(app: App) -> Router {
     let scopes = Arc::clone(&app.scopes);
     Router::new()
@@ -124,7 +124,7 @@ async fn healthz() -> &'static str {
 
 async fn redirect(State(app): State<App>, request: Request) -> Response {
     let asked = host(&request).and_then(|host| host.parse::<Authority>().ok());
-    // The guard has let no other through.
+    // The guard admits only requests with a valid host.
     let Some(asked) = asked else { return StatusCode::MISDIRECTED_REQUEST.into_response() };
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
     let address = format!("https://{}:{}{path}", asked.host(), app.https_port);

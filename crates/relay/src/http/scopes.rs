@@ -1,4 +1,4 @@
-//! Who may ask for what: by the secret that a request carries, the name it asks for, and the page that sends it.
+//! Access control by a request's secret, its `Host`, and the `Origin` of the page that sends it.
 
 use std::sync::Arc;
 
@@ -16,45 +16,45 @@ use super::{
     secrets::Secrets,
 };
 
-/// What a request is judged by.
+/// The data for access decisions.
 pub(crate) struct Scopes {
     pub(crate) secrets: Secrets,
     pub(crate) pin: Pin,
     pub(crate) names: Names,
-    /// Name of the cookie that holds a secret. Cookies ignore ports, so another relay on this machine needs another name.
+    /// Name of the cookie that holds a secret. Cookies ignore ports, so each relay on a machine needs its own name.
     pub(crate) cookie: String,
-    /// Whether browsers are to send it over HTTPS alone.
+    /// Whether browsers may send the cookie over HTTPS only.
     pub(crate) is_cookie_secure: bool,
 }
 
 impl Scopes {
-    /// The role of whoever sends these headers.
+    /// Returns the role granted by the secret in these headers.
     pub(crate) fn role(&self, headers: &HeaderMap) -> Option<Role> {
         let bearer = bearer(headers).and_then(|secret| self.secrets.role_of(secret));
         bearer.or_else(|| self.role_by_cookie(headers))
     }
 
-    /// Why a request is refused, whoever sends it.
+    /// Returns why a request is refused regardless of its role.
     fn objection(&self, request: &Request) -> Option<(StatusCode, String)> {
         let headers = request.headers();
         let host = host(request).unwrap_or_default();
         if !self.names.is_own_host(host) {
             let sentence = format!(
-                "This relay is not known as {host:?}. If students shall open it under that name, start it with --host and \
+                "This relay is not known as {host:?}. To let students open it under that name, start it with --host and \
                  the name."
             );
             return Some((StatusCode::MISDIRECTED_REQUEST, sentence));
         }
         let has_origin = headers.contains_key(header::ORIGIN);
         if has_origin && !text(headers, header::ORIGIN).is_some_and(|origin| is_same_origin(origin, host)) {
-            let sentence = "A page of another site asks for this. Open the relay's own page; if this is it, start the \
-                            relay with --host and the name in the address.";
+            let sentence = "This request comes from a page of another site. Open the relay's own page. If you have, start \
+                            the relay with --host and the name in the address.";
             return Some((StatusCode::FORBIDDEN, sentence.to_owned()));
         }
-        // Browsers name the origin of whatever changes something. Without it a cookie alone authorises nothing.
+        // Browsers send an Origin with every request that changes something. Without one, a cookie is not enough.
         let has_cookie_alone = bearer(headers).is_none() && cookies(headers, &self.cookie).next().is_some();
         if !request.method().is_safe() && !has_origin && has_cookie_alone {
-            let sentence = "A cookie without an Origin header changes nothing here. A program sends Authorization: \
+            let sentence = "A cookie is not enough without an Origin header. Programs must send Authorization: \
                             Bearer SECRET instead of the cookie.";
             return Some((StatusCode::FORBIDDEN, sentence.to_owned()));
         }
@@ -66,7 +66,7 @@ impl Scopes {
     }
 }
 
-/// Turns away requests that ask for another name than one of this relay's, and those that a page of another site sends.
+/// Refuses requests for unknown host names, and requests from pages of other sites.
 pub(crate) async fn guard(State(scopes): State<Arc<Scopes>>, request: Request, next: Next) -> Response {
     match scopes.objection(&request) {
         Some(refusal) => refusal.into_response(),
@@ -74,7 +74,7 @@ pub(crate) async fn guard(State(scopes): State<Arc<Scopes>>, request: Request, n
     }
 }
 
-/// Lets through who has at least this role. Nothing is read of the body before.
+/// Admits callers with at least this role, before reading the body.
 pub(crate) async fn authorise(
     State((scopes, least)): State<(Arc<Scopes>, Role)>,
     request: Request,
@@ -83,7 +83,7 @@ pub(crate) async fn authorise(
     let Some(role) = scopes.role(request.headers()) else {
         return (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], needs(least)).into_response();
     };
-    // In the order of what they may.
+    // Roles are declared in ascending order of rights.
     if (role as u8) < least as u8 {
         return (StatusCode::FORBIDDEN, needs(least)).into_response();
     }
@@ -101,7 +101,7 @@ fn needs(least: Role) -> &'static str {
     }
 }
 
-/// The host that a request asks for, with its port. HTTP/2 has it in the address.
+/// Returns the request's host and port. HTTP/2 sends them in the URI.
 pub(crate) fn host(request: &Request) -> Option<&str> {
     match request.uri().authority() {
         Some(authority) => Some(authority.as_str()),
@@ -117,7 +117,7 @@ fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// The values of all cookies of this name.
+/// Returns the values of all cookies with this name.
 pub(crate) fn cookies<'a>(headers: &'a HeaderMap, name: &'a str) -> impl Iterator<Item = &'a str> {
     let pairs = headers.get_all(header::COOKIE).into_iter().filter_map(|line| line.to_str().ok());
     pairs

@@ -8,14 +8,14 @@ use crate::journal::LessonKey;
 
 const ROLES: [Role; 3] = [Role::Student, Role::Projector, Role::Teacher];
 
-/// What opens the room, and how far. It has no debug form.
+/// The secrets of all roles. They do not implement `Debug`, so that they cannot leak into a log.
 pub(crate) struct Secrets {
     /// In the order of [`ROLES`], each 128 bits in 32 hexadecimal digits, with its SHA-256.
     secrets: [(String, Digest); 3],
 }
 
 impl Secrets {
-    /// A lesson's: the same ones after a restart.
+    /// Returns a lesson's secrets, which are the same after a restart.
     pub(crate) fn of_lesson(lesson: &LessonKey) -> Self {
         let secret = |role| {
             let secret = lesson.secret(purpose(role));
@@ -25,13 +25,13 @@ impl Secrets {
         Self { secrets: ROLES.map(secret) }
     }
 
-    /// The secret of a role.
+    /// Returns the secret of a role.
     pub(crate) fn of(&self, role: Role) -> &str {
         let place = ROLES.iter().position(|other| *other == role).unwrap_or_default();
         &self.secrets[place].0
     }
 
-    /// Whose secret this is. The answer takes the same time whatever was given: hashes are compared, each one whole.
+    /// Returns the role that a secret belongs to, in constant time, by comparing it with the hashes of all secrets.
     pub(crate) fn role_of(&self, given: &str) -> Option<Role> {
         let given = hash(given);
         let mut found = None;
@@ -69,7 +69,7 @@ mod tests {
             assert!(secret.len() == 32 && secret.bytes().all(|byte| byte.is_ascii_hexdigit()), "{secret}");
             assert_eq!(secrets.role_of(secret), Some(role));
             for wrong in [&secret[1..], &secret.to_uppercase(), &format!("{secret} "), others.of(role), ""] {
-                // A secret without letters is the same in capitals.
+                // A secret without letters is unchanged in upper case.
                 assert!(wrong == secret || secrets.role_of(wrong).is_none(), "{wrong}");
             }
         }

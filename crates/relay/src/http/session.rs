@@ -1,4 +1,4 @@
-//! `/api/session`: a secret or a PIN becomes a cookie, so that a page need not keep either.
+//! `/api/session`: exchanges a secret or a PIN for a cookie, so that the page does not have to keep either.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -21,16 +21,16 @@ use super::{
 };
 use crate::{peer::DeviceId, room::Input};
 
-/// Longest body taken, in bytes.
+/// Maximum body size in bytes.
 pub(crate) const MAX_BODY: usize = 1024;
 
-/// Who is asking.
+/// Responds with the caller's role.
 pub(crate) async fn show(State(app): State<App>, Caller(role): Caller) -> Response {
     ([NO_STORE], Json(view(&app, role))).into_response()
 }
 
-/// 200 with the cookie for a right secret or PIN; 401 with a sentence for a wrong one; 429 after too many wrong PINs; 400
-/// for a body that holds neither.
+/// Responds 200 with the cookie for a correct secret or PIN, 401 with a sentence for a wrong one, 429 after too many
+/// wrong PINs, 400 for a body with neither.
 pub(crate) async fn open(
     State(app): State<App>,
     ConnectInfo(address): ConnectInfo<SocketAddr>,
@@ -76,18 +76,18 @@ fn view(app: &App, role: Option<Role>) -> SessionView {
 }
 
 async fn try_pin(app: &App, pin: &str, address: SocketAddr) -> Result<(), Response> {
-    // People group digits.
+    // People type spaces between groups of digits.
     let pin: String = pin.split_whitespace().collect();
     match app.scopes.pin.attempt(&pin, address.ip(), Instant::now()) {
         Try::Right => Ok(()),
         Try::Wrong => Err(refusal("This is not the PIN that the projector shows; type its six digits again.")),
         Try::Renewed { pin, number } => {
-            warn!(address = %address.ip(), "too many wrong PINs; the room has another");
-            // Whoever asked may hang up; the projector must show the new one all the same.
+            warn!(address = %address.ip(), "too many wrong PINs; the room has a new one");
+            // A separate task, since the projector must show the new PIN even if the caller hangs up.
             let room = app.room.clone();
             tokio::spawn(async move { room.send(Input::PinRenewed { pin, number }).await });
             Err(refusal(
-                "This is not the PIN, and the room has another one since so many were tried. Look at the projector.",
+                "This is not the PIN. After too many wrong attempts, the room has a new one. Look at the projector.",
             ))
         }
         Try::TooMany(wait) => Err(too_many(wait)),
@@ -104,13 +104,13 @@ fn too_many(wait: Duration) -> Response {
     (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, seconds.to_string())], sentence).into_response()
 }
 
-/// Gone when the browser is closed; no script sees it, and no other site's page makes a browser send it.
+/// Returns a session cookie that scripts cannot read and that browsers do not send for other sites' pages.
 fn cookie(name: &str, value: &str, is_secure: bool) -> String {
     let secure = if is_secure { "; Secure" } else { "" };
     format!("{name}={value}; HttpOnly; SameSite=Strict; Path=/{secure}")
 }
 
-/// Name and value of the cookie for a browser that has no number yet.
+/// Returns the name and value of the device cookie for a browser without one.
 fn new_device(app: &App, headers: &HeaderMap) -> Option<(String, String)> {
     if device(headers, &app.scopes.cookie).is_some() {
         return None;
@@ -123,7 +123,7 @@ fn new_device(app: &App, headers: &HeaderMap) -> Option<(String, String)> {
 mod tests {
     use super::*;
 
-    /// Where HTTPS is all there is, nobody is to lure a browser into sending the secret in the plain.
+    /// With HTTPS only, a browser cannot be tricked into sending the secret unencrypted.
     #[test]
     fn cookie_of_https_alone_never_travels_in_the_plain() {
         assert_eq!(cookie("unmask-80", "5ec", false), "unmask-80=5ec; HttpOnly; SameSite=Strict; Path=/");

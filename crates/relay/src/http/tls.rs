@@ -1,4 +1,4 @@
-//! The relay's own certificate, kept so that its fingerprint stays the same.
+//! The relay's certificate, stored so that its fingerprint stays the same.
 
 use std::{
     fs,
@@ -24,24 +24,23 @@ const KEY: &str = "key.pem";
 const RECORD: &str = "certificate.json";
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// The longest that Apple's devices accept.
+/// Validity of a new certificate, the longest that Apple devices accept.
 const VALID: Duration = Duration::from_secs(397 * 24 * 60 * 60);
-/// A certificate that expires within this time is made anew.
+/// A certificate that expires within this time is replaced.
 const RENEW: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// A laptop that visits many networks keeps the addresses of the last ones.
+/// Maximum number of names in a certificate. A laptop that visits many networks keeps earlier addresses.
 const MAX_NAMES: usize = 60;
 
-/// What the relay shows to browsers.
+/// The certificate that the relay presents to browsers.
 pub(crate) struct Identity {
-    /// For the HTTPS port.
     pub(crate) config: Arc<ServerConfig>,
-    /// SHA-256 of the certificate, as browsers write it.
+    /// SHA-256 of the certificate in browsers' notation.
     pub(crate) fingerprint: String,
-    /// Why it was made now, if it was.
+    /// Why the certificate was just created, if it was.
     pub(crate) made_because: Option<String>,
 }
 
-/// What the kept certificate holds.
+/// A description of the stored certificate.
 #[derive(Debug, Serialize, Deserialize)]
 struct CertificateRecord {
     names: Vec<String>,
@@ -50,8 +49,8 @@ struct CertificateRecord {
 }
 
 impl Identity {
-    /// Takes the certificate kept in `folder`, or makes one for `names` if there is none, it lacks a name, or it is about
-    /// to expire.
+    /// Loads the certificate stored in `folder`. Creates one for `names` if it is missing, unusable, lacks a name, or
+    /// expires soon.
     pub(crate) fn keep(folder: &Path, names: &[String]) -> anyhow::Result<Self> {
         fs::create_dir_all(folder).with_context(|| {
             format!("cannot create the data folder {}; choose another with --data-dir", folder.display())
@@ -78,11 +77,11 @@ impl Identity {
         Self::load(&folder.join(CERTIFICATE), &folder.join(KEY), Some(reason))
     }
 
-    /// Takes a certificate that somebody signed, the chain behind it included.
+    /// Loads a certificate supplied by the user, with its chain.
     ///
     /// # Errors
-    /// If a file cannot be read or is no PEM file of its kind, or the two do not belong together. The message names file and
-    /// flag.
+    /// Fails if a file cannot be read, is not a PEM file of its kind, or if certificate and key do not match. The
+    /// message names the file and the flag.
     pub(crate) fn given(CertificateFiles { certificate, key }: &CertificateFiles) -> anyhow::Result<Self> {
         Self::load(certificate, key, None).with_context(|| {
             format!(
@@ -112,7 +111,7 @@ impl Identity {
 }
 
 impl CertificateRecord {
-    /// Why the certificate must be made anew, if it must.
+    /// Returns why the certificate must be replaced, if it must.
     fn flaw(&self, names: &[String], now: u64) -> Option<String> {
         if let Some(missing) = names.iter().find(|name| !self.names.contains(name)) {
             return Some(format!("this machine is now reached as {missing} too"));
@@ -121,7 +120,7 @@ impl CertificateRecord {
     }
 }
 
-/// Anything unreadable counts as nothing: the certificate is made anew then.
+/// Returns the stored record. An unreadable record counts as missing, so that the certificate is replaced.
 fn read_record(folder: &Path) -> Option<CertificateRecord> {
     serde_json::from_slice(&fs::read(folder.join(RECORD)).ok()?).ok()
 }
@@ -132,19 +131,19 @@ fn make(folder: &Path, names: Vec<String>) -> anyhow::Result<()> {
     let mut params = CertificateParams::new(names.clone())?;
     params.distinguished_name.push(DnType::CommonName, "unmask relay");
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    // Phones' clocks may be behind.
+    // Phones' clocks may be slow.
     params.not_before = (now - DAY).into();
     params.not_after = (now + VALID).into();
     let certificate = params.self_signed(&key)?;
     let record = CertificateRecord { names, expires: unix_now() + VALID.as_secs() };
-    // The record goes last: without it the other two do not count.
+    // Write the record last, because the other two files are ignored without it.
     write(folder, KEY, key.serialize_pem().as_bytes())?;
     write(folder, CERTIFICATE, certificate.pem().as_bytes())?;
     write(folder, RECORD, &serde_json::to_vec_pretty(&record)?)?;
     Ok(())
 }
 
-/// SHA-256 of the whole certificate: `AB:CD:...`.
+/// Returns the SHA-256 of the whole certificate as `AB:CD:...`.
 fn fingerprint(certificate: &CertificateDer<'_>) -> String {
     let bytes = digest(&SHA256, certificate);
     bytes.as_ref().iter().map(|byte| format!("{byte:02X}")).collect::<Vec<_>>().join(":")
@@ -174,7 +173,7 @@ mod tests {
         let moved = keep(&folder, &["localhost", "10.0.0.2"]);
         assert!(moved.made_because.unwrap().contains("10.0.0.2"));
         assert_ne!(moved.fingerprint, first.fingerprint);
-        // Back on the first network the certificate still fits.
+        // Back on the first network, the certificate is still valid.
         assert_eq!(keep(&folder, &["localhost", "127.0.0.1"]).fingerprint, moved.fingerprint);
     }
 
@@ -197,7 +196,7 @@ mod tests {
         }
     }
 
-    /// A given pair is used as it is; whatever is wrong with it is named with its file.
+    /// A supplied pair is used as it is, and an error names the file at fault.
     #[test]
     fn given_files_are_used_or_named() {
         let folder = tempfile::tempdir().unwrap();

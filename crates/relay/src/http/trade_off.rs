@@ -1,4 +1,4 @@
-//! `trade-off.json`: what defences cost in accuracy beside what they leave to see, measured before the lesson.
+//! `trade-off.json`: what defences cost in accuracy and what they still leak, measured before the lesson.
 
 use std::borrow::Cow;
 
@@ -8,21 +8,21 @@ use axum::{
 };
 use rust_embed::RustEmbed;
 
-/// Its name in every site that shows a lesson.
+/// Name of the file in every site that shows a lesson.
 pub(crate) const NAME: &str = "trade-off.json";
 
-/// What `unmask reproduce trade-off` measured.
+/// The output of `unmask reproduce trade-off`.
 #[derive(RustEmbed)]
 #[folder = "../../assets"]
 #[include = "trade-off.json"]
 struct Measured;
 
-/// The file, if it was there when this was compiled.
+/// Returns the file, if it was compiled into this program.
 pub(crate) fn measured() -> Option<Cow<'static, [u8]>> {
     Some(Measured::get(NAME)?.data)
 }
 
-/// 404 where this was compiled without the file.
+/// Responds 200 with the file, or 404 if this program was compiled without it.
 pub(crate) async fn show() -> Response {
     match measured() {
         Some(file) => {
