@@ -1,10 +1,10 @@
-//! Builds the relay anew when the page was, or a file that comes with the program: rust-embed watches the files that it
-//! embedded, and not those that are new.
+//! Rebuilds the relay when the page or an asset changes. rust-embed watches only the files it has embedded, not new
+//! ones.
 
 fn main() -> std::io::Result<()> {
-    // Relative to this crate: an absolute path would bind the shared target folder to the checkout that was built first.
+    // Relative to this crate, because an absolute path would tie a shared target folder to the first checkout built.
     let dist = "../../dist";
-    // Cargo would run this script again at every build for a watched folder that does not exist.
+    // Cargo reruns this script at every build if a watched folder does not exist.
     std::fs::create_dir_all(dist)?;
     println!("cargo::rerun-if-changed={dist}");
     println!("cargo::rerun-if-changed=../../assets");

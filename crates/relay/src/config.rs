@@ -1,4 +1,4 @@
-//! What a relay is started with.
+//! The relay's configuration.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -17,91 +17,89 @@ use crate::room::{ShadowRoom, data_set::DataConfig, evaluation::ModelEvaluator, 
 
 #[derive(Debug, Clone)]
 pub struct RelayConfig {
-    /// Address to listen on; the default is every IPv4 address of this machine.
+    /// Address to listen on. The default is every IPv4 address of this machine.
     pub bind: IpAddr,
-    /// Port for plain HTTP; 0 takes a free one.
+    /// Port for plain HTTP; 0 picks a free one.
     pub http_port: u16,
-    /// Port for HTTPS; 0 takes a free one.
+    /// Port for HTTPS; 0 picks a free one.
     pub https_port: u16,
-    /// Name or address that students shall open, if it is not to be found out from this machine's network.
+    /// Name or address that students open. If absent, it is detected from this machine's network.
     pub host: Option<String>,
-    /// Folder that keeps the certificate, the lesson's key and its journal.
+    /// Folder for the certificate, the room key and the journal.
     pub data_dir: PathBuf,
-    /// A certificate to use in place of the relay's own.
+    /// A certificate that replaces the relay's self-signed one.
     pub certificate: Option<CertificateFiles>,
-    /// Serve everything over HTTPS alone; the HTTP port leads there.
+    /// Serves everything over HTTPS only; the HTTP port redirects to it.
     pub https_only: bool,
     pub architecture: Architecture,
     pub defence: Defence,
     pub rule: Rule,
-    /// The server's step under FedSGD.
+    /// The server's optimiser under FedSGD.
     pub optimiser: OptimiserKind,
     /// How updates are averaged.
     pub aggregation: Aggregation,
-    /// How many clients a round waits for.
+    /// Number of clients a round waits for.
     pub quorum: Quorum,
     /// Samples per local step.
     pub batch: u16,
-    /// Longest time for a round.
+    /// Maximum duration of a round.
     pub deadline: Duration,
     /// Pause between rounds.
     pub pace: Duration,
-    /// Seed of the initial weights; drawn by the operating system if absent.
+    /// Seed of the initial weights; random if absent.
     pub seed: Option<u64>,
-    /// Run rounds from the start, without waiting for the teacher.
+    /// Starts rounds immediately, without waiting for the teacher.
     pub start: bool,
-    /// Time for the attacks on one round; 0 runs none.
+    /// Time for the attacks on one round; 0 disables them.
     pub attack_budget: Duration,
-    /// Where searches through the model come from; without it the relay has closed forms alone.
+    /// Attacks that search through the model. If absent, the relay runs closed-form attacks only.
     pub searches: Option<Arc<dyn Searches>>,
     /// The data set that clients can be asked to train on.
     pub data: DataConfig,
-    /// What runs the model on held-out pictures; without it nothing is measured.
+    /// Runs the model on held-out pictures. If absent, accuracy is not measured.
     pub evaluator: Option<Arc<dyn ModelEvaluator>>,
-    /// Robots that train beside the class, for the scene of the trade-off.
+    /// Robots that train alongside the class, for the trade-off scene.
     pub shadow: Option<Arc<dyn ShadowRoom>>,
     pub initial_weights: InitialWeights,
     pub pretrained: Option<Pretrained>,
-    /// What makes a file of a model, for the teacher to take home; without it the lesson's archive holds no model.
+    /// Writes the model file that the teacher downloads. If absent, the lesson's archive holds no model.
     pub model_file: Option<ModelFile>,
-    /// What is kept of the lesson on the disk; without it nothing is, and a relay that starts again begins another one.
+    /// How the lesson is saved. If absent, nothing is written to the disk and a restart begins a new lesson.
     pub journal: Option<JournalConfig>,
-    /// Whether the lesson is recorded: what the class is shown, in memory and beside the journal.
+    /// Whether to record what the class sees, in memory and next to the journal.
     pub recording: bool,
-    /// The federation of rooms that this one is a member of, if any.
+    /// The federation that this room is a member of, if any.
     pub flower: Option<FlowerConfig>,
-    /// How much the relay bears.
     pub limits: Limits,
 }
 
-/// How a room is a node of a Flower federation.
+/// Settings of a room that is a node of a Flower federation.
 #[derive(Debug, Clone)]
 pub struct FlowerConfig {
     pub node: NodeOptions,
-    /// Rounds of this room for each round of the federation.
+    /// Rounds this room runs for each round of the federation.
     pub rounds: u32,
 }
 
 /// PEM files of a certificate that browsers trust.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateFiles {
-    /// The certificate, with the chain behind it.
+    /// The certificate, followed by its chain.
     pub certificate: PathBuf,
-    /// Its private key.
     pub key: PathBuf,
 }
 
 impl RelayConfig {
-    /// The classroom's defaults: ports 8080 and 8443, the nano model, no defence, Adam at 0.001, 5 s a round for the
-    /// attacks, a journal.
+    /// Returns the classroom defaults: ports 8080 and 8443, the nano model, no defence, Adam at 0.001, 5 s of attacks
+    /// per round, a journal.
     ///
     /// # Errors
-    /// If this machine's user has no home folder, so that there is no place for the certificate.
+    /// Fails if the user has no home folder, where the certificate would go.
     pub fn classroom() -> anyhow::Result<Self> {
         Ok(Self { journal: Some(JournalConfig::default()), ..Self::new(default_data_dir()?) })
     }
 
-    /// The same without a journal, with the certificate kept in `data_dir`.
+    /// Returns the same defaults without a journal, with `data_dir` as the data folder.
     pub fn new(data_dir: PathBuf) -> Self {
         Self {
             bind: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -137,75 +135,76 @@ impl RelayConfig {
         }
     }
 
-    /// What the data set is made, divided and sampled with: the same in every lesson unless a seed is given.
+    /// The seed that generates, partitions and samples the data set; the same in every lesson by default.
     pub(crate) fn data_seed(&self) -> u64 {
         self.seed.unwrap_or(0)
     }
 }
 
-/// The bytes of a safetensors file of the model, or why there are none, in words for people.
+/// Returns the model as the bytes of a safetensors file, or an error for the user to read.
 pub type ModelFile = fn(Architecture, &ModelState) -> Result<Vec<u8>, String>;
 
-/// How a lesson is kept in the data folder.
+/// How a lesson is saved in the data folder.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JournalConfig {
-    /// How long a round may wait for the one before to be on the disk.
+    /// How long a round may wait for the previous round to reach the disk.
     pub most_behind: Duration,
-    /// Begin another lesson, and move the last one out of the way.
+    /// Begins a new lesson and moves the last one aside.
     pub begins_anew: bool,
-    /// Flags that were given on the command line, such as `--model`: a lesson that began with another value is refused.
-    /// Of all others the lesson's own values hold.
+    /// Flags given on the command line, such as `--model`. A saved lesson with a different value for one of them is
+    /// refused. All other settings come from the saved lesson.
     pub given: Vec<String>,
 }
 
 impl Default for JournalConfig {
-    /// At most 5 s behind; goes on with the last lesson, whatever it began with.
+    /// At most 5 s behind; resumes the last lesson with its own settings.
     fn default() -> Self {
         Self { most_behind: Duration::from_secs(5), begins_anew: false, given: Vec::new() }
     }
 }
 
-/// How much a relay bears before it refuses, and how long before it gives up on somebody.
+/// Resource limits and timeouts of a relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Most clients in the room at one time.
+    /// Maximum number of clients in the room.
     pub clients: usize,
     /// Time for the first message on a socket.
     pub hello: Duration,
     /// Time between pings.
     pub ping: Duration,
-    /// A socket without any sign of life for this long is closed.
+    /// A socket that shows no sign of life for this long is closed.
     pub silence: Duration,
-    /// A client that left without ever sending an update stays in the view for this long.
+    /// How long a client that left without ever sending an update stays in the view.
     pub gone: Duration,
-    /// A client that left and had sent updates stays, and can come back with its ticket, for this long.
+    /// How long a client that left after sending updates stays, and can return with its ticket.
     pub remembered: Duration,
-    /// Most connections at one time, over both ports; fewer where this process may not have as many files open.
+    /// Maximum number of connections over both ports. Lower if the process may not open that many files.
     pub connections: usize,
-    /// Most connections at one time from one address (one /64 network under IPv6). A class behind a router that translates
-    /// addresses has one for all. This machine's own address has no such limit.
+    /// Maximum number of connections from one address (one /64 network under IPv6). A class behind NAT shares one
+    /// address. 127.0.0.1 and ::1 have no such limit.
     pub connections_for_one_address: usize,
-    /// Time for a request's header, a TLS handshake, and between two requests on one connection.
+    /// Time for a request's header, for a TLS handshake, and between two requests on one connection.
     pub header: Duration,
     /// Time for a request's body.
     pub body: Duration,
-    /// Time for the other side to take anything of what is sent to it; the room's deadline where that is longer, since a tab
-    /// that trains reads nothing meanwhile.
+    /// Longest a write may stall because the peer reads nothing; the round's deadline if that is longer, since a tab
+    /// reads nothing while it trains.
     pub write: Duration,
-    /// Time for an update, from its first frame to its last; the room's deadline where that is longer.
+    /// Time for an update, from its first frame to its last; the round's deadline if that is longer.
     pub update: Duration,
-    /// Messages a second that one socket may send in the long run, answers to pings included. Whoever sends more waits.
+    /// Messages per second that one socket may send on average, pongs included. A socket that sends more waits.
     pub messages_per_second: u32,
-    /// Messages that may come at once.
+    /// Messages that one socket may send in a burst.
     pub messages_at_once: u32,
-    /// Clients a second that may join in the long run; as many as the room takes may come at once, and the others wait.
+    /// Clients per second that may join on average. A burst may fill the room; further clients wait.
     pub joins_per_second: u32,
-    /// Most bytes of updates in flight over all sockets: received, or not yet dealt with. One update always fits.
+    /// Maximum bytes of updates in flight over all sockets: being received, or not yet processed. One update always
+    /// fits.
     pub bytes_in_flight: usize,
 }
 
 impl Limits {
-    /// These limits in a room with this deadline for a round.
+    /// Returns the limits of a room whose rounds have this deadline.
     pub(crate) fn for_rounds_of(self, deadline: Duration) -> Self {
         Self { write: self.write.max(deadline), update: self.update.max(deadline), ..self }
     }
@@ -234,7 +233,7 @@ impl Default for Limits {
     }
 }
 
-/// `~/.local/share/unmask` on Linux, and its like elsewhere.
+/// `~/.local/share/unmask` on Linux, and the equivalent elsewhere.
 fn default_data_dir() -> anyhow::Result<PathBuf> {
     directories::ProjectDirs::from("", "", "unmask")
         .map(|dirs| dirs.data_dir().to_path_buf())

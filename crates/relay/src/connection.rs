@@ -1,4 +1,4 @@
-//! One connection: frames in, frames out, signs of life.
+//! Serves one client's socket: reads and writes frames, and watches for silence.
 
 mod bucket;
 mod descriptors;
@@ -47,40 +47,40 @@ use crate::{
     room::input::{Hello, Input},
 };
 
-/// Longest first message in bytes.
+/// Maximum length of the first message in bytes.
 const HELLO_LIMIT: usize = 8 * 1024;
-/// Time to get rid of a goodbye.
+/// Time to send a goodbye.
 const LINGER: Duration = Duration::from_secs(2);
-/// Time for the other side to read it where it is not seen to close.
+/// Time for the peer to read the goodbye if its close cannot be observed.
 const GRACE: Duration = Duration::from_millis(500);
-/// A written frame of this length is a sign of life: shorter ones the operating system takes for a dead peer too.
+/// Writing a frame of at least this length counts as a sign of life. The operating system buffers shorter frames even
+/// for a dead peer.
 const LIVENESS_FRAME: usize = MAX_FRAME / 4;
 
-/// What a read gave.
 enum Read {
-    /// A whole message, and its length in bytes.
+    /// A complete message, and its length in bytes.
     Message { message: ClientMessage, values: Vec<f32>, bytes: u64 },
-    /// Something this connection must be closed for.
+    /// Invalid input, for which the connection must be closed.
     Bad(String),
-    /// The other side closed it.
+    /// The peer closed the connection.
     Closed,
-    /// It broke off.
+    /// The connection was lost.
     Broken,
 }
 
-/// How a connection came to its end.
+/// Why a connection ended.
 enum End {
-    /// The other side closed it, or is silent for the reason given.
+    /// The peer closed it, was lost or is silent; the reason is absent after a regular close.
     Left(Option<String>),
-    /// The room is done with it and all is sent, or it cannot be written to any more, for the reason given.
+    /// The room ended it and everything is sent, or it can no longer be written to, for the reason given.
     Written(Option<String>),
-    /// It must be closed for what the other side sent; the room says goodbye.
+    /// The peer sent invalid input; the room says goodbye.
     Bad(String),
-    /// The room is gone.
+    /// The room has ended.
     Dismissed,
 }
 
-/// When the other side last showed that it is there.
+/// When the peer last showed a sign of life.
 struct Liveness(Mutex<Instant>);
 
 impl Liveness {
@@ -92,7 +92,7 @@ impl Liveness {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// Returns when there was none for so long.
+    /// Returns after `limit` without a sign of life.
     async fn silence(&self, limit: Duration) {
         loop {
             let until = *self.0.lock().unwrap_or_else(PoisonError::into_inner) + limit;
@@ -104,7 +104,7 @@ impl Liveness {
     }
 }
 
-/// Longest message of a client on this network, with either block.
+/// Returns the length of the longest client message for this network, with or without April's block.
 pub(crate) fn longest_update(architecture: Architecture) -> usize {
     let values = [false, true]
         .map(|block| architecture.with_april_block(block))
@@ -112,12 +112,12 @@ pub(crate) fn longest_update(architecture: Architecture) -> usize {
     Assembler::limit_for(values[0].max(values[1]))
 }
 
-/// What all sockets of a room have in common.
+/// State shared by all sockets of a room.
 #[derive(Debug, Clone)]
 pub(crate) struct Common {
     limits: Limits,
     in_flight: InFlight,
-    /// Held by whose turn it is to join.
+    /// Locked by the client whose turn it is to join.
     joins: Arc<tokio::sync::Mutex<Bucket>>,
     reusable_buffer: ReusableBuffer,
     refusals: Refusals,
@@ -178,7 +178,7 @@ pub(crate) async fn run(socket: WebSocket, peer: Peer, room: mpsc::Sender<Input>
         }
         Err(_) => return,
     };
-    // It may have waited long for its turn.
+    // The wait for its turn does not count as silence.
     liveness.mark();
 
     let mut writing = Box::pin(write(&mut sink, &waiting, &liveness, &limits));
@@ -188,12 +188,11 @@ pub(crate) async fn run(socket: WebSocket, peer: Peer, room: mpsc::Sender<Input>
                 Read::Message { message, values, bytes } => {
                     let (done, answer) = oneshot::channel();
                     if room.send(Input::Message { connection, message, values, bytes, done }).await.is_err() {
-                        // The room is gone; its end of the outbox with it.
                         break End::Dismissed;
                     }
-                    // A client has one update in flight: nothing more is read before the room is done with this one.
+                    // A client has one update in flight, so read nothing until the room has processed this one.
                     let _ = answer.await;
-                    // Meanwhile nobody looked whether there was a sign.
+                    // The socket was not read while the room worked.
                     liveness.mark();
                 }
                 Read::Bad(reason) => break End::Bad(reason),
@@ -206,7 +205,7 @@ pub(crate) async fn run(socket: WebSocket, peer: Peer, room: mpsc::Sender<Input>
             written = &mut writing => break End::Written(written.err()),
         }
     };
-    // Where the room is gone there is nobody to tell.
+    // Sending fails only if the room has ended.
     match end {
         End::Left(reason) => drop(room.send(Input::Left { connection, reason }).await),
         End::Written(reason) => {
@@ -224,8 +223,8 @@ pub(crate) async fn run(socket: WebSocket, peer: Peer, room: mpsc::Sender<Input>
     }
 }
 
-/// Sends what waits, and pings, until the room is done or the socket breaks; the error says so of a client that does not
-/// read.
+/// Sends waiting messages and pings until the room ends the connection or the socket breaks. Fails if the client stops
+/// reading.
 async fn write(
     sink: &mut SplitSink<WebSocket, Message>,
     waiting: &Waiting,
@@ -234,7 +233,7 @@ async fn write(
 ) -> Result<(), String> {
     match send_all(sink, waiting, liveness, limits).await {
         Ok(()) => {
-            // The other side may be gone already.
+            // The peer may already be gone.
             let _ = timeout(LINGER, sink.close()).await;
             Ok(())
         }
@@ -278,7 +277,7 @@ async fn send_all(
 
 /// Why a message was not sent.
 enum Unsent {
-    /// The other side took nothing of it in time.
+    /// The peer read nothing in time.
     Unread,
     /// The socket is closed or broken.
     Broken,
@@ -344,20 +343,20 @@ async fn say_goodbye(sink: &mut SplitSink<WebSocket, Message>, reason: String) {
     }
 }
 
-/// Whether the connection is what failed, and not what came over it: a program that was stopped, a network that is gone.
+/// Whether the connection itself failed (a stopped program, a lost network), rather than the data it carried.
 fn is_broken(error: &axum::Error) -> bool {
     use tungstenite::{
         Error::{AlreadyClosed, ConnectionClosed, Protocol},
         error::ProtocolError::ResetWithoutClosingHandshake,
     };
-    // An end without a close frame counts as an error of the protocol there.
+    // tungstenite reports an end without a close frame as a protocol error.
     let is_end = |error: &tungstenite::Error| {
         matches!(error, ConnectionClosed | AlreadyClosed | Protocol(ResetWithoutClosingHandshake))
     };
     causes(error).any(|cause| cause.is::<io::Error>() || cause.downcast_ref().is_some_and(is_end))
 }
 
-/// The error, what caused it, what caused that, and so on.
+/// Returns the error, followed by its chain of sources.
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     iter::successors(Some(error), |&error| error.source())
 }
@@ -369,27 +368,27 @@ struct Reader {
     bytes: u64,
     bucket: Bucket,
     in_flight: InFlight,
-    /// There from a long message's first frame until the room is done with it.
+    /// Present from a long message's first frame until the room has processed it.
     upload: Option<Upload>,
     reusable_buffer: ReusableBuffer,
-    /// Whether its hello was taken, so that it may send updates.
+    /// Whether a hello was received. Until then messages must be short.
     is_admitted: bool,
 }
 
 impl Reader {
-    /// The first message; `None` if the other side closed without one.
+    /// Reads the first message; `None` if the peer closed without sending one.
     async fn hello(&mut self, peer: Peer, liveness: &Liveness) -> Result<Option<Hello>, String> {
         match self.next(liveness).await {
             Read::Message { message: ClientMessage::Hello { nickname, resume, device, may_show }, .. } => {
                 Ok(Some(Hello { nickname, resume, device, may_show, peer }))
             }
-            Read::Message { .. } => Err("the first message was no hello".to_owned()),
+            Read::Message { .. } => Err("the first message was not a hello".to_owned()),
             Read::Bad(reason) => Err(reason),
             Read::Closed | Read::Broken => Ok(None),
         }
     }
 
-    /// The next message. Nothing is lost when this is dropped before it is done.
+    /// Reads the next message. Cancel-safe.
     async fn next(&mut self, liveness: &Liveness) -> Read {
         if self.assembler.announced().is_none() {
             self.upload = None;
@@ -407,7 +406,8 @@ impl Reader {
                     Err(_) => return Read::Bad(upload.reproach(self.bytes)),
                 },
             };
-            // Pieces of a long message are bound by their time and their share; all else, and its end, by the number.
+            // Pieces of a long message are limited by time and memory. All other frames, and the end of a long message,
+            // count against the message rate.
             let is_piece = matches!(&next, Some(Ok(Message::Binary(frame))) if frame.len() == MAX_FRAME);
             if !is_piece {
                 self.bucket.take();
@@ -420,17 +420,17 @@ impl Reader {
                     continue;
                 }
                 Some(Ok(Message::Text(_))) => {
-                    return Read::Bad("text messages are not understood; is this an unmask client?".to_owned());
+                    return Read::Bad("text messages are not supported; is this an unmask client?".to_owned());
                 }
                 Some(Err(error)) if is_broken(&error) => return Read::Broken,
                 Some(Err(error)) => return Read::Bad(error.to_string()),
             };
             liveness.mark();
-            // The room may have got a larger model while this was waited for.
+            // The room may have switched to a larger model in the meantime.
             if self.is_admitted {
                 self.assembler.set_limit(self.in_flight.longest());
             }
-            // A first frame that is full begins a long message, which is an update.
+            // A full first frame begins a long message, which is an update.
             if self.bytes == 0 && is_piece {
                 self.assembler.reuse(self.reusable_buffer.take());
             }
@@ -448,8 +448,8 @@ impl Reader {
         }
     }
 
-    /// Reads on until the other side has closed too: a socket closed with unread bytes resets, and the goodbye would be
-    /// lost. Where nothing can be read any more, waits a moment instead.
+    /// Reads until the peer has closed too. A socket closed with unread bytes resets the connection and loses the
+    /// goodbye. If nothing more can be read, waits a moment instead.
     async fn drain(mut self) {
         let is_closed = timeout(LINGER, async {
             loop {

@@ -1,4 +1,4 @@
-//! The room as a node of a Flower federation: takes what a SuperLink asks for to the room, and brings what came of it back.
+//! The room as a node of a Flower federation. Passes a SuperLink's requests to the room and sends the replies.
 
 use std::{
     sync::{
@@ -33,29 +33,29 @@ use crate::{
     },
 };
 
-/// How long a relay that starts waits to hear whether the SuperLink takes it.
+/// How long the relay waits at startup for the SuperLink's answer.
 const FIRST_ANSWER: Duration = Duration::from_secs(3);
-/// What is kept of a message's time to measure the weights and to bring the reply back: a twentieth, within these bounds. A
-/// ServerApp looks for replies every three seconds, and one that it has not found in time is lost.
+/// Bounds of the part of a message's time, a twentieth, that is reserved to measure the weights and deliver the reply.
+/// A ServerApp polls for replies every three seconds, and a late reply is lost.
 const TIME_TO_REPLY: (Duration, Duration) = (Duration::from_secs(6), Duration::from_secs(60));
-/// Messages in work at a time. Of those that ask for training the newest counts: a strategy that asks anew has given up on
-/// the one before.
+/// Messages processed concurrently. Only the newest training request counts, since a strategy that asks again has given
+/// up on the previous one.
 const AT_ONCE: usize = 4;
-/// Longest time for a goodbye.
+/// Time limit for the goodbye.
 const GOODBYE: Duration = Duration::from_secs(6);
 
-/// The room's node, at work until it is told to stop or dropped.
+/// A handle to the room's node, which runs until it is stopped or dropped.
 pub(crate) struct FlowerNode {
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
 
 impl FlowerNode {
-    /// Begins to take part.
+    /// Starts the node.
     ///
     /// # Errors
-    /// If its address or certificates cannot be used. One that is not there, or does not take this node, is asked again and
-    /// again, and the projector says why.
+    /// Fails if the SuperLink's address or certificates are unusable. If the SuperLink is unreachable or refuses this
+    /// node, the node retries and the projector shows the reason.
     pub(crate) async fn start(
         config: FlowerConfig,
         inputs: mpsc::WeakSender<Input>,
@@ -64,7 +64,7 @@ impl FlowerNode {
         let first = match timeout(FIRST_ANSWER, Node::connect(&config.node)).await {
             Ok(Ok(node)) => Some(node),
             Ok(Err(error)) if error.is_misspelt() => return Err(error).context("the room cannot join the federation"),
-            // A lesson that goes on after a power cut is worth more than its federation, which takes it back a minute later.
+            // A lesson must resume after a power cut even if the SuperLink does not accept the node for another minute.
             Ok(Err(_)) | Err(_) => None,
         };
         let member =
@@ -74,20 +74,20 @@ impl FlowerNode {
         Ok(Self { stop, task })
     }
 
-    /// Says goodbye to the SuperLink.
+    /// Leaves the federation and ends the task.
     pub(crate) async fn stop(self) {
         drop(self.stop);
-        // Whoever does not answer by then is not told.
+        // If the SuperLink does not answer in time, the node ends without a goodbye.
         let _ = timeout(GOODBYE, self.task).await;
     }
 }
 
-/// A member of a federation.
+/// The state of the node's task.
 struct Member {
     options: NodeOptions,
-    /// Rounds of this room for each of the federation's.
+    /// Rounds this room runs for each round of the federation.
     rounds: u32,
-    /// Of the next request to train.
+    /// Number of the next training request.
     numbers: AtomicU64,
     inputs: mpsc::WeakSender<Input>,
     room: watch::Receiver<Snapshot>,
@@ -115,7 +115,7 @@ impl Member {
                         tokio::select! {
                             _ = &mut stopped => return node.leave().await,
                             lost = self.serve(&node) => {
-                                // Those who were to bring the room's work back are gone with the node.
+                                // The tasks that would have delivered the room's reply ended with the node.
                                 let _ = self.tell(FederationInput::Abandon).await;
                                 lost
                             }
@@ -132,11 +132,11 @@ impl Member {
         }
     }
 
-    /// Answers what the SuperLink asks, until it does not know this node any more. It may be lost and found meanwhile.
+    /// Answers the SuperLink's messages until it no longer knows this node. Survives temporary loss of the connection.
     async fn serve(&self, node: &Node) -> FlowerError {
         let mut trouble = node.trouble();
         let mut answers = FuturesUnordered::new();
-        // Cancelled, it could lose a message that is on its way.
+        // Pinned across iterations, because cancelling it could lose a message.
         let mut next = std::pin::pin!(node.next());
         loop {
             tokio::select! {
@@ -150,7 +150,7 @@ impl Member {
                 Some(answered) = answers.next() => match answered {
                     Ok(()) => {}
                     Err(FlowerError::Unknown) => return FlowerError::Unknown,
-                    // The run is over, or the time: the next message is another one.
+                    // The run has ended or the time is up. Continue with the next message.
                     Err(error) => warn!("a reply did not arrive: {error}"),
                 },
                 Ok(()) = trouble.changed() => {
@@ -165,7 +165,7 @@ impl Member {
     async fn answer_to(&self, node: &Node, instruction: Instruction) -> Result<(), FlowerError> {
         let reply = self.answer(&instruction).await;
         if let Err(reason) = &reply {
-            warn!("the federation's work is not done: {reason}");
+            warn!("cannot answer a message of the federation: {reason}");
         }
         node.reply(&instruction, &reply).await
     }
@@ -183,7 +183,7 @@ impl Member {
         match &instruction.task {
             Task::Train => self.train(instruction, &arrays.0, names, state).await,
             Task::Evaluate => self.evaluate(instruction, architecture, state).await,
-            Task::Other(what) => Err(format!("a room trains and evaluates; it does not know what {what:?} is")),
+            Task::Other(what) => Err(format!("a room can only train and evaluate; {what:?} is unknown to it")),
         }
     }
 
@@ -196,14 +196,14 @@ impl Member {
             Ok(contribution) => contribution,
             Err(_) => {
                 self.tell(FederationInput::GiveUp { number }).await?;
-                // The room says why, unless it was done at that very moment.
+                // The room now replies with the reason, or with a result that was just finished.
                 contribution.await
             }
         };
         let contribution = contribution.map_err(|_| ENDED.to_owned())??;
         let held_out = contribution.held_out.clone();
         let model = Arc::clone(&contribution.model);
-        // The weights count without a measurement.
+        // The weights are useful even without a measurement.
         let measured = measure_until(measured_by(instruction), held_out, Arc::clone(&model)).await;
         let written = spawn_blocking(move || names.write(&model.state)).await;
         let arrays = written.map_err(|error| format!("the weights cannot be written: {error}"))?;
@@ -229,7 +229,7 @@ impl Member {
     }
 
     async fn tell_link(&self, link: FederationLink, remark: Option<String>) {
-        // Without the room this task ends, too.
+        // If the room has ended, this task ends as well.
         let _ = self.tell(FederationInput::Link { link, remark }).await;
     }
 
@@ -241,19 +241,19 @@ impl Member {
 
 const ENDED: &str = "the room has ended";
 
-/// What is kept of a message's time for the reply.
+/// Returns the part of a message's time that is reserved for the reply.
 fn kept(Instruction { received, expires, .. }: &Instruction) -> Duration {
     let left = expires.saturating_duration_since(*received);
     let (least, most) = TIME_TO_REPLY;
     (left / 20).clamp(least, most).min(left / 2)
 }
 
-/// When the room has to be done, so that the reply comes in time.
+/// Returns when the room must be done, so that the reply arrives in time.
 fn trained_by(instruction: &Instruction) -> Instant {
     instruction.expires - kept(instruction)
 }
 
-/// When what it made has to be measured, too: a quarter of the time that is kept is for that.
+/// Returns when the measurement must be done: it gets a quarter of the reserved time.
 fn measured_by(instruction: &Instruction) -> Instant {
     instruction.expires - 3 * kept(instruction) / 4
 }
@@ -267,12 +267,12 @@ async fn measure_until(
     match timeout_at(end, spawn_blocking(move || held_out.measure(&model))).await {
         Ok(measured) => measured.unwrap_or_else(|error| Err(error.to_string())),
         Err(_) => {
-            Err("the weights could not be tried on all held-out pictures before the message's time was up".to_owned())
+            Err("not all held-out pictures could be evaluated before the message's time was up".to_owned())
         }
     }
 }
 
-/// What a strategy averages.
+/// Returns the metrics that a strategy averages.
 fn train_metrics(contribution: &Contribution, measured: Option<&Measured>, rounds: u32) -> Named<MetricValue> {
     let Contribution { samples, clients, loss, settings, .. } = contribution;
     let accuracy = measured.map(|of| f64::from(of.correct) / f64::from(of.pictures.max(1)));
@@ -280,7 +280,7 @@ fn train_metrics(contribution: &Contribution, measured: Option<&Measured>, round
     TrainMetrics { samples: *samples, loss: *loss, accuracy, clients: *clients, rounds, defence }.named()
 }
 
-/// What the room ran under, in the forms of the command line.
+/// Returns the room's settings in the command line's syntax.
 fn settings(Contribution { settings, .. }: &Contribution) -> Named<ConfigValue> {
     let defence: Defence = settings.defence();
     [

@@ -1,4 +1,4 @@
-//! A room without sockets, for `cargo xtask fuzz`: frames go to the actor as a socket would hand them over.
+//! A room without sockets, for `cargo xtask fuzz`. Frames reach the actor as they would from a socket.
 
 use std::{mem, sync::Arc, time::Duration};
 
@@ -29,7 +29,7 @@ use crate::{
     },
 };
 
-/// A room and the sockets that are open to it.
+/// A room and its open sockets.
 #[derive(Debug)]
 pub struct Bench {
     runtime: Runtime,
@@ -44,26 +44,26 @@ pub struct Bench {
 struct Socket {
     assembler: Assembler,
     bytes: u64,
-    /// Once its hello was answered.
+    /// Present once the room has admitted the client.
     admitted: Option<(Connection, Waiting)>,
 }
 
-/// What the room sent to a client.
+/// A message from the room to a client.
 #[derive(Debug)]
 pub enum Sent {
     /// A short message.
     Message(RelayMessage),
-    /// A message with the model behind it.
+    /// A message followed by the model.
     Model(Arc<RelayMessage>, ModelState),
-    /// Pictures to train on.
+    /// A shard of pictures to train on.
     Shard,
 }
 
 impl Bench {
-    /// A room of its own, with nobody in it.
+    /// Opens an empty room.
     ///
     /// # Errors
-    /// Those of [`crate::serve`] that have to do with neither ports nor pictures.
+    /// Fails like [`crate::serve`], except for errors about ports and pictures.
     pub fn open(mut config: RelayConfig) -> anyhow::Result<Self> {
         let runtime = Builder::new_current_thread().enable_time().build()?;
         let (inputs, inbox) = mpsc::channel(1);
@@ -83,13 +83,13 @@ impl Bench {
         Ok(Self { runtime, inputs, room, snapshots, sockets: Vec::new(), limit })
     }
 
-    /// Another socket, by its number.
+    /// Opens a socket and returns its number.
     pub fn connect(&mut self) -> usize {
         self.sockets.push(Some(Socket { assembler: Assembler::new(self.limit), bytes: 0, admitted: None }));
         self.sockets.len() - 1
     }
 
-    /// A frame comes on a socket. One that is not understood closes it.
+    /// Receives a frame on a socket. An invalid frame closes it.
     pub fn receive(&mut self, socket: usize, frame: &[u8]) {
         let Some(Some(open)) = self.sockets.get_mut(socket) else { return };
         open.bytes += frame.len() as u64;
@@ -101,19 +101,19 @@ impl Bench {
             (Ok(Some((message, values))), Some(connection)) => {
                 let (done, answer) = oneshot::channel();
                 self.tell(Input::Message { connection, message, values, bytes, done });
-                // It is dropped without a word.
+                // The room drops the sender without sending.
                 let _ = self.runtime.block_on(answer);
             }
             (Ok(Some((ClientMessage::Hello { nickname, resume, device, may_show }, _))), None) => {
                 let (reply, answer) = oneshot::channel();
-                // Each comes from another browser, so that a ban meets one of them.
+                // Each socket is a different browser, so that a ban affects only one.
                 let peer = Peer { address: None, device: DeviceId::parse(&format!("{socket:x}")) };
                 self.tell(Input::Hello { hello: Hello { nickname, resume, device, may_show, peer }, reply });
                 let admitted = self.runtime.block_on(answer).ok().and_then(Result::ok);
                 self.sockets[socket] =
                     self.sockets[socket].take().filter(|_| admitted.is_some()).map(|open| Socket { admitted, ..open });
             }
-            (Ok(Some(_)), None) => self.turn_away(socket, "the first message was no hello".to_owned()),
+            (Ok(Some(_)), None) => self.turn_away(socket, "the first message was not a hello".to_owned()),
             (Err(error), None) => self.turn_away(socket, error.to_string()),
             (Err(error), Some(connection)) => {
                 self.sockets[socket] = None;
@@ -127,7 +127,7 @@ impl Bench {
         self.tell(Input::TurnedAway { count: 1, reason });
     }
 
-    /// The other side closes a socket.
+    /// Closes a socket from the client's side.
     pub fn close(&mut self, socket: usize) {
         let open = self.sockets.get_mut(socket).and_then(Option::take);
         if let Some((connection, _)) = open.and_then(|open| open.admitted) {
@@ -135,23 +135,23 @@ impl Bench {
         }
     }
 
-    /// The teacher wants something.
+    /// Applies a control of the teacher.
     ///
     /// # Errors
-    /// What the room says against it.
+    /// Fails with the room's message if the room refuses.
     pub fn control(&self, control: Control) -> Result<(), String> {
         let (reply, answer) = oneshot::channel();
         self.tell(Input::Control { control, reply });
         self.runtime.block_on(answer).unwrap_or_else(|_| Err("the room is gone".to_owned()))
     }
 
-    /// What waits to be sent on a socket, oldest first; the socket is closed where the room has ended it.
+    /// Takes the messages waiting on a socket, oldest first. Closes the socket if the room has ended it.
     pub fn sent(&mut self, socket: usize) -> Vec<Sent> {
         let Some(place) = self.sockets.get_mut(socket) else { return Vec::new() };
         let Some(Socket { admitted: Some((_, waiting)), .. }) = place else { return Vec::new() };
         let mut sent = Vec::new();
         loop {
-            // With no time at all, what is there is taken and nothing is waited for.
+            // A zero timeout takes what is there without waiting.
             match self.runtime.block_on(async { timeout(Duration::ZERO, waiting.next()).await }) {
                 Ok(Some(message)) => sent.extend(read(message)),
                 Ok(None) => {
@@ -163,26 +163,25 @@ impl Bench {
         }
     }
 
-    /// Time passes.
+    /// Lets time pass.
     pub fn pass(&self, time: Duration) {
-        // Within the runtime, whose clock it needs.
+        // The sleep must be created inside the runtime.
         self.runtime.block_on(async { sleep(time).await });
     }
 
-    /// The room as it was published last.
+    /// Returns the last published view of the room.
     pub fn view(&self) -> Arc<RoomView> {
         Arc::clone(&self.snapshots.borrow().view)
     }
 
-    /// Whether the room has not broken down.
+    /// Whether the room is still running.
     pub fn is_running(&self) -> bool {
         !self.room.is_finished()
     }
 
-    /// Where the room is gone there is nobody to tell.
+    /// Sends an input to the room, if it still runs, and lets it work.
     pub(crate) fn tell(&self, input: Input) {
         let _ = self.runtime.block_on(self.inputs.send(input));
-        // The room's turn.
         self.runtime.block_on(tokio::task::yield_now());
     }
 }

@@ -1,7 +1,7 @@
-//! The lesson on the disk: after each round everything that a relay needs to go on with it.
+//! Saves the lesson to the disk after each round, so that a relay can resume it.
 //!
-//! A [`JournalThread`] of its own writes; the room hands it what is large by reference. [`Store`] keeps two files, so that
-//! there is always a whole state. What is in a lesson beside its arrays, the journal does not know: bytes to it.
+//! The room passes large data by reference to a [`JournalThread`], which writes it. [`Store`] keeps two files, so that
+//! one complete state always exists. To the journal, everything but the arrays is opaque bytes.
 
 mod digest;
 mod lesson_key;

@@ -1,8 +1,8 @@
 //! The relay: rooms over HTTP(S) and WebSocket, rounds, storage and live attacks.
 //!
-//! [`serve`] binds two ports and runs one room until the [`Running`] it returns is dropped. One task, the room's actor,
-//! owns the federation's state machine and the roster; sockets and HTTP handlers talk to it by messages and read
-//! snapshots. Attacks run on threads of their own, so that rounds never wait for them.
+//! [`serve`] binds two ports and runs one room until the returned [`Running`] is dropped. One task, the room's actor,
+//! owns the federation's state machine and the roster. Sockets and HTTP handlers send it messages and read its
+//! snapshots. Attacks run on their own threads, so rounds never wait for them.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

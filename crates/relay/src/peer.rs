@@ -1,5 +1,5 @@
-//! What tells one device from another, as far as a relay can know: good enough to ban a student in a classroom, not to keep
-//! out somebody who clears cookies and changes networks.
+//! Identifies devices well enough to ban a student in a classroom. It does not stop a person who clears cookies and
+//! changes networks.
 
 use std::{fmt, net::IpAddr};
 
@@ -10,26 +10,26 @@ use crate::random;
 /// Where a connection comes from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Peer {
-    /// Absent for a connection of this machine's own, whose address says nothing about who it is.
+    /// Absent for connections from this machine, since its address does not identify the client.
     pub(crate) address: Option<IpAddr>,
     /// Absent for programs, and for browsers that keep no cookies.
     pub(crate) device: Option<DeviceId>,
 }
 
-/// The number in a browser's cookie, 128 bits. It stands for a browser, and authorises nothing.
+/// The 128-bit number in a browser's cookie. It identifies a browser and grants no access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DeviceId(u128);
 
 impl DeviceId {
-    /// A fresh one.
+    /// Draws a random id.
     ///
     /// # Errors
-    /// If the operating system gives no random numbers.
+    /// Fails if the operating system provides no random numbers.
     pub(crate) fn draw() -> anyhow::Result<Self> {
         random::bytes().map(|bytes| Self(u128::from_le_bytes(bytes)))
     }
 
-    /// The one that a cookie's value stands for, if it is one.
+    /// Parses a cookie's value.
     pub(crate) fn parse(value: &str) -> Option<Self> {
         let is_number = value.len() <= 32 && value.bytes().all(|digit| digit.is_ascii_hexdigit());
         is_number.then(|| u128::from_str_radix(value, 16).ok()).flatten().map(Self)

@@ -1,4 +1,4 @@
-//! Files that nobody else may read.
+//! Files that only this user may read.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -8,10 +8,10 @@ use std::{
 
 use anyhow::Context;
 
-/// Writes such a file, all of it or nothing.
+/// Writes a private file atomically.
 ///
 /// # Errors
-/// The file system's.
+/// Fails if the file system does.
 pub(crate) fn write(folder: &Path, name: &str, content: &[u8]) -> io::Result<()> {
     let unfinished = folder.join(format!("{name}.{}", std::process::id()));
     let _ = fs::remove_file(&unfinished);
@@ -19,16 +19,16 @@ pub(crate) fn write(folder: &Path, name: &str, content: &[u8]) -> io::Result<()>
         .and_then(|mut file| file.write_all(content).and_then(|()| file.sync_all()))
         .and_then(|()| fs::rename(&unfinished, folder.join(name)));
     if written.is_err() {
-        // No part of a secret stays behind.
+        // Leave no part of a secret behind.
         let _ = fs::remove_file(&unfinished);
     }
     written
 }
 
-/// Makes such a file, empty.
+/// Creates an empty private file.
 ///
 /// # Errors
-/// The file system's; also if there is one already.
+/// Fails if the file system does, or if the file exists.
 pub(crate) fn make(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -37,10 +37,10 @@ pub(crate) fn make(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// The bytes in such a file; where there is none, or one of another length, those that `make` gives, written.
+/// Returns the bytes in a private file. If it is missing or has another length, writes and returns those from `make`.
 ///
 /// # Errors
-/// If the file is there and cannot be read, or cannot be written, or nothing can be made.
+/// Fails if the file exists but cannot be read, if it cannot be written, or if `make` fails.
 pub(crate) fn keep<const N: usize>(
     folder: &Path,
     name: &str,
@@ -53,7 +53,7 @@ pub(crate) fn keep<const N: usize>(
             }
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        // Made anew, it would end every link that hangs on it.
+        // A new file would invalidate every link derived from the old one.
         Err(error) => {
             let file = folder.join(name);
             return Err(error).with_context(|| format!("cannot read {}; see its permissions", file.display()));

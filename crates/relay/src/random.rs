@@ -1,4 +1,4 @@
-//! Fresh random bytes from the operating system.
+//! Random bytes from the operating system.
 
 use anyhow::anyhow;
 

@@ -1,10 +1,11 @@
-//! Text from outside.
+//! Cleans text from untrusted sources.
 
 use icu_properties::{CodePointSetData, props::DefaultIgnorableCodePoint};
 use unicode_normalization::UnicodeNormalization;
 use unicode_security::confusable_detection::skeleton;
 
-/// In one line, without control, bidirectional and invisible characters, trimmed, at most `max` characters.
+/// Returns the text as one trimmed line of at most `max` characters, without control, bidirectional and invisible
+/// characters.
 pub(crate) fn clean(text: &str, max: usize) -> String {
     let shown = |c: &char| !is_hidden(*c);
     let words: Vec<String> = text
@@ -15,23 +16,23 @@ pub(crate) fn clean(text: &str, max: usize) -> String {
     words.join(" ").chars().take(max).collect::<String>().trim_end().to_owned()
 }
 
-/// A name: clean, and in one form (NFKC), so that the same letters are the same name.
+/// Returns a clean name in NFKC form, so that the same letters give the same name.
 pub(crate) fn clean_name(text: &str, max: usize) -> String {
-    // What is hidden may keep letters from composing, and composing may bring spaces forth.
+    // Clean twice: hidden characters can prevent composition, and composition can produce spaces.
     clean(&clean(text, usize::MAX).nfkc().collect::<String>(), max)
 }
 
-/// Whether two names look alike, though they may be of different letters (Unicode's confusables, UTS 39).
+/// Whether two names look alike, even with different letters (Unicode's confusables, UTS 39).
 pub(crate) fn look_alike(one: &str, other: &str) -> bool {
     skeleton(one).eq(skeleton(other))
 }
 
-/// White space, and the one Braille pattern without dots.
+/// Whether this is white space or the Braille pattern without dots.
 fn is_space(c: char) -> bool {
     c.is_whitespace() || c == '\u{2800}'
 }
 
-/// Whether it shows nothing by itself: bidirectional controls, zero-width characters, fillers, tags and their like are all
+/// Whether the character is invisible. Bidirectional controls, zero-width characters, fillers and tags are all
 /// default-ignorable.
 fn is_hidden(c: char) -> bool {
     c.is_control() || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(c)
@@ -74,7 +75,7 @@ mod tests {
 
     #[test]
     fn look_alikes() {
-        // Cyrillic a, and a digit for a letter.
+        // A Cyrillic a, and a digit in place of a letter.
         for (one, other) in [("Ada", "Ad\u{430}"), ("Bill", "Bi1l"), ("Ada", "Ada")] {
             assert!(look_alike(one, other), "{one} {other}");
         }

@@ -1,10 +1,10 @@
-//! How often something may happen.
+//! Rate limiting.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-/// A token bucket: so many at once, and then so many a second.
+/// A token bucket: a burst, then a steady rate per second.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     tokens: f64,
@@ -14,13 +14,13 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// A full one; both numbers are at least 1.
+    /// Returns a full bucket. Both numbers are raised to at least 1.
     pub(crate) fn new(per_second: u32, burst: u32) -> Self {
         let burst = f64::from(burst.max(1));
         Self { tokens: burst, burst, per_second: f64::from(per_second.max(1)), counted: Instant::now() }
     }
 
-    /// Returns once there is a token; takes none, so that nothing is lost when this is dropped before it is done.
+    /// Waits for a token without taking it, so that cancelling loses nothing.
     pub(crate) async fn ready(&mut self) {
         loop {
             self.fill(Instant::now());
@@ -31,7 +31,6 @@ impl Bucket {
         }
     }
 
-    /// Takes a token.
     pub(crate) fn take(&mut self) {
         self.tokens -= 1.0;
     }

@@ -1,7 +1,7 @@
-//! File descriptors, of which each connection takes one.
+//! File descriptors: each connection needs one.
 
-/// How many this process may have open, after raising its limit towards `wanted` as far as it may; `None` where there is no
-/// limit, or none that is known.
+/// Raises this process's limit of open files towards `wanted`, and returns the limit. `None` if there is no limit, or
+/// it is unknown.
 #[cfg(unix)]
 pub(crate) fn available(wanted: usize) -> Option<usize> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

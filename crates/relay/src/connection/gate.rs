@@ -1,4 +1,4 @@
-//! What a connection passes before anything is read from it, and what watches it for as long as it lives.
+//! Admits connections before anything is read from them, and enforces their deadlines.
 
 use std::{
     io,
@@ -23,7 +23,7 @@ use super::{
     seats::{Seat, Seating, Seats},
 };
 
-/// Gives a place to each connection before `A` shakes hands with it, or closes it at once.
+/// An acceptor that gives each connection a place before the inner handshake, or closes it.
 #[derive(Debug, Clone)]
 pub(crate) struct Gate<A> {
     pub(crate) inner: A,
@@ -31,7 +31,7 @@ pub(crate) struct Gate<A> {
     pub(crate) refusals: Refusals,
     /// Time for the first request.
     pub(crate) header: Duration,
-    /// Time without progress for what is written.
+    /// Longest time that a write may make no progress.
     pub(crate) write: Duration,
 }
 
@@ -78,11 +78,12 @@ where
     }
 }
 
-/// What ends a connection before its first request.
+/// What can end a connection before its first request.
 #[derive(Debug)]
 struct Unproven {
     close: oneshot::Receiver<()>,
-    /// Hyper's own deadline begins with the first bytes only: what sends none waits for ever to be told HTTP/1 from HTTP/2.
+    /// Hyper's own deadline starts only with the first bytes. While it waits to tell HTTP/1 from HTTP/2, a silent
+    /// connection could stay open forever.
     deadline: Pin<Box<Sleep>>,
 }
 
@@ -91,14 +92,14 @@ struct Unproven {
 pub(crate) struct Guarded<I> {
     stream: I,
     unproven: Option<Unproven>,
-    /// There while the other side takes nothing of what is to be written.
+    /// Present while the peer accepts no bytes.
     stalled: Option<Pin<Box<Sleep>>>,
     write: Duration,
     _seat: Arc<Seat>,
 }
 
 impl<I> Guarded<I> {
-    /// An error once there was no request for too long, or another connection needs the place.
+    /// Fails if there was no request for too long, or another connection needs the place.
     fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         let Some(unproven) = &mut self.unproven else { return Ok(()) };
         match Pin::new(&mut unproven.close).poll(context) {
@@ -112,7 +113,7 @@ impl<I> Guarded<I> {
         }
     }
 
-    /// Passes on what a write gave, but for one that makes no progress for too long.
+    /// Passes on a write's result, or fails if writes have made no progress for too long.
     fn watch<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.stalled = None;
@@ -165,7 +166,7 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Guarded<I> {
     }
 }
 
-/// A service that notes the first request of its connection.
+/// A service that records its connection's first request.
 #[derive(Debug, Clone)]
 pub(crate) struct Marked<S> {
     inner: S,
@@ -223,7 +224,7 @@ mod tests {
         let (mut other, stream) = duplex(64);
         let (mut stalled, _) = guarded(stream, WRITE, WRITE);
         let reader = tokio::spawn(async move {
-            // Slow, but never silent for long.
+            // Slow, but never stalled for long.
             for _ in 0..10 {
                 sleep(WRITE / 6).await;
                 other.read_exact(&mut [0; 32]).await.unwrap();

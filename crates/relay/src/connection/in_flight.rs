@@ -1,4 +1,4 @@
-//! Updates on their way: how much memory they may take, and how fast they must come.
+//! Limits the memory of updates in flight and sets their minimum speed.
 
 use std::{
     sync::{
@@ -14,23 +14,23 @@ use tokio::{
 };
 
 const UNIT: usize = 1024;
-/// How often a reader that waits for its share does so aloud.
+/// How often a reader that waits for memory reports a sign of life.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// Memory for updates in flight, over all sockets, and the length of the longest.
+/// The memory budget for updates in flight over all sockets, and the maximum message length.
 #[derive(Debug, Clone)]
 pub(crate) struct InFlight {
     units: Arc<Semaphore>,
-    /// How many there are, taken or not.
+    /// Number of units, taken or free.
     total: Arc<AtomicUsize>,
-    /// Longest message of a client in bytes.
+    /// Maximum length of a client message in bytes.
     longest: Arc<AtomicUsize>,
     /// Time for a whole update.
     time: Duration,
 }
 
 impl InFlight {
-    /// Memory for `bytes`, but at least for one message of the longest length.
+    /// Reserves `bytes`, or enough for one message of the longest length if that is more.
     pub(crate) fn new(bytes: usize, longest: usize, time: Duration) -> Self {
         let units = bytes.max(longest).div_ceil(UNIT).min(Semaphore::MAX_PERMITS);
         Self {
@@ -41,13 +41,13 @@ impl InFlight {
         }
     }
 
-    /// Longest message of a client in bytes.
+    /// Returns the maximum length of a client message in bytes.
     pub(crate) fn longest(&self) -> usize {
         self.longest.load(Ordering::Relaxed)
     }
 
-    /// A model came whose updates are of this length. The limit never falls: an update of the model before may be on its
-    /// way.
+    /// Raises the limits for a model with updates of this length. They never fall, since an update of the previous
+    /// model may be in flight.
     pub(crate) fn make_room(&self, longest: usize) {
         self.longest.fetch_max(longest, Ordering::Relaxed);
         let needed = longest.div_ceil(UNIT).min(Semaphore::MAX_PERMITS);
@@ -55,15 +55,14 @@ impl InFlight {
         self.units.add_permits(needed.saturating_sub(before));
     }
 
-    /// Waits for the share of a message of so many bytes, whose first frame has come; `waiting` is called now and then
-    /// meanwhile.
+    /// Waits for memory for a message of `bytes` after its first frame; calls `waiting` periodically.
     pub(crate) async fn take(&self, bytes: usize, waiting: impl Fn()) -> Upload {
         let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX);
         let share = Arc::clone(&self.units).acquire_many_owned(units);
         tokio::pin!(share);
         let share = loop {
             tokio::select! {
-                // It is never closed.
+                // The semaphore is never closed.
                 share = &mut share => break share.ok(),
                 () = sleep(BEAT) => waiting(),
             }
@@ -72,7 +71,7 @@ impl InFlight {
     }
 }
 
-/// A long message in progress, and after it what the room does with it.
+/// A long message, from its first frame until the room has processed it.
 #[derive(Debug)]
 pub(crate) struct Upload {
     _share: Option<OwnedSemaphorePermit>,
@@ -82,17 +81,17 @@ pub(crate) struct Upload {
 }
 
 impl Upload {
-    /// Part of the time for which nothing need come: a wireless network may pause.
+    /// Fraction of the time during which nothing needs to arrive, since a wireless network may pause.
     const PAUSE: f64 = 1.0 / 6.0;
 
-    /// When more must have come than these bytes. The whole has all of the time, each part its part of it: whoever sends
-    /// a byte now and then is found out long before the end.
+    /// Returns when more than `received` bytes must have arrived. The time grows with the bytes, so a peer that
+    /// trickles is caught long before the end.
     pub(crate) fn due(&self, received: u64) -> Instant {
         let part = (received as f64 / self.bytes.max(1) as f64).min(1.0);
         self.begun + self.time.mul_f64(Self::PAUSE + (1.0 - Self::PAUSE) * part)
     }
 
-    /// Why a socket is closed that has sent no more than these bytes when it is [due](Self::due).
+    /// Returns why a socket is closed that has sent only `received` bytes when more are [due](Self::due).
     pub(crate) fn reproach(&self, received: u64) -> String {
         format!(
             "only {} of {} kB of its update came within {:.1} s; a whole one has {} s",

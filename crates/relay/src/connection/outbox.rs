@@ -1,4 +1,4 @@
-//! What waits to be sent to one client: bounded, and newest first where only the newest counts.
+//! The bounded queue of messages to one client. In some slots only the newest message is kept.
 
 use std::{
     collections::VecDeque,
@@ -11,24 +11,24 @@ use tracing::error;
 use unmask_federation::GlobalModel;
 use unmask_wire::{RelayMessage, frames};
 
-/// Most messages that may wait besides those of which only the newest counts.
+/// Maximum number of waiting messages in [`Slot::All`].
 const MAX_WAITING: usize = 64;
 
-/// One message, shared by all clients that get it.
+/// One message, shared by all its recipients.
 #[derive(Debug, Clone)]
 pub(crate) enum OutboxMessage {
-    /// A short one, encoded once for all.
+    /// A short message, encoded once for all clients.
     Frames(Arc<[Bytes]>),
-    /// A header with the model's weights behind it. Each socket makes its frames one at a time as it sends them, so that
-    /// no encoded copy of a model lies about. A client that still receives it when its round closes keeps the old
-    /// weights alive; it sends nothing meanwhile.
+    /// A header followed by the model's weights. Each socket encodes its frames one at a time, so that no encoded copy
+    /// of the model is held. A client that is still receiving when its round closes keeps the old weights alive; it
+    /// sends nothing in that time.
     Weights { header: Arc<RelayMessage>, model: Arc<GlobalModel> },
-    /// Held once for all clients that have it.
+    /// Held once for all clients with this shard.
     Shard(Arc<EncodedShard>),
 }
 
 impl OutboxMessage {
-    /// A message ready to be shared; its strings are short enough, so this does not fail in practice.
+    /// Encodes a message. This does not fail in practice, because the relay's strings are short enough.
     pub(crate) fn encode(message: &RelayMessage, values: &[f32]) -> Option<Self> {
         frames(message, values)
             .inspect_err(|error| error!("a message of the relay's own cannot be encoded: {error}"))
@@ -37,15 +37,15 @@ impl OutboxMessage {
     }
 }
 
-/// A shard, ready for the socket.
+/// A shard, ready to send.
 #[derive(Debug)]
 pub(crate) struct EncodedShard {
     pub(crate) header: RelayMessage,
-    /// Labels and pixels, as the wire packs them.
+    /// Labels and pixels in the wire's packing.
     pub(crate) words: Vec<f32>,
 }
 
-/// The weights of a model that is kept alive while they are sent.
+/// The weights of a model, which stays alive while they are sent.
 #[derive(Debug)]
 pub(crate) struct Weights(pub(crate) Arc<GlobalModel>);
 
@@ -55,20 +55,20 @@ impl AsRef<[f32]> for Weights {
     }
 }
 
-/// Of the messages in one slot only the newest is kept.
+/// What a message replaces: in every slot but [`All`](Self::All) only the newest message is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Slot {
     /// Every message counts.
     All,
-    /// What to work on: the round's plan, or the model to encrypt.
+    /// The client's task: the round's plan, or the model to encrypt.
     Task,
-    /// The shard that the task may be about.
+    /// The shard to train on.
     Shard,
-    /// Where the lesson is.
+    /// The state of the lesson.
     Lesson,
-    /// Whether the class sees its own picture.
+    /// Whether the class sees this client's picture.
     Original,
-    /// The reconstruction by the attack of this number.
+    /// The reconstruction by the attack with this number.
     Reconstruction(usize),
 }
 
@@ -90,11 +90,11 @@ impl Shared {
     }
 }
 
-/// The end into which the room puts messages; dropping it ends the connection once what waits is sent.
+/// The room's end of the queue. Dropping it closes the connection once all waiting messages are sent.
 #[derive(Debug)]
 pub(crate) struct Outbox(Arc<Shared>);
 
-/// The end from which a socket takes them.
+/// The socket's end of the queue.
 #[derive(Debug)]
 pub(crate) struct Waiting(Arc<Shared>);
 
@@ -104,8 +104,7 @@ pub(crate) fn outbox() -> (Outbox, Waiting) {
 }
 
 impl Outbox {
-    /// Puts a message in. Never waits: returns `false` if the client has left so many unread that it is of no use to
-    /// send more.
+    /// Queues a message without waiting. Returns `false` if the client has too many unread messages.
     #[must_use]
     pub(crate) fn put(&self, slot: Slot, message: OutboxMessage) -> bool {
         let mut queue = self.0.lock();
@@ -122,7 +121,7 @@ impl Outbox {
         true
     }
 
-    /// Forgets what waits, so that a last message goes out at once.
+    /// Discards all waiting messages, so that a last message is sent immediately.
     pub(crate) fn clear(&self) {
         self.0.lock().waiting.clear();
     }
@@ -136,7 +135,7 @@ impl Drop for Outbox {
 }
 
 impl Waiting {
-    /// The next message; `None` once the room is done with this client and all has been taken.
+    /// Returns the next message; `None` once the room has dropped its end and the queue is empty.
     pub(crate) async fn next(&self) -> Option<OutboxMessage> {
         loop {
             {

@@ -1,4 +1,4 @@
-//! Connections that came to nothing, told to the room without filling its log.
+//! Reports refused connections to the room without flooding its log.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -9,28 +9,28 @@ use tokio::{
 
 use crate::room::input::Input;
 
-/// Longest time until what was only counted is said.
+/// Longest time until counted refusals are reported.
 const PERIOD: Duration = Duration::from_secs(60);
-/// Most reasons that are told apart within it.
+/// Maximum number of distinct reasons within one period.
 const MAX_REASONS: usize = 8;
-/// Refusals that may wait to be counted; those beyond are lost to the log, and to nothing else.
+/// Refusals that may wait to be counted. Further ones are missing from the log only.
 const MAX_WAITING: usize = 1024;
 const OTHERS: &str = "various reasons";
 
-/// Where refusals are noted.
+/// The sender of refusals to the room's log.
 #[derive(Debug, Clone)]
 pub(crate) struct Refusals(mpsc::Sender<String>);
 
 impl Refusals {
-    /// Tells the room of each reason at once when it is new, and at most once a minute while it goes on. Ends with the last
-    /// place where refusals are noted, or with the room.
+    /// Starts a task that reports a new reason to the room immediately, and a repeated one at most once a minute. The
+    /// task ends with the last clone of this value, or with the room.
     pub(crate) fn told_to(room: mpsc::WeakSender<Input>) -> Self {
         let (sender, reasons) = mpsc::channel(MAX_WAITING);
         tokio::spawn(tell(reasons, room));
         Self(sender)
     }
 
-    /// Notes a connection that was refused; `reason` goes on "A connection was refused: ". Never waits.
+    /// Notes a refused connection without waiting; `reason` completes "A connection was refused: ".
     pub(crate) fn note(&self, reason: String) {
         let _ = self.0.try_send(reason);
     }
@@ -57,12 +57,12 @@ async fn tell(mut reasons: mpsc::Receiver<String>, room: mpsc::WeakSender<Input>
     }
 }
 
-/// How often each reason came since it was said last.
+/// How often each reason occurred since its last report.
 #[derive(Debug, Default)]
 struct Unsaid(BTreeMap<String, u64>);
 
 impl Unsaid {
-    /// What is to be said at once: the first of its kind.
+    /// Counts a reason. Returns it for immediate report if it is new.
     fn count(&mut self, reason: String) -> Option<(String, u64)> {
         if let Some(count) = self.0.get_mut(&reason) {
             *count += 1;
@@ -76,7 +76,7 @@ impl Unsaid {
         None
     }
 
-    /// What has gathered. A reason that did not come again is forgotten, so that it counts as new.
+    /// Takes the accumulated counts. Forgets a reason that did not recur, so that it counts as new next time.
     fn take(&mut self) -> Vec<(String, u64)> {
         self.0.retain(|_, count| *count > 0);
         self.0.iter_mut().map(|(reason, count)| (reason.clone(), std::mem::take(count))).collect()

@@ -1,14 +1,14 @@
-//! Memory of an update that is done with, for an update to come.
+//! Reuses the memory of a processed update for a later one.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// One buffer, shared by the room and its sockets: fresh memory for a large model's update costs the operating system
-/// more time than adding it up does. It is one for the whole room, since one for each client would be a model each.
+/// One buffer for the whole room. Allocating memory for a large update takes longer than adding the update up. One
+/// buffer per client would cost a model's memory each.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ReusableBuffer(Arc<Mutex<Vec<f32>>>);
 
 impl ReusableBuffer {
-    /// Keeps the larger of this buffer and the one at hand.
+    /// Keeps the larger of this buffer and the stored one.
     pub(crate) fn put(&self, buffer: Vec<f32>) {
         let mut kept = self.lock();
         if buffer.capacity() > kept.capacity() {
@@ -16,7 +16,7 @@ impl ReusableBuffer {
         }
     }
 
-    /// The buffer at hand, or an empty one.
+    /// Takes the stored buffer, or an empty one.
     pub(crate) fn take(&self) -> Vec<f32> {
         std::mem::take(&mut self.lock())
     }

@@ -1,4 +1,4 @@
-//! Who holds a connection: a place for each, counted in all and for each address.
+//! Limits the number of connections, in total and per address.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -11,14 +11,15 @@ use std::{
 
 use tokio::sync::oneshot;
 
-/// What counts as one address: an IPv4 address, or the network of an IPv6 one, within which a device takes any it likes.
+/// What counts as one address: an IPv4 address, or an IPv6 /64 network, since a device can use any address in its
+/// network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Origin(IpAddr);
 
 impl Origin {
     const HOST_BITS: u128 = u64::MAX as u128;
 
-    /// This machine's own programs: the teacher's browser, native clients, and a proxy with a whole class behind it.
+    /// Whether this is loopback: the teacher's browser, native clients, or a proxy with a whole class behind it.
     fn is_own(self) -> bool {
         self.0 == IpAddr::V4(Ipv4Addr::LOCALHOST) || self.0 == IpAddr::V6(Ipv6Addr::LOCALHOST)
     }
@@ -35,7 +36,7 @@ impl From<IpAddr> for Origin {
     }
 }
 
-/// Why there is no place.
+/// Why no place is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Crowded {
     #[error("its address held as many as it may")]
@@ -49,7 +50,7 @@ struct Table {
     newest: u64,
     places: HashMap<u64, Origin>,
     held: HashMap<Origin, usize>,
-    /// Those that have not made a request yet, the oldest first, each with what tells it to close.
+    /// Connections that have not made a request, oldest first, each with the sender that tells it to close.
     unproven: BTreeMap<u64, (Origin, oneshot::Sender<()>)>,
 }
 
@@ -65,12 +66,12 @@ impl Table {
         }
     }
 
-    /// Closes the oldest connection without a request, of this origin or of anybody; false if there is none.
+    /// Closes the oldest connection without a request, of this origin or of any; false if there is none.
     fn make_way(&mut self, of: Option<Origin>) -> bool {
         let oldest = self.unproven.iter().find(|(_, (origin, _))| of.is_none_or(|of| of == *origin));
         let Some(number) = oldest.map(|(number, _)| *number) else { return false };
         if let Some((_, close)) = self.unproven.remove(&number) {
-            // Whoever does not listen any more is closing already.
+            // A connection that no longer listens is already closing.
             let _ = close.send(());
         }
         self.vacate(number);
@@ -91,21 +92,21 @@ impl Shared {
     }
 }
 
-/// The places for connections, the same for both ports.
+/// The places for connections, shared by both ports.
 ///
-/// An address gets at most half of what is free, and never more than its own limit, so that a few of them cannot take all:
-/// whoever comes from another address still finds a place. Where there is none, the oldest connection that has made no
-/// request yet makes way, and only without such a one is the newcomer refused.
+/// An address may hold at most as many places as half of those that are free, and at most its own limit. A few
+/// addresses therefore cannot take everything. If no place is free, the oldest connection without a request is closed.
+/// If there is no such connection, the newcomer is refused.
 #[derive(Debug, Clone)]
 pub(crate) struct Seats(Arc<Shared>);
 
-/// A place that was given.
+/// A place that was granted.
 #[derive(Debug)]
 pub(crate) struct Seating {
     pub(crate) seat: Arc<Seat>,
-    /// Gets a message if this connection must close for another one, and ends without one at its first request.
+    /// Receives a message if this connection must make way; closes without one at the first request.
     pub(crate) close: oneshot::Receiver<()>,
-    /// For want of which another one was closed.
+    /// The limit for which another connection was closed, if one was.
     pub(crate) displaced: Option<Crowded>,
 }
 
@@ -114,7 +115,7 @@ impl Seats {
         Self(Arc::new(Shared { most, most_for_one, table: Mutex::default() }))
     }
 
-    /// A place for a connection from this address.
+    /// Grants a place to a connection from this address.
     pub(crate) fn take(&self, address: IpAddr) -> Result<Seating, Crowded> {
         let origin = Origin::from(address);
         let mut table = self.0.lock();
@@ -143,7 +144,7 @@ impl Seats {
     }
 }
 
-/// One connection's place, free again when this is dropped.
+/// One connection's place. Dropping it frees the place.
 #[derive(Debug)]
 pub(crate) struct Seat {
     number: u64,
@@ -152,7 +153,7 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    /// A whole request has come: this connection need not make way any more.
+    /// Records the first complete request. The connection no longer has to make way.
     pub(crate) fn prove(&self) {
         if !self.is_proven.swap(true, Ordering::Relaxed) {
             self.shared.lock().unproven.remove(&self.number);
@@ -193,7 +194,7 @@ mod tests {
         assert!(seats.take(address(1)).is_ok());
     }
 
-    /// Where a few addresses take all they get, one more gets something.
+    /// When a few addresses take all they can, another still gets a place.
     #[test]
     fn a_few_greedy_addresses_leave_places() {
         let seats = Seats::new(200, 64);
@@ -218,7 +219,7 @@ mod tests {
         assert_eq!(busy.close.try_recv(), Err(TryRecvError::Closed));
         newcomer.seat.prove();
         assert_eq!(seats.take(address(1)).unwrap_err(), Crowded::Address);
-        // Its place was given away; dropping it frees none.
+        // Its place was given away, so dropping it frees none.
         drop(silent);
         assert_eq!(seats.take(address(1)).unwrap_err(), Crowded::Address);
     }
@@ -244,7 +245,7 @@ mod tests {
     }
 
     proptest! {
-        /// Never more than all places, never more for one address than its limit, and none left behind.
+        /// Neither the total nor an address's limit is exceeded, and no place leaks.
         #[test]
         fn counts_hold(steps in proptest::collection::vec((0_u8..6, any::<bool>(), any::<bool>()), 1..200)) {
             let seats = Seats::new(12, 4);

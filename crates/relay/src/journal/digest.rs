@@ -1,8 +1,8 @@
-//! Weights told apart by 64 letters.
+//! Digests of weights.
 
 use ring::digest::{Context, SHA256};
 
-/// SHA-256 of the values in little-endian, in hexadecimal: the same on every machine, and for every bit of them.
+/// Returns the SHA-256 of the values' little-endian bytes in hexadecimal, which is the same on every machine.
 pub(crate) fn digest(values: &[f32]) -> String {
     let mut hash = Context::new(&SHA256);
     let mut bytes = Vec::with_capacity(4 * 4096);
@@ -14,7 +14,7 @@ pub(crate) fn digest(values: &[f32]) -> String {
     hex(hash.finish().as_ref())
 }
 
-/// Two letters a byte.
+/// Returns two lower-case hexadecimal digits per byte.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -23,7 +23,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// `printf '' | sha256sum`, and `printf '\0\0\200\77\0\0\0\300' | sha256sum` by another program.
+    /// Expected values: `printf '' | sha256sum` and `printf '\0\0\200\77\0\0\0\300' | sha256sum`.
     #[test]
     fn digests_are_those_of_the_bytes() {
         assert_eq!(digest(&[]), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");

@@ -1,7 +1,7 @@
-//! A lesson's secrets: the same links after a restart, and nothing in the journal that opens a room.
+//! Derives a lesson's secrets, so that links survive a restart and the journal holds no secret.
 //!
-//! The journal holds a lesson's number alone. Its secrets are a keyed hash of that number, under a key that lies beside
-//! the certificate's, readable by this user alone: whoever can read that file could pose as the relay anyway.
+//! The journal holds only the lesson's id. The secrets are a keyed hash of that id. The key is stored next to the
+//! certificate's key, readable only by this user. Anyone who can read that file could impersonate the relay anyway.
 
 use std::path::Path;
 
@@ -12,28 +12,28 @@ use crate::{private_file, random};
 
 const KEY: &str = "room.key";
 
-/// Tells one lesson from another; no secret.
+/// Identifies a lesson. It is not secret.
 pub(crate) type LessonId = [u8; 16];
 
-/// What a lesson's secrets are derived from.
+/// The key from which a lesson's secrets are derived.
 pub(crate) struct LessonKey {
     key: hmac::Key,
     lesson: LessonId,
 }
 
 impl LessonKey {
-    /// Those of a lesson, under the key in `folder`, which is made if there is none.
+    /// Returns the key of a lesson, based on the key file in `folder`. Creates the file if it is missing.
     ///
     /// # Errors
-    /// If the key can be neither read nor written.
+    /// Fails if the key file cannot be read or written.
     pub(crate) fn kept(folder: &Path, lesson: LessonId) -> anyhow::Result<Self> {
         Ok(Self::of(private_file::keep(folder, KEY, random::bytes)?, lesson))
     }
 
-    /// Those of a relay without a journal: nobody can have them again.
+    /// Returns a random key for a relay without a journal. It cannot be recovered.
     ///
     /// # Errors
-    /// If the operating system has no random numbers.
+    /// Fails if the operating system provides no random numbers.
     pub(crate) fn fleeting() -> anyhow::Result<Self> {
         Ok(Self::of(random::bytes()?, random::bytes()?))
     }
@@ -42,12 +42,12 @@ impl LessonKey {
         Self { key: hmac::Key::new(hmac::HMAC_SHA256, &key), lesson }
     }
 
-    /// The secret for a purpose, such as `teacher`: 32 letters, 128 bits.
+    /// Returns the secret for a purpose, such as `teacher`: 128 bits in 32 hexadecimal digits.
     pub(crate) fn secret(&self, purpose: &str) -> String {
         hex(&self.bytes(purpose)[..16])
     }
 
-    /// A whole number below `end` for a purpose: any as probable as any other, but for one in 2^64 / `end`.
+    /// Returns a whole number below `end` for a purpose, uniform up to a relative bias of `end` / 2^64.
     pub(crate) fn number(&self, purpose: &str, end: u64) -> u64 {
         let mut first = [0; 8];
         first.copy_from_slice(&self.bytes(purpose)[..8]);

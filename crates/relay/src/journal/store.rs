@@ -1,4 +1,4 @@
-//! Two redb files, written in turn: whatever becomes of the one that is being written, the other holds a whole state.
+//! Two redb files, written alternately. If a write fails, the other file still holds a complete state.
 
 use std::{
     fs, io,
@@ -18,13 +18,13 @@ use crate::{private_file, unix_time::unix_now};
 const FILES: [&str; 2] = ["journal-a.redb", "journal-b.redb"];
 const TABLE: TableDefinition<'_, (&str, u32), &[u8]> = TableDefinition::new("lesson");
 const HEADER: &str = "header";
-/// Another one whenever what is written changes its form.
+/// Changes whenever the encoding changes.
 const FORMAT: u32 = 4;
-/// Bytes of a value, a little less than a power of two: redb gives each its own run of pages.
+/// Bytes per value, a little less than a power of two, because redb gives each value its own run of pages.
 const CHUNK: usize = (256 << 10) - 1024;
-/// The pages that redb keeps in memory: a journal is written far more often than read.
+/// Bytes of redb's page cache, small because a journal is written far more often than read.
 const CACHE: usize = 4 << 20;
-/// A relay that has just been stopped may still be closing its files.
+/// Time for a relay that has just been stopped to close its files.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 type Hash = [u8; 32];
@@ -42,15 +42,15 @@ pub(crate) struct Store {
 struct Slot {
     path: PathBuf,
     database: Option<Database>,
-    /// What is in it; nothing is known of it after a failure.
+    /// The parts in the file; empty after a failure.
     parts: Vec<Part>,
     is_whole: bool,
 }
 
-/// What a header says of itself and of the parts.
+/// The header's description of the state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Manifest {
-    /// Counts the writes: of two whole states the one with the larger number is newer.
+    /// Counts the writes. The larger number marks the newer state.
     serial: u64,
     parts: Vec<Part>,
 }
@@ -59,7 +59,7 @@ struct Manifest {
 struct Part {
     name: String,
     bytes: u64,
-    /// SHA-256: redb's own checksums find accidents, and are looked at when a file is opened alone.
+    /// SHA-256. redb's own checksums detect only accidental damage, and only when a file is opened.
     hash: Hash,
 }
 
@@ -71,29 +71,28 @@ pub(crate) enum Values<'a> {
     Bytes(&'a [u8]),
 }
 
-/// A whole state, as it was read.
+/// A complete state that was read.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Contents {
     pub(crate) header: Vec<u8>,
     parts: Vec<(String, Vec<u8>)>,
 }
 
-/// What was found in a folder.
+/// The result of [`Store::open`].
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) store: Store,
-    /// The newest whole state, if there is any.
+    /// The newest complete state, if there is one.
     pub(crate) contents: Option<Contents>,
-    /// What is wrong with files that were set aside, in sentences.
+    /// Sentences that say what is wrong with files that were set aside.
     pub(crate) problems: Vec<String>,
 }
 
 impl Store {
-    /// Opens the journal in `folder`. A file that is torn, or of another version of this program, is set aside under
-    /// another name.
+    /// Opens the journal in `folder`. Renames a file that is damaged or has another format.
     ///
     /// # Errors
-    /// If another relay has it open.
+    /// Fails if another relay has it open.
     pub(crate) fn open(folder: &Path) -> anyhow::Result<Opened> {
         let mut slots = FILES.map(|name| Slot::new(folder.join(name)));
         let (mut found, mut problems) = (Vec::new(), Vec::new());
@@ -133,16 +132,16 @@ impl Store {
         Ok(Opened { store, contents, problems })
     }
 
-    /// Sets both files aside, whose newest state cannot be used; what became of them, in sentences.
+    /// Sets both files aside because their newest state cannot be used. Returns sentences that say where they went.
     pub(crate) fn reject(&mut self, error: &anyhow::Error) -> Vec<String> {
         let kept = self.slots.iter_mut().filter(|slot| slot.is_whole);
         kept.map(|slot| slot.set_aside(error)).collect()
     }
 
-    /// Moves what is in `folder` out of the way, in place of what was moved there before.
+    /// Renames the journal in `folder`, replacing one that was renamed before.
     ///
     /// # Errors
-    /// If a file cannot be moved.
+    /// Fails if a file cannot be renamed.
     pub(crate) fn set_aside(folder: &Path) -> anyhow::Result<()> {
         for name in FILES {
             let (path, aside) = (folder.join(name), folder.join(format!("{name}.old")));
@@ -156,11 +155,11 @@ impl Store {
         Ok(())
     }
 
-    /// Writes a state: with `parts` into the file that holds the older one, without them into the other, whose parts are
-    /// still right. Until all of it is on the disk, what was there before stays.
+    /// Writes a state. With `parts` it replaces the older file. Without them it updates the header of the newer file,
+    /// whose parts are still valid. The previous state stays until all of it is on the disk.
     ///
     /// # Errors
-    /// The file system's, such as that the disk is full. The state before is as it was.
+    /// Fails if the file system does, for example on a full disk. The previous state is unchanged.
     pub(crate) fn write(&mut self, header: &[u8], parts: Option<&[(&str, Values<'_>)]>) -> anyhow::Result<()> {
         let target = if parts.is_some() { 1 - self.newest } else { self.newest };
         let serial = self.serial + 1;
@@ -173,7 +172,7 @@ impl Store {
                 Ok(())
             }
             Err(error) => {
-                // After a failed write redb wants the file to be opened anew.
+                // redb requires the file to be reopened after a failed write.
                 slot.database = None;
                 Err(error.context(format!("{} cannot be written", slot.path.display())))
             }
@@ -199,19 +198,19 @@ impl Slot {
         Self { path, database: None, parts: Vec::new(), is_whole: false }
     }
 
-    /// A file that is being made has another name until a state is in it: half a file is no journal.
+    /// Returns the temporary name that a new file has until it holds a complete state.
     fn unfinished(&self) -> PathBuf {
         self.path.with_extension("unfinished")
     }
 
-    /// The file's header, if there is a file.
+    /// Opens the file, if it exists, and reads its header.
     fn load(&mut self) -> anyhow::Result<Option<(Manifest, Vec<u8>)>> {
         if !self.path.try_exists()? {
             return Ok(None);
         }
         let deadline = Instant::now() + PATIENCE;
         let database = loop {
-            // Only with a check of every page does a damaged file fail to open, in place of breaking down later.
+            // Check every page, so that a damaged file fails here and not later.
             let opened = guarded(|| Ok(builder().set_check_integrity_on_open(true).open(&self.path)?));
             match opened {
                 Err(error) if is_taken(&error) && Instant::now() < deadline => sleep(Duration::from_millis(50)),
@@ -224,7 +223,7 @@ impl Slot {
         ensure!(*hash == sha256(rest), "the checksum of its header is wrong");
         let (format, rest) = rest.split_first_chunk().context("its header is cut off")?;
         let format = u32::from_le_bytes(*format);
-        ensure!(format == FORMAT, "it is of another version of this program: format {format}, and not {FORMAT}");
+        ensure!(format == FORMAT, "another version of this program wrote it: format {format}, not {FORMAT}");
         let (manifest, header) = postcard::take_from_bytes(rest).context("its header cannot be understood")?;
         Ok(Some((manifest, header.to_vec())))
     }
@@ -248,9 +247,9 @@ impl Slot {
         let database = match self.database.take() {
             Some(database) => database,
             None if is_new => {
-                // What a relay left that was killed while it made one.
+                // A relay may have been killed while it created the file.
                 let _ = fs::remove_file(self.unfinished());
-                // Names and addresses are in it.
+                // The file holds names and addresses, so it must be private.
                 drop(private_file::make(&self.unfinished())?);
                 guarded(|| Ok(builder().create(self.unfinished())?))?
             }
@@ -289,7 +288,7 @@ impl Slot {
         let written = match written {
             Ok(written) => written,
             Err(error) => {
-                // What the file holds is still what it held.
+                // The file's content is unchanged.
                 self.parts = known;
                 return Err(error);
             }
@@ -302,7 +301,7 @@ impl Slot {
         Ok(written)
     }
 
-    /// Gives the file another name; what was wrong with it and what became of it, in a sentence.
+    /// Renames the file. Returns a sentence that says why, and its new name.
     fn set_aside(&mut self, error: &anyhow::Error) -> String {
         self.database = None;
         (self.parts, self.is_whole) = (Vec::new(), false);
@@ -312,13 +311,12 @@ impl Slot {
         let what = format!("The journal's file {} cannot be read ({error:#})", self.path.display());
         match fs::rename(&self.path, &aside) {
             Ok(()) => format!("{what}; it was set aside as {}.", aside.display()),
-            Err(error) => format!("{what}, nor set aside ({error}); move it away."),
+            Err(error) => format!("{what} and cannot be set aside ({error}); move it away."),
         }
     }
 }
 
 impl Values<'_> {
-    /// Their number.
     fn bytes(self) -> usize {
         match self {
             Self::Floats(values) => 4 * values.len(),
@@ -326,7 +324,7 @@ impl Values<'_> {
         }
     }
 
-    /// Writes those from the byte `start` on, which is a multiple of four, into all of `room`.
+    /// Fills `room` with the bytes from `start` on, a multiple of four.
     fn copy(self, start: usize, room: &mut [u8]) {
         match self {
             Self::Floats(values) => {
@@ -345,7 +343,7 @@ fn builder() -> Builder {
     builder
 }
 
-/// A damaged file may break redb down.
+/// Catches panics, since redb may panic on a damaged file.
 fn guarded<T>(action: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
     catch_unwind(AssertUnwindSafe(action)).unwrap_or_else(|_| bail!("it is damaged"))
 }
@@ -368,7 +366,7 @@ fn get(database: &Database, name: &str, index: u32) -> anyhow::Result<Vec<u8>> {
     Ok(value.value().to_vec())
 }
 
-/// Writes a part chunk by chunk, straight into redb's pages.
+/// Writes a part chunk by chunk, directly into redb's pages.
 fn insert(
     table: &mut redb::Table<'_, (&'static str, u32), &'static [u8]>,
     name: &str,
@@ -395,7 +393,7 @@ fn to_hash(digest: &digest::Digest) -> Hash {
     hash
 }
 
-/// A new name is on the disk only when its folder is.
+/// Syncs the folder, without which a new name may not be on the disk.
 #[cfg(unix)]
 fn sync_folder(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), |folder| fs::File::open(folder)?.sync_all())
@@ -415,7 +413,7 @@ mod tests {
 
     use super::*;
 
-    /// A value that only this state has, over several chunks.
+    /// Returns values unique to this state, over several chunks.
     fn floats(state: u32, length: usize) -> Vec<f32> {
         (0..length).map(|i| (i as u32 ^ state << 20) as f32 * 0.1).collect()
     }
@@ -436,14 +434,14 @@ mod tests {
         assert!(contents.bytes("nothing").is_err());
     }
 
-    /// Of three states either the last one, if no damage touched it, or the one before, whole.
+    /// Asserts that the contents are complete: the last of three states if it is undamaged, or the one before.
     fn newest(contents: &Contents) -> u32 {
         let state = if contents.header == b"state 3" { 3 } else { 2 };
         holds(contents, state);
         state
     }
 
-    /// A folder with a journal of so many states, the last of them in the file whose name comes last.
+    /// Returns a folder with a journal of so many states, and the paths of its older and newer file.
     fn journal(states: u32) -> (tempfile::TempDir, [PathBuf; 2]) {
         let folder = tempfile::tempdir().unwrap();
         let mut store = Store::open(folder.path()).unwrap().store;
@@ -485,7 +483,7 @@ mod tests {
         assert!(error.contains("another relay") && error.contains("--data-dir"), "{error}");
     }
 
-    /// Wherever the newest file is cut off, the state before is there.
+    /// If the newest file is truncated at any point, the previous state is read.
     #[test]
     fn a_torn_file_gives_the_state_before() {
         let whole = {
@@ -506,7 +504,7 @@ mod tests {
         }
     }
 
-    /// A byte that the disk lost is noticed wherever anything stands in it.
+    /// A damaged byte is detected if its page is in use.
     #[test]
     fn flipped_bytes_are_never_read() {
         let (_folder, [_, newer]) = journal(3);
@@ -524,7 +522,7 @@ mod tests {
             let contents = Store::open(folder.path()).unwrap().contents.unwrap();
             noticed += u32::from(newest(&contents) == 2);
         }
-        // Some lie in pages that hold nothing; 14 do not.
+        // 14 of the 32 places are in pages that hold data.
         assert!(noticed >= 10, "{noticed} of 32");
     }
 
@@ -539,12 +537,12 @@ mod tests {
         holds(&Store::open(folder.path()).unwrap().contents.unwrap(), 5);
     }
 
-    /// A failure leaves what is there, and once its cause is gone, writing goes on.
+    /// A failed write leaves the previous state, and writing resumes once the cause is gone.
     #[test]
     fn what_cannot_be_written_costs_nothing() {
         let (folder, [older, _]) = journal(2);
         let mut store = Store::open(folder.path()).unwrap().store;
-        // As a device that has gone: neither a file nor replaced by one.
+        // Simulates a lost device: the path is not a file and cannot be replaced by one.
         store.slots[1 - store.newest].database = None;
         fs::remove_file(&older).unwrap();
         fs::create_dir(&older).unwrap();

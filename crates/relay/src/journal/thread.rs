@@ -1,4 +1,4 @@
-//! The thread that writes: the room never waits for the disk.
+//! The thread that writes the journal, so that the room never waits for the disk.
 
 use std::{
     sync::{Arc, mpsc},
@@ -21,8 +21,8 @@ const FIRST: &str = "first moments";
 const SECOND: &str = "second moments";
 const RECORDS: &str = "records";
 
-/// A lesson's large parts. Kept alive until they are written: a round that closes meanwhile writes its new weights
-/// elsewhere.
+/// A lesson's large parts. They stay alive until they are written; a round that closes in the meantime allocates new
+/// weights.
 #[derive(Debug)]
 pub(crate) struct Arrays {
     pub(crate) model: Arc<GlobalModel>,
@@ -30,26 +30,26 @@ pub(crate) struct Arrays {
     pub(crate) records: RoomRecords,
 }
 
-/// What to write; without arrays those of the last time are still right.
+/// A state to write. Without arrays, those of the last save are still valid.
 #[derive(Debug)]
 pub(crate) struct Save {
     /// The last round in it.
     pub(crate) round: u32,
-    /// Everything else, as the room encodes it.
+    /// Everything else, encoded by the room.
     pub(crate) header: Vec<u8>,
     pub(crate) arrays: Option<Arrays>,
 }
 
-/// What became of a [`Save`].
+/// The result of a [`Save`].
 #[derive(Debug)]
 pub(crate) struct Saved {
     /// The last round in it.
     pub(crate) round: u32,
-    /// Why it is not on the disk, in words with the remedy.
+    /// The error is a message for the user, with the remedy.
     pub(crate) outcome: Result<(), String>,
 }
 
-/// The writing thread. Dropping this waits until everything handed in is written.
+/// A handle to the writing thread. Dropping it waits until all pending saves are written.
 #[derive(Debug)]
 pub(crate) struct JournalThread {
     saves: Option<mpsc::Sender<Save>>,
@@ -57,18 +57,17 @@ pub(crate) struct JournalThread {
 }
 
 impl JournalThread {
-    /// Starts the thread, which tells `report` what became of each save.
+    /// Starts the thread, which calls `report` after each save.
     pub(crate) fn start(report: impl Fn(Saved) + Send + 'static, mut store: Store) -> anyhow::Result<Self> {
         let (saves, waiting) = mpsc::channel::<Save>();
         let work = move || {
-            // Whoever waits for the news may be gone: what was handed in is written all the same.
             for save in waiting {
                 let round = save.round;
                 let outcome = write(&mut store, &save).map_err(|error| {
                     warn!(round, "the journal is not written: {error:#}");
                     format!(
-                        "The lesson is not on the disk: {error:#}. It goes on; make room there, and the relay tries again \
-                         after the next round."
+                        "The lesson is not on the disk: {error:#}. The lesson continues. Free some space; the relay tries \
+                         again after the next round."
                     )
                 });
                 drop(save);
@@ -79,7 +78,7 @@ impl JournalThread {
         Ok(Self { saves: Some(saves), thread: Some(thread.context("no thread for the journal")?) })
     }
 
-    /// Hands in what to write; false if the thread is gone.
+    /// Queues a state; false if the thread has ended.
     pub(crate) fn write(&self, save: Save) -> bool {
         self.saves.as_ref().is_some_and(|saves| saves.send(save).is_ok())
     }
@@ -89,7 +88,7 @@ impl Drop for JournalThread {
     fn drop(&mut self) {
         self.saves = None;
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so.
+            // A panic has already been reported.
             let _ = thread.join();
         }
     }
@@ -110,10 +109,10 @@ fn write(store: &mut Store, Save { round, header, arrays }: &Save) -> anyhow::Re
     Ok(())
 }
 
-/// The arrays as they were written, of a model of this architecture.
+/// Reads the arrays of a model of this architecture.
 ///
 /// # Errors
-/// If they cannot be understood.
+/// Fails if they cannot be decoded.
 pub(crate) fn read_arrays(contents: &Contents, architecture: Architecture) -> anyhow::Result<Arrays> {
     let state = ModelState { weights: contents.floats(WEIGHTS)?, statistics: contents.floats(STATISTICS)? };
     let moments = Moments { first: contents.floats(FIRST)?, second: contents.floats(SECOND)? };
