@@ -1,5 +1,5 @@
-# English, which says what there is to say: the other catalogues have the same messages with the same variables.
-# A message's name is its module and its function in `text::say`: join-no-picture is say::join::no_picture.
+# The English catalogue. The others have the same messages with the same variables.
+# A message's name gives its module and function in `text::say`: join-no-picture is say::join::no_picture.
 
 ## The pages
 
@@ -59,11 +59,11 @@ join-no-picture = Choose a picture first: a sample, a file or the camera.
 join-samples = Sample photographs
 join-file = Choose a file
 join-formats = PNG, JPEG, WebP, GIF, AVIF; the middle is used.
-join-may-show = The class may see what leaks of my picture
-join-may-show-hint = If this is off, the projector never shows an attack on you. The server, which is the teacher’s computer, gets the same numbers either way, and whoever runs it could attack them unseen.
+join-may-show = The class may see what leaks from my picture
+join-may-show-hint = If this is off, the projector never shows an attack on you. The server, which is the teacher’s computer, gets the same numbers either way, and the person who runs it could attack them unseen.
 join-more = More choices
 join-label = What the picture shows
-join-label-hint = The model learns this word for it. If none fits, take the nearest: what leaks does not depend on it.
+join-label-hint = The model learns this word for it. If none fits, choose the nearest. What leaks does not depend on it.
 join-passphrase = Passphrase
 join-optional = optional
 join-passphrase-hint = Only if the teacher says that the room is encrypted. It never leaves this device.
@@ -72,7 +72,7 @@ join-rejoin = Rejoin
 join-someone-else = Join as someone else
 join-kept = This tab kept your nickname and picture. Nobody else has them.
 join-private-picture = Your private picture
-join-forgotten = Your data is deleted. You may close this page, or join again as somebody new.
+join-forgotten = Your data is deleted. You can close this page or join again as someone new.
 join-was-here = You were here as { $nickname }
 join-no-class = The address asks for the class “{ $class }”, which this room does not have. Choose another.
 join-no-sample = The address asks for the sample “{ $image }”, which does not exist. Choose another.
@@ -105,15 +105,15 @@ picture-too-large = “{ $name }” has { $width } × { $height } pixels ({ $meg
 ## The way into the room
 
 entrance-heading = Come in
-entrance-lost = The server does not know this tab any more
-entrance-lost-remedy = It has probably begun another lesson. Nothing in this tab is lost: enter the PIN that the projector shows now.
+entrance-lost = The server no longer knows this tab
+entrance-lost-remedy = It has probably started another lesson. Nothing in this tab is lost: enter the PIN that the projector shows now.
 entrance-hint = Scan the code on the projector, or type the six digits beside it.
 entrance-pin = PIN
 entrance-enter = Enter
-entrance-six-digits = The PIN has six digits, such as 123 456. It stands beside the QR code.
+entrance-six-digits = The PIN has six digits, such as 123 456. It is next to the QR code.
 
 insecure-heading = Slower, and open to listeners.
-insecure-why = Browsers allow WebGPU only over HTTPS, so this tab trains on the CPU. Whoever listens on this network sees what the server sees.
+insecure-why = Browsers allow WebGPU only over HTTPS, so this tab trains on the CPU. Anyone listening on this network sees what the server sees.
 insecure-open = To use the GPU and to keep listeners out, open this address and accept the warning about the server’s own certificate:
 insecure-no-address = The server’s HTTPS address is on the projector.
 
@@ -121,8 +121,8 @@ insecure-no-address = The server’s HTTPS address is on the projector.
 
 api-not-fetched = { $path } could not be fetched. Is what serves this page still running?
 api-answered = { $path } could not be fetched: the answer was { $status }.
-api-broke-off = { $path } broke off while loading. Try again.
-api-unknown-page = The relay does not know this page. It may have begun another lesson: open the teacher link that it printed in the terminal.
+api-broke-off = Loading { $path } was interrupted. Try again.
+api-unknown-page = The relay does not know this page. It may have started another lesson: open the teacher link that it printed in the terminal.
 api-refused = The relay refused: { $reason }
 api-status = It answered { $status }. Reload the page.
 api-unsendable = The browser cannot send this: { $error }.
@@ -135,12 +135,12 @@ room-try-now = Try now
 room-closed = The connection is closed
 room-join-again = Join again
 room-sitting-out = You sit out
-room-sitting-out-why = This device has not answered in two rounds, so the class goes on without it. Come back when it is awake and you look at it.
+room-sitting-out-why = This device has not answered for two rounds, so the class continues without it. Come back when it is awake and you are looking at it.
 room-come-back = Come back
 room-locked = The room’s model is encrypted
 room-wrong-passphrase = ✕ This passphrase does not unlock the room’s model
 room-passphrase = Passphrase
-room-passphrase-hint = Ask the teacher for it. It never leaves this device. Until it is right, nothing is sent.
+room-passphrase-hint = Ask the teacher for it. It never leaves this device. Nothing is sent until it is right.
 room-use-passphrase = Use this passphrase
 room-your-picture = Your picture
 room-your-turn = Your turn
@@ -152,13 +152,13 @@ room-less = Less
 room-more = More
 room-your-answer = your answer
 room-show = Show my picture to the class
-room-show-hint = The class then sees it beside what leaked of it, 32 pixels wide. One tap takes it back.
+room-show-hint = The class then sees it, 32 pixels wide, beside what leaked from it. One tap withdraws it.
 room-hide = Take my picture back
 room-details = Details
 room-leave = Leave
 room-forget = Delete my data and leave
 room-forgetting = Deleting…
-room-forget-hint = “Delete” takes your pictures, the results about you and your name off the server, and your picture and name out of this page. What the model has learnt already stays in it.
+room-forget-hint = “Delete” takes your pictures, the results about you and your name off the server, and your picture and name out of this page. What the model has already learnt stays in it.
 
 status-failed = ✕ The trainer has stopped
 status-loading = ◌ Loading the trainer…
@@ -190,12 +190,12 @@ watch-trade-off = Look at the projector: what does hiding cost?
 watch-membership = Look at the projector: was this picture among them?
 watch-debrief = That was the lesson. Below you can delete your data.
 
-sees-shown = The class sees your picture, small, and what leaks of it.
+sees-shown = The class sees your picture, small, and what leaks from it.
 sees-private = Only you see this. The projector shows robots and volunteers.
-sees-may-show = The class may see what leaks of your picture. The picture itself stays here.
-sees-sample = A sample photograph: the class may see what leaks of it.
+sees-may-show = The class may see what leaks from your picture. The picture itself stays here.
+sees-sample = A sample photograph: the class may see what leaks from it.
 
-leak-own = What leaks of it
+leak-own = What leaks from it
 leak-relay = What the server got
 leak-zeros = Takes gaps for zeros
 leak-aware = Knows the gaps
@@ -203,8 +203,8 @@ leak-aware = Knows the gaps
 known-nothing-left = Nothing has left this device yet.
 known-recognisable = ✕ Your picture leaks: it is recognisable.
 known-outlines = ▲ Outlines of your picture show.
-known-hidden = ○ This attack cannot make your picture out.
-known-searching = ◌ So far no search has made your picture out.
+known-hidden = ○ This attack cannot make out your picture.
+known-searching = ◌ So far no search has made out your picture.
 known-searching-outlines = ◌ So far the search shows outlines of your picture.
 known-unused = Your picture is not used now: this tab learns from public pictures.
 known-stuck = ○ This attack finds no way in.
@@ -233,7 +233,7 @@ trainer-not-forgotten = The connection was lost before your data was deleted. Pr
 trainer-not-loaded = { $loader } could not be loaded
 trainer-stopped = The trainer stopped: { $reason }. Reload the page to restart it.
 notice-not-asked = The room cannot be reached, so it was not asked to delete anything. Try again when you are online.
-notice-renamed = You are { $nickname } in this room from here on.
+notice-renamed = You are now { $nickname } in this room.
 notice-no-update = No update was sent in round { $round }: { $reason }
 notice-not-encrypted = The model could not be encrypted: { $reason }
 notice-not-compared = The reconstruction of round { $round } cannot be compared: { $reason }
@@ -252,7 +252,7 @@ details-picture-unused = It stays here and is not used now.
 details-label = It stays here. Its label: { $class }.
 details-no-round-closed = room: no round has closed yet
 details-room-loss = room: { $loss }, mean of { $updates } in round { $round }
-details-room-no-update = room: no update came in round { $round }
+details-room-no-update = room: no update arrived in round { $round }
 details-loss-own = Loss on your picture
 details-loss-shared = Loss on your shared pictures
 details-without-defence = { $bytes } without a defence
@@ -267,7 +267,7 @@ details-as-the-model-sees = The picture as the model sees it
 details-own-picture = your picture
 details-shared-picture = the shared picture
 details-reconstruction = reconstruction
-details-several = made from several pictures, so there is none to compare with
+details-several = made from several pictures, so it cannot be compared with one
 details-recognisable = ✕ leaked: recognisable
 details-not-yet = ◌ not recognisable yet
 details-not-by-this = not recognisable by this attack; another may see more
@@ -301,7 +301,7 @@ details-evenly = evenly (IID)
 details-dirichlet = by Dirichlet(α = { $alpha })
 details-sheet = Some of the shared pictures, ordered by class
 details-leaving = What leaves this device
-details-nothing-left = Nothing so far. After the first round you see here what did.
+details-nothing-left = Nothing so far. After the first round you will see here what did.
 details-below = below zero
 details-zero = zero
 details-above = above zero
@@ -380,8 +380,8 @@ april-title = APRIL
 april-headline = The numbers were the picture
 april-line-solve = An attack called APRIL solves one equation.
 april-line-mask = The mask is on: half of the numbers stay home.
-april-line-usual = A network of the usual kind leaks as well.
-april-say = The numbers that a phone sends are an equation with one solution, and that is the picture.
+april-line-usual = A standard network leaks as well.
+april-say = The numbers that a phone sends form an equation with one solution: the picture.
 april-ask = What happens if the phone keeps half of the numbers?
 
 mask-title = Mask
@@ -389,7 +389,7 @@ mask-headline = Half the numbers stay home
 mask-line-move = R is the part that stays home. Move it!
 mask-line-vote = Is the picture safe now? Vote!
 mask-line-votes = These are your votes.
-mask-say = Each phone draws lots for every number, and what loses stays at home; this attacker takes the gaps for zeros.
+mask-say = Each phone decides at random which numbers stay at home; this attacker takes the gaps for zeros.
 mask-ask = Which R would be enough for you?
 mask-question = Is the picture safe now?
 mask-yes = Yes
@@ -403,14 +403,14 @@ attackers-line-knows = This one knows the gaps, and fills them in.
 attackers-line-puzzle = Without positions the puzzle has lost its order.
 attackers-line-groups = Keep more numbers home where the picture is.
 attackers-say = The server must know which numbers are missing to add them up, so a better attacker knows it too.
-attackers-ask = A defence holds against one attacker: what does that say of the next?
+attackers-ask = A defence stops one attacker: what does that say about the next?
 
 patience-title = Patience
 patience-headline = Guess, compare, guess again
 patience-line-vote = How many seconds until we see who it is? Vote!
 patience-line-guess = The computer guesses until the numbers fit.
-patience-line-came = This is how far patience came.
-patience-say = With half of the numbers the computer still tries thousands of pictures and keeps what fits better.
+patience-line-came = This is how far patience got.
+patience-say = With half of the numbers the computer still tries thousands of pictures and keeps those that fit better.
 patience-ask = What would it cost to make guessing take a year?
 patience-question = After how many seconds do we see who it is?
 patience-unit = seconds
@@ -445,8 +445,8 @@ trade-behind = What an attack saw under this defence
 
 member-title = Was it you?
 member-headline = Was this photograph in it?
-member-line = Whoever has your photograph can ask the numbers.
-member-say = Here nobody computes a picture: somebody who has a photograph already asks whether it was used.
+member-line = Anyone with your photograph can ask the numbers.
+member-say = Here nobody computes a picture: somebody who already has a photograph asks whether it was used.
 member-ask = When would it hurt if people knew that your picture was in it?
 member-photograph = the photograph
 member-seen = The photograph as the network sees it
@@ -486,7 +486,7 @@ shot-april = APRIL
 shot-usual = from the usual network
 shot-zeros = takes gaps for zeros
 shot-aware = knows the gaps
-shot-guesses = what the guesses come to
+shot-guesses = the guesses so far
 
 empty-nobody = Nobody is here yet.
 empty-nobody-agreed = Nobody shows a picture. Robots would.
@@ -495,7 +495,7 @@ empty-waiting = Waiting for the first update…
 empty-not-shown = The owner does not show it.
 empty-no-picture = Nothing to see.
 empty-no-search = This relay cannot search.
-empty-no-curve = No curve has come with this relay.
+empty-no-curve = This relay has no curve.
 empty-no-candidate = No photograph has been chosen yet.
 empty-no-suspects = Two must show their picture before the class can vote.
 
@@ -525,7 +525,7 @@ bar-who = Who
 bar-who-title = Next volunteer
 bar-pause = Pause
 bar-run = Run
-bar-pause-title = Pause, or go on
+bar-pause-title = Pause or go on
 bar-blank = Blank
 bar-blank-title = Blank the stage
 bar-notes = Notes
@@ -543,9 +543,9 @@ bar-begin = Begin (Enter)
 bar-stay = Stay here (Escape)
 
 shut-asking = Asking the server…
-shut-lost = The server does not know this page any more
+shut-lost = The server no longer knows this page
 shut-title = This page shows the room to its teacher
-shut-open = Open the projector link that the relay printed in the terminal, or the teacher link for a page with the controls. A relay that begins another lesson prints others.
+shut-open = Open the projector link that the relay printed in the terminal, or the teacher link for a page with the controls. A relay that starts another lesson prints new links.
 shut-part = Do you want to take part? Enter the PIN here:
 shut-students = the students’ page
 
@@ -553,7 +553,7 @@ shut-students = the students’ page
 
 replay-opening = Opening the lesson…
 replay-open = Open a recorded lesson
-replay-file = A file lesson.unmask, which stays in this page:
+replay-file = A lesson.unmask file, which stays in this page:
 replay-nothing = Nothing is recorded in this file.
 replay-part = Only a part of this lesson can be played: { $reason }.
 replay-unreadable = The browser cannot read this file: { $error }.

@@ -105,8 +105,7 @@ fn attack(plan: &RoundPlan, update: &ProtectedUpdate, samples: u32, client: &Cli
     if !reconstructions.is_empty() {
         remark = None;
     } else if remark.is_none() {
-        remark =
-            Some("no attack of this tab reads an update that is encrypted; without the key nobody does".to_owned());
+        remark = Some("no attack in this tab can read an encrypted update; nobody can without the key".to_owned());
     }
     let milliseconds = begun.elapsed().as_secs_f64() * 1e3;
     OwnAttack { round: plan.round, defence: plan.defence, milliseconds, reconstructions, remark }

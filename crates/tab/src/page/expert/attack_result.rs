@@ -37,7 +37,7 @@ pub fn AttackResult(feed: Feed, teacher: Teacher, method: AttackMethod) -> impl 
         is_shared && (room.batch > 1 || room.rule != Rule::FedSgd)
     });
     let waiting = move || match (picture.with(Option::is_some), is_running()) {
-        (true, _) if is_mixed.get() == Some(true) => "made from several pictures, so there is none to compare with",
+        (true, _) if is_mixed.get() == Some(true) => "made from several pictures, so it cannot be compared with one",
         (true, _) => "waiting for the client’s score",
         (false, true) => "◌ searching",
         (false, false) => "✓ nothing recovered",
@@ -119,7 +119,7 @@ pub fn is_stale(feed: Feed, defence: Defence) -> bool {
 pub fn StaleNote(#[prop(into)] is_stale: Signal<bool>) -> impl IntoView {
     view! {
         <p class="stale-note" data-testid="stale" hidden=move || !is_stale.get()>
-            "◷ Made under an older defence; it says nothing of the one in force."
+            "◷ Made under an older defence; it says nothing about the one in force."
         </p>
     }
 }
@@ -218,7 +218,7 @@ pub fn GatheredRounds(gathered: Memo<Option<GatheredView>>, teacher: Teacher) ->
             </div>
             <p class="sub">{part(gathered, attacks::equations)}</p>
             <p class="remark" data-testid="drifted" hidden=move || !has_drifted()>
-                "The model has moved too far since the first of these rounds. Another round would spoil more than it shows, so none is added."
+                "The model has moved too far since the first of these rounds. Another round would do more harm than good, so none is added."
             </p>
             <Show when=move || teacher.is_here()>
                 <div class="hand">

@@ -338,7 +338,7 @@ pub fn ResidualPlot(membership: Memo<Option<MembershipView>>) -> impl IntoView {
     let drawn = part(membership, |membership| Residuals::new(membership, LEFT, SPAN));
     view! {
         <figure class="residuals">
-            <svg viewBox=format!("0 0 {WIDTH} {HEIGHT}") role="img" aria-label="The share of each picture outside of what the pictures of the update span, on a logarithmic axis">
+            <svg viewBox=format!("0 0 {WIDTH} {HEIGHT}") role="img" aria-label="The share of each picture outside the span of the update’s pictures, on a logarithmic axis">
                 {move || {
                     let Residuals { candidate, interval, distractors, ticks } = drawn().unwrap_or_default();
                     view! {

@@ -427,7 +427,7 @@ fn ModelPreset(feed: Feed, teacher: Teacher) -> impl IntoView {
             <DiscardButton
                 feed
                 testid="model-preset-begin"
-                title="Begin with this model"
+                title="Start with this model"
                 on_confirm=move |()| {
                     teacher.send(Control::Architecture {
                         name: chosen.get_untracked(),

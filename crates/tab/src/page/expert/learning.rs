@@ -93,7 +93,7 @@ pub fn ConfusionCard(evaluation: Memo<Option<EvaluationView>>) -> impl IntoView 
     let scale = NAMES + SIDE;
     view! {
         <section class="card confusion" aria-label="Confusion matrix" data-testid="confusion" hidden=move || confusion.with(Option::is_none)>
-            <h2>"What the model mistakes"</h2>
+            <h2>"What the model confuses"</h2>
             <p class="verdict-line" data-testid="confusion-sentence">{sentence}</p>
             <svg
                 viewBox=format!("0 0 {} {}", scale + 4.0, scale + 4.0)

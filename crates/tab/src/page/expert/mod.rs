@@ -184,7 +184,7 @@ fn Invitation(feed: Feed) -> impl IntoView {
                 <b data-testid="pin" data-pin=move || pin.get()>{move || pin.get().map(|pin| grouped_pin(&pin))}</b>
             </p>
             <p class="locked-note" role="status" data-testid="locked" hidden=move || !is_locked()>
-                "⊘ The room is locked: nobody new gets in."
+                "⊘ The room is locked: nobody new can join."
             </p>
             <p class="address" data-testid="https-address">{move || https.get()}</p>
             <p class="sub">"Accept the browser’s warning once. Without the GPU:"</p>

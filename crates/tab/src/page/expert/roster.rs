@@ -69,7 +69,7 @@ fn Door(feed: Feed, teacher: Teacher) -> impl IntoView {
                 class="button small"
                 data-testid="lock"
                 aria-pressed=move || is_locked().to_string()
-                title="Who is in the room stays, and can come back"
+                title="People in the room stay and can come back"
                 on:click=move |_| teacher.send(Control::Lock { on: !untrack(is_locked) })
             >
                 {move || if is_locked() { "Unlock joining" } else { "Lock joining" }}
@@ -121,7 +121,7 @@ fn Client(feed: Feed, teacher: Teacher, id: ClientId) -> impl IntoView {
                 <span class="client-target" hidden=move || !is_target.get()>"under attack"</span>
                 <span
                     class="client-private"
-                    title="Does not agree that the class sees what leaks of this picture, and is never attacked"
+                    title="Has not agreed that the class sees what leaks from this picture, and is never attacked"
                     hidden=move || !is_private()
                 >
                     "⊝ not to be shown"
@@ -186,7 +186,7 @@ pub fn ClientMenu(
                     type="button"
                     class="button small"
                     data-testid="client-remove"
-                    title="Disconnect; it may come again as somebody new"
+                    title="Disconnect; the client can join again as someone new"
                     on:click=move |_| teacher.ask(Control::Remove { client: id }, problem)
                 >
                     "Remove"
@@ -195,7 +195,7 @@ pub fn ClientMenu(
                     type="button"
                     class="button small danger"
                     data-testid="client-ban"
-                    title="Disconnect, and turn away until the bans are lifted"
+                    title="Disconnect, and keep out until the bans are lifted"
                     on:click=move |_| teacher.ask(Control::Ban { client: id }, problem)
                 >
                     "Ban"

@@ -147,15 +147,13 @@ pub fn encryption(encryption: &EncryptionView) -> String {
 /// Says how updates are averaged and which attackers that does not stop.
 pub fn aggregation(aggregation: Aggregation, is_encrypted: bool) -> String {
     let does = match aggregation {
-        Aggregation::Mean => {
-            "Plain mean: one update that is large enough moves the model wherever it likes.".to_owned()
-        }
+        Aggregation::Mean => "Plain mean: one update that is large enough moves the model anywhere.".to_owned(),
         Aggregation::Clipped => "Clipped mean: an update much longer than the others is shortened. \
                                  One of usual length that points the wrong way counts like any other."
             .to_owned(),
         Aggregation::Aligned => {
             "Aligned mean: an update much longer than the others is shortened, and one that points \
-                                 against the others is left out, even an honest one of pictures like nobody else's."
+                                 against the others is left out, even an honest one from unusual pictures."
                 .to_owned()
         }
         Aggregation::TrimmedMean { share } => format!(
@@ -170,7 +168,7 @@ pub fn aggregation(aggregation: Aggregation, is_encrypted: bool) -> String {
     if is_encrypted {
         format!(
             "{does} Encrypted updates cannot be judged: their lengths are those of cipher text, and the relay reads no \
-             value. Whoever has the passphrase is trusted."
+             value. Everyone with the passphrase is trusted."
         )
     } else {
         does
