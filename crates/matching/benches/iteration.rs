@@ -1,8 +1,9 @@
-//! Time of one iteration of token matching beside that of one training step, on the CPU:
-//! `cargo bench --workspace --bench iteration`.
+//! Compares the time of one token matching iteration with that of one training step, on the CPU: `cargo bench
+//! --workspace --bench iteration`.
 //!
-//! `iteration_pytorch.py` beside this file does the same in PyTorch, and `cargo xtask bench-peers --only matching` lets both take
-//! turns. A plain loop: criterion would change features of what Burn stands on, and compile its GPU half once more.
+//! `iteration_pytorch.py` measures the same in PyTorch, and `cargo xtask bench-peers --only matching` alternates
+//! between the two. A plain loop instead of criterion, which would change features of Burn's dependencies and compile
+//! its GPU half again.
 
 #[path = "../../model/benches/serve/mod.rs"]
 mod serve;
@@ -15,10 +16,10 @@ use unmask_model::{Network, OracleOptions, WeightScope, device::OpenDevice};
 
 const SAMPLES: usize = 25;
 const LABEL: usize = 3;
-/// More iterations than are ever run: a search that is over computes nothing.
+/// Never reached: a finished search computes nothing.
 const ENDLESS: usize = 1_000_000;
 
-/// Fastest and median of some runs, in milliseconds. The fastest says what the work costs on a busy machine.
+/// Returns the fastest and the median run in milliseconds. The fastest is the actual cost on a busy machine.
 fn time(mut work: impl FnMut()) -> (f64, f64) {
     let mut milliseconds: Vec<f64> = (0..SAMPLES)
         .map(|_| {
@@ -31,7 +32,7 @@ fn time(mut work: impl FnMut()) -> (f64, f64) {
     (milliseconds[0], milliseconds[SAMPLES / 2])
 }
 
-/// A training step and an iteration of that model as functions.
+/// Returns a training step and a matching iteration of the model as functions.
 fn prepare(preset: VitPreset) -> (impl FnMut(), impl FnMut()) {
     let network = Network::new(Architecture::from(preset), OpenDevice::cpu().device()).expect("a preset is a model");
     let (config, state) = (VitConfig::from(preset), Architecture::from(preset).initial(1));

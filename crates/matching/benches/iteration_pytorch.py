@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Time of one iteration of token matching of PyTorch on the CPU, for `iteration.rs`: exact second derivatives.
+"""Measures one token matching iteration of PyTorch on the CPU, with exact second derivatives, for `iteration.rs`.
 
     cargo xtask bench-peers --only matching
 
-Each line of stdin, "MODEL BATCH STEPS", is answered by a line with the milliseconds of each iteration.
+For each line "MODEL BATCH STEPS" on stdin, prints a line with the milliseconds of each iteration.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from pathlib import Path
 import timm
 import torch
 
-# The fused attention of PyTorch can be differentiated once only. Models read this while they are made.
+# PyTorch's fused attention can be differentiated only once. Models read this setting when they are built.
 timm.layers.set_fused_attn(False)
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "scripts"))
@@ -22,14 +22,14 @@ from make_parity import build  # noqa: E402
 
 LABEL = 3
 STEP, SMOOTHNESS = 0.1, 0.003
-# Iterations that are not counted: the first ones allocate.
+# Uncounted iterations: the first ones allocate.
 WARM_UP = 2
-# Those are what token matching differentiates: up to block 0.
+# The parameters that token matching differentiates: up to block 0.
 EARLY = ("cls_token", "pos_embed", "patch_embed.", "blocks.0.")
 
 
 def distance(found, sent):
-    """1 - cos, of rows where there are any."""
+    """1 - cos, per row for matrices."""
     return 1 - torch.nn.functional.cosine_similarity(found, sent, dim=-1)
 
 
@@ -50,11 +50,11 @@ def variation(x):
 
 
 def prepare(name, batch):
-    """An iteration on that model as a function."""
+    """Returns an iteration on the model as a function."""
     torch.manual_seed(1)
     side, model = build(name)
     early = {key: value for key, value in model.train().named_parameters() if key.startswith(EARLY)}
-    # No gradient is computed that the objective does not look at.
+    # Compute no gradient that the objective ignores.
     model.requires_grad_(False)
     for parameter in early.values():
         parameter.requires_grad_(True)

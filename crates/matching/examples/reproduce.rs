@@ -1,13 +1,13 @@
-//! What token matching makes of one update of a model at its initialisation, in SSIM:
-//! `cargo run --release --example reproduce -- astronaut.png,rocket.png 0.5 2000 aware`.
+//! Runs token matching on one update of a model at its initialisation and prints the SSIM: `cargo run --release
+//! --example reproduce -- astronaut.png,rocket.png 0.5 2000 aware`.
 //!
 //! - photographs from `www/samples`, comma-separated: the pictures of one batch;
 //! - share of zeros in the mask;
 //! - iterations;
-//! - `aware` or `naive` of the mask, each from the picture of its own closed form, or `fixed`: aware, without the position
-//!   embedding's gradient, from noise; its pictures are also measured in their best arrangement;
-//! - the first step size, 0.1 unless given; SGD steps (rate 0.1) that the model was trained on the batch, 0 unless given;
-//!   and the model, `vit_lab_patch4_32` unless given.
+//! - `aware` or `naive` of the mask, each starting from its own closed form, or `fixed`: aware, without the position
+//!   embedding's gradient, from noise; its pictures are also scored in their best arrangement;
+//! - optional: the first step size (default 0.1), the number of SGD steps (rate 0.1) to train the model on the batch
+//!   first (default 0), and the model (default `vit_lab_patch4_32`).
 
 use std::{env::args, error::Error, ops::ControlFlow, path::Path, sync::Arc, time::Instant};
 
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "aware" => (AttackMethod::MatchingAware, AttackMethod::EmbeddingAware),
         "naive" => (AttackMethod::Matching, AttackMethod::Embedding),
         "fixed" => (AttackMethod::Jigsaw, AttackMethod::Embedding),
-        other => return Err(format!("{other} is none of aware, naive and fixed").into()),
+        other => return Err(format!("the mode must be aware, naive or fixed, not {other}").into()),
     };
     let step = optional.first().map(|step| step.parse()).transpose()?;
     let trained: usize = optional.get(1).map_or(Ok(0), |steps| steps.parse())?;

@@ -1,4 +1,4 @@
-//! The search itself, one step at a time.
+//! The search, one step at a time.
 
 use unmask_attack::{AttackError, SearchProgress, TensorSource};
 use unmask_model::ModelError;
@@ -15,38 +15,39 @@ mod tests;
 #[cfg(test)]
 mod vectors;
 
-/// Batches of this size and above are refused.
+/// Smallest refused batch.
 const TOO_MANY: usize = 4;
 
-/// Share by which the objective has to fall in an eighth of the schedule for the search to go on.
+/// Relative fall that counts as progress: of the objective per eighth of the schedule, or of the squared misfit.
 const LEAST_FALL: f64 = 0.01;
 
-/// What f32 gradients leave of an objective, or of a squared misfit, that is zero.
+/// Rounding error of f32 gradients in an objective or a squared misfit that should be zero.
 const ROUNDING: f64 = 1e-6;
 
-/// A start of this cosine distance is far from the picture.
+/// A start with this cosine distance is far from the picture.
 const FAR: f64 = 0.1;
 
-/// Eighths of all iterations at which the step size falls to a tenth.
+/// The step size drops to a tenth at each of these eighths of the schedule.
 const DROPS: [usize; 3] = [3, 5, 7];
 
-/// Said of a search that ends where it began.
+/// Note of a search that ends with its start.
 const KEPT_START: &str = "No picture was found that explains the update better than the one the search started from.";
 
-/// Said of a search that could only make its start worse.
+/// Note of a search whose start is exact.
 const EXACT_START: &str =
     "The search started from a picture that solves the embeddings' equations exactly, and ends with it.";
 
-/// How long and how fast to search.
+/// Length and speed of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MatchingOptions {
-    /// Steps in all. The step size falls to a tenth at 3/8, 5/8 and 7/8 of them.
+    /// Total steps. The step size drops to a tenth at 3/8, 5/8 and 7/8 of them.
     pub iterations: usize,
-    /// The first step size, in units of x in [-1, 1]. Trained models want 0.05 or less.
+    /// The first step size, in units of x in [-1, 1]. Trained models need 0.05 or less.
     pub step: f64,
-    /// Weight of total variation in the objective; that of the cosine takes less of it where a start leaves little unexplained.
+    /// Weight of total variation in the objective. [`Objective::Cosine`] reduces it if the start leaves little
+    /// unexplained.
     pub variation: f64,
-    /// Whether the picture that it starts from is known to be the one behind the update: it is what the search ends with.
+    /// Whether the start is known to be the picture behind the update. If so, the search ends with it.
     pub is_start_exact: bool,
 }
 
@@ -57,19 +58,19 @@ impl Default for MatchingOptions {
 }
 
 impl MatchingOptions {
-    /// The step size of iteration `iteration`, counted from 0.
+    /// Returns the step size of an iteration, counted from 0.
     fn rate(&self, iteration: usize) -> f64 {
         let drops = DROPS.iter().filter(|&&eighths| 8 * iteration >= eighths * self.iterations).count();
         self.step * 0.1f64.powi(drops as i32)
     }
 
-    /// The iteration at which the step size falls for the first time.
+    /// Returns the iteration at which the step size first drops.
     fn first_drop(&self) -> usize {
         (DROPS[0] * self.iterations).div_ceil(8)
     }
 }
 
-/// What is matched: a model, what its gradient is compared with, and how.
+/// A model, the received gradient, and the objective that compares them.
 #[derive(Debug)]
 pub struct Problem {
     oracle: NetworkOracle,
@@ -78,11 +79,11 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Checks that `evidence`, a whole update, is one of `network`, and that it says something about the picture.
+    /// Checks that `evidence`, a whole update, fits the network and says something about the picture.
     ///
     /// # Errors
-    /// The update has too few values, a term of the objective has nothing to compare with, the position embedding was
-    /// held fixed and the objective asks for it, or four and more pictures were mixed into the update.
+    /// The update has too few values, a term of the objective has nothing to compare with, the objective needs the
+    /// position embedding but it was held fixed, or the update mixes four or more pictures.
     pub fn new(
         oracle: NetworkOracle,
         objective: Objective,
@@ -102,8 +103,8 @@ impl Problem {
         Ok(Self { oracle, objective, evidence })
     }
 
-    /// The terms at x, d(their sum)/dx, and what x leaves unexplained: min over s of ||s g(x) - g|| / ||g|| over the entries
-    /// that are compared.
+    /// Returns the terms at x, d(their sum)/dx, and the misfit of x: min over s of ||s g(x) - g|| / ||g|| over the
+    /// compared entries.
     pub fn evaluate(&self, x: &[f64]) -> Result<Evaluation, AttackError> {
         let failed = |error: ModelError| AttackError::Search { reason: error.to_string() };
         let at = self.oracle.gradient(x).map_err(failed)?;
@@ -115,10 +116,11 @@ impl Problem {
 }
 
 impl Problem {
-    /// What share of its weight total variation keeps, and [`ROUNDING`] of its size, by the terms at the start. Where the picture
-    /// moves little of the gradient, the cosine is next to nothing from the start on: 4e-6 of a LeNet with its usual weights. At its
-    /// whole weight smoothness would then be all that is searched for, and any gain would count as rounding. That of the cosine itself is
-    /// far smaller, the square of what f32 rounds.
+    /// Returns the factor for total variation's weight and for [`ROUNDING`], from the terms at the start.
+    ///
+    /// If the picture hardly affects the gradient, the cosine term is tiny from the start: 4e-6 for a LeNet with its
+    /// usual weights. With full weight, the search would only smooth the picture, and any gain would count as rounding.
+    /// The rounding error of the cosine itself is far smaller: the square of f32's.
     fn share(&self, start: Terms) -> f64 {
         match self.objective {
             Objective::Cosine => (start.sum() / FAR).min(1.0),
@@ -127,17 +129,17 @@ impl Problem {
     }
 }
 
-/// What a problem says of a picture x.
+/// The evaluation of a picture x.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evaluation {
     pub terms: Terms,
     /// d(sum of the terms)/dx.
     pub slope: Vec<f64>,
-    /// What x leaves unexplained: 0 nothing, 1 all.
+    /// The share of the update that x leaves unexplained, from 0 to 1.
     pub misfit: f64,
 }
 
-/// `share`: of [`ROUNDING`], as of total variation.
+/// `share` scales [`ROUNDING`], as it scales total variation.
 fn has_fallen(from: f64, to: f64, share: f64) -> bool {
     from - to > LEAST_FALL * from.abs() + share * ROUNDING
 }
@@ -151,32 +153,32 @@ pub struct Matching {
     adam: SignAdam,
     iteration: usize,
     looked_at: Option<LookedAt>,
-    /// The last step's, once there is nothing more to do.
+    /// The final progress, once the search is over.
     over: Option<SearchProgress>,
 }
 
-/// What the search has looked at so far.
+/// The record of the search so far.
 #[derive(Debug)]
 struct LookedAt {
     start: Iterate,
-    /// The picture with the least misfit, the start among them.
+    /// The picture with the least misfit, which may be the start.
     best: Iterate,
-    /// The lowest objective up to the last eighth of the schedule that is complete.
+    /// The lowest objective up to the last complete eighth of the schedule.
     before: f64,
-    /// The lowest since then.
+    /// The lowest objective since then.
     now: f64,
     /// [`Problem::share`] of the start.
     share: f64,
 }
 
-/// A picture and how it was found.
+/// A picture and its evaluation.
 #[derive(Debug, Clone)]
 struct Iterate {
     x: Vec<f64>,
-    /// How much of the update it leaves unexplained. Total variation has no part in it: it is what pictures are like, and
-    /// says nothing about this one. On an unmasked update it draws the search away from a start that is exact.
+    /// The share of the update that it leaves unexplained. Excludes total variation, which describes pictures in
+    /// general and not this one: on an unmasked update it would pull the search away from an exact start.
     misfit: f64,
-    /// With total variation.
+    /// Includes total variation.
     objective: f64,
 }
 
@@ -193,7 +195,7 @@ impl LookedAt {
         }
     }
 
-    /// Begins the next eighth of the schedule; whether the objective did not fall in the one that ends.
+    /// Begins the next eighth of the schedule. Returns whether the objective failed to fall in the one that ends.
     fn has_stalled(&mut self) -> bool {
         let has_stalled = !has_fallen(self.before, self.now, self.share);
         self.before = self.before.min(self.now);
@@ -201,17 +203,18 @@ impl LookedAt {
         has_stalled
     }
 
-    /// The picture to keep, and whether it is the start. A start that is bettered by no more than rounding is kept: on
-    /// nearly converged models, whose gradients say little about the picture, less misfit means nothing.
+    /// Returns the picture to keep, and whether it is the start. Keeps the start unless the best misfit is clearly
+    /// lower: on nearly converged models, gradients say little about the picture, and a slightly smaller misfit means
+    /// nothing.
     fn kept(&self) -> (&Iterate, bool) {
-        // The objective goes with the square of the misfit.
+        // The objective scales with the square of the misfit.
         let is_start = !has_fallen(self.start.misfit.powi(2), self.best.misfit.powi(2), self.share);
         (if is_start { &self.start } else { &self.best }, is_start)
     }
 }
 
 impl Matching {
-    /// Starts from pictures `[batch, side, side, 3]` in [0, 1], such as a closed form gives.
+    /// Starts from pictures `[batch, side, side, 3]` in [0, 1], for example from a closed form.
     ///
     /// # Errors
     /// The start has another size, or holds NaN or infinity.
@@ -232,7 +235,8 @@ impl Matching {
         Self { problem, options, x, adam, iteration: 0, looked_at: None, over: None }
     }
 
-    /// One step down; once the search is over, its end again. The objective is that of the picture before the step.
+    /// Takes one descent step. Once the search is over, returns its final progress again. The reported objective is
+    /// that of the picture before the step.
     ///
     /// # Errors
     /// The model failed, or the objective is no longer finite.
@@ -262,7 +266,7 @@ impl Matching {
         Ok(end.unwrap_or_else(|| self.progress(objective)))
     }
 
-    /// Ends the search where it is, with the picture that explains the update best; `None` before the first step.
+    /// Ends the search with the picture that explains the update best. `None` before the first step.
     pub fn finish(&mut self) -> Option<SearchProgress> {
         let looked_at = self.looked_at.as_ref()?;
         let is_exact = self.options.is_start_exact;
@@ -279,12 +283,12 @@ impl Matching {
         SearchProgress { iteration, iterations, objective, image: self.image(), is_over: false, note: None }
     }
 
-    /// Goes on with another problem, such as the newest update of the same client, from the picture found so far.
+    /// Continues with another problem, such as the client's newest update, from the picture found so far.
     ///
-    /// The schedule goes back to its second step size at most, so that the picture is not shaken apart again.
+    /// Resumes the schedule at the second step size at the latest; the first one would destroy the picture again.
     ///
     /// # Errors
-    /// The other problem's pictures have another size or number; nothing is changed then.
+    /// The other problem's pictures have another size or number. The search is then unchanged.
     pub fn retarget(&mut self, problem: Problem) -> Result<(), AttackError> {
         let (inputs, found) = (problem.oracle.inputs(), self.x.len());
         if inputs != self.problem.oracle.inputs() {
@@ -295,7 +299,7 @@ impl Matching {
         self.adam = SignAdam::new(found);
         self.iteration = self.iteration.min(self.options.first_drop());
         (self.looked_at, self.over) = (None, None);
-        // What solved the equations of one update is a start like any other for the next one.
+        // The exact solution of one update is an ordinary start for the next one.
         self.options.is_start_exact = false;
         Ok(())
     }
@@ -310,11 +314,11 @@ impl Matching {
             return false;
         }
         let has_stalled = self.looked_at.as_mut().is_some_and(LookedAt::has_stalled);
-        // With the first step size the picture may be shaken without coming closer; with the second it settles.
+        // The first step size may shake the picture without progress; with the second it settles.
         has_stalled && self.iteration > self.options.first_drop()
     }
 
-    /// The picture now, `[batch, side, side, 3]` in [0, 1].
+    /// Returns the current pictures, `[batch, side, side, 3]` in [0, 1].
     pub fn image(&self) -> Vec<f32> {
         to_hwc(self.problem.oracle.inputs(), &self.x)
     }

@@ -1,4 +1,4 @@
-//! How far a picture's gradient is from the one that arrived.
+//! Distance between a picture's gradient and the received one.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use unmask_core::{ParamLayout, VitConfig};
 
 use crate::ReceivedGradient;
 
-/// What is compared. The mask M of the evidence multiplies both sides of every term.
+/// The compared quantities. The mask M of the evidence multiplies both sides of every term.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Objective {
     Tokens(Tokens),
@@ -15,13 +15,13 @@ pub enum Objective {
     Cosine,
 }
 
-/// Where the terms of token matching lie in the flat vector.
+/// Positions of token matching's terms in the flat vector.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tokens {
-    /// One row for each token, the class token's first; `None` leaves the term out.
+    /// One row per token, the class token's first. `None` omits the term.
     rows: Option<Vec<Range<usize>>>,
     patch: Range<usize>,
-    /// What is compared as one vector.
+    /// Parameters compared as one vector.
     others: Vec<Range<usize>>,
     position: Range<usize>,
 }
@@ -29,11 +29,11 @@ pub struct Tokens {
 /// The terms of an objective, without total variation.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Terms {
-    /// Mean over tokens of 1 - cos of the position embedding's gradient; 0 where the term is left out.
+    /// Mean over tokens of 1 - cos of the position embedding's gradient; 0 if the term is omitted.
     pub token: f64,
     /// ||dG_E||^2 / ||G_E||^2 of the patch embedding's weight; 0 under [`Objective::Cosine`].
     pub patch: f64,
-    /// 1 - cos of all gradients that are looked at as one vector; token matching leaves the position embedding's out.
+    /// 1 - cos of all compared gradients as one vector. Token matching excludes the position embedding's.
     pub rest: f64,
 }
 
@@ -44,16 +44,16 @@ impl Terms {
 }
 
 impl Objective {
-    /// Token matching: mean over tokens, the class token among them, of [1 - cos(G_pos_i)] + ||dG_E||^2 / ||G_E||^2 +
-    /// [1 - cos(all gradients but G_pos up to block 0 as one vector)].
+    /// Token matching: mean over tokens, including the class token, of [1 - cos(G_pos_i)] + ||dG_E||^2 / ||G_E||^2 + [1
+    /// - cos(all gradients except G_pos up to block 0 as one vector)].
     ///
-    /// G_E counts in the last term as well: the reference's numbers have it so.
+    /// As in the reference, G_E counts in the last term as well.
     pub fn tokens(config: &VitConfig) -> Self {
         Self::of_tokens(config, true)
     }
 
-    /// The same without its first term, for updates whose position embedding was held fixed. The arrangement of the
-    /// patches is hidden then, and comes out by chance: a jigsaw.
+    /// Token matching without its first term, for updates with a fixed position embedding. The order of the patches is
+    /// then unknown, and the result shows them in a random order: a jigsaw.
     pub fn tokens_without_position(config: &VitConfig) -> Self {
         Self::of_tokens(config, false)
     }
@@ -76,8 +76,8 @@ impl Objective {
         Self::Tokens(Tokens { rows, patch, others, position })
     }
 
-    /// What `gradient` leaves unexplained of the entries that are compared, as [`Misfit`] has it. Searches end with the
-    /// picture for which it is least.
+    /// Returns the [`Misfit`] of `gradient` over the compared entries. A search ends with the picture that minimises
+    /// it.
     pub(crate) fn misfit(&self, gradient: &[f64], evidence: &ReceivedGradient) -> f64 {
         let whole = 0..gradient.len();
         let ranges: Vec<&Range<usize>> = match self {
@@ -91,7 +91,7 @@ impl Objective {
         Misfit::between(entries).map_or(1.0, |misfit| misfit.relative)
     }
 
-    /// The least number of entries of the flat vector that a network must reach.
+    /// The smallest number of flat entries that a network must provide.
     pub(crate) fn reach(&self) -> usize {
         match self {
             Self::Tokens(tokens) => tokens.others.iter().map(|range| range.end).max().unwrap_or(0),
@@ -99,7 +99,7 @@ impl Objective {
         }
     }
 
-    /// Refuses evidence that leaves a term without anything to compare with.
+    /// Rejects evidence that leaves a term with nothing to compare.
     pub(crate) fn check(&self, evidence: &ReceivedGradient) -> Result<(), AttackError> {
         let nothing = |range: Range<usize>| evidence.values()[range].iter().all(|&value| value == 0.0);
         match self {
@@ -122,7 +122,7 @@ impl Objective {
         Ok(())
     }
 
-    /// The terms for a picture whose gradient is `gradient`, and v = d(their sum)/d(gradient).
+    /// Returns the terms for a picture with gradient `gradient`, and v = d(their sum)/d(gradient).
     pub(crate) fn evaluate(&self, gradient: &[f64], evidence: &ReceivedGradient) -> (Terms, Vec<f64>) {
         let mut slope = vec![0.0; gradient.len()];
         let mut terms = Terms::default();
@@ -145,8 +145,8 @@ impl Objective {
     }
 }
 
-/// `share` times 1 - cos of the entries in `ranges`, whose derivative is added to `slope`. Where one side is all zero it
-/// is `share`, and flat.
+/// Returns `share` times 1 - cos of the entries in `ranges`, and adds its derivative to `slope`. If either side is all
+/// zero, returns `share` with a zero derivative.
 fn cosine(
     gradient: &[f64],
     evidence: &ReceivedGradient,
@@ -180,7 +180,7 @@ fn cosine(
     share * (1.0 - dot / norms)
 }
 
-/// ||M (g - value)||^2 / ||value||^2, whose derivative is added to `slope`.
+/// Returns ||M (g - value)||^2 / ||value||^2, and adds its derivative to `slope`.
 fn relative_square(gradient: &[f64], evidence: &ReceivedGradient, range: Range<usize>, slope: &mut [f64]) -> f64 {
     let values = &evidence.values()[range.clone()];
     let scale = 1.0 / values.iter().map(|value| value * value).sum::<f64>();

@@ -1,9 +1,9 @@
-//! What matching asks of a network.
+//! The queries that matching sends to a network.
 
 use unmask_core::ModelState;
 use unmask_model::{GradientAt, GradientOracle, ModelError, Network, OracleOptions, block_on};
 
-/// The pictures a network takes: `batch` of them, `[3, side, side]` each.
+/// The input of a network: `batch` pictures `[3, side, side]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Inputs {
     pub batch: usize,
@@ -11,7 +11,7 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Values of all pictures together.
+    /// Returns the number of values of all pictures.
     pub fn len(self) -> usize {
         self.batch.saturating_mul(3 * self.side * self.side)
     }
@@ -21,10 +21,10 @@ impl Inputs {
     }
 }
 
-/// A network at known weights w, with the labels of the batch that is searched for.
+/// A network at known weights w, with the labels of the batch behind the update.
 ///
-/// Pictures x are normalised, `[batch, 3, side, side]` in [-1, 1], row-major. All numbers are f64, whatever the network
-/// computes in.
+/// Pictures x are normalised, `[batch, 3, side, side]` in [-1, 1], row-major. All numbers are f64, regardless of the
+/// network's precision.
 #[derive(Debug)]
 pub struct NetworkOracle {
     oracle: GradientOracle,
@@ -32,14 +32,15 @@ pub struct NetworkOracle {
 }
 
 impl NetworkOracle {
-    /// The network at `state`, and the labels of the pictures in the batch, which the head's gradient tells.
+    /// Creates the oracle of a network at `state`. The head's gradient reveals the `labels` of the pictures.
     ///
-    /// [`WeightScope::FirstBlock`](unmask_model::WeightScope) is what [`Objective::tokens`](crate::Objective::tokens) looks
-    /// at. [`Objective::Cosine`](crate::Objective::Cosine) on all weights, with batch norm by the running statistics, is
+    /// [`Objective::tokens`](crate::Objective::tokens) needs [`WeightScope::FirstBlock`](unmask_model::WeightScope).
+    /// [`Objective::Cosine`](crate::Objective::Cosine) on all weights, with batch norm by the running statistics, is
     /// Inverting Gradients as its authors and FLRSP run it.
     ///
     /// # Errors
-    /// The state is of another network, the network cannot answer so, there are no labels, or one is no class.
+    /// The state belongs to another network, the network does not support these options, there are no labels, or a
+    /// label is not a class.
     pub fn new(
         network: &Network,
         state: &ModelState,
@@ -56,28 +57,28 @@ impl NetworkOracle {
         Ok(Self { oracle: network.oracle(state, options)?, labels: labels.to_vec() })
     }
 
-    /// How many pictures of what size x holds.
+    /// Returns the number and the size of the pictures in x.
     pub fn inputs(&self) -> Inputs {
         Inputs { batch: self.labels.len(), side: self.oracle.network().architecture().side() }
     }
 
-    /// The weights w that the gradient is taken with respect to: all of them, or the first ones of the flat vector.
+    /// Returns the weights w that the gradient is taken with respect to: all, or the first ones of the flat vector.
     pub fn weights(&self) -> &[f64] {
         self.oracle.weights()
     }
 
-    /// dl/dw at x, as many values as [`weights`](Self::weights) has.
+    /// Returns dl/dw at x, with as many values as [`weights`](Self::weights).
     ///
     /// # Errors
-    /// The network refuses x, or a value is not finite.
+    /// The network rejects x, or a value is not finite.
     pub fn gradient(&self, x: &[f64]) -> Result<GradientAt, ModelError> {
         block_on(self.oracle.gradient(&to_unit(x), &self.labels))
     }
 
-    /// d<dl/dw, `direction`>/dx at the x of `at`, as many values as x has.
+    /// Returns d<dl/dw, `direction`>/dx at the x of `at`, with as many values as x.
     ///
     /// # Errors
-    /// The direction has another length than the weights, or a value is not finite.
+    /// The direction and the weights differ in length, or a value is not finite.
     pub fn input_gradient_along(&self, at: &GradientAt, direction: &[f64]) -> Result<Vec<f64>, ModelError> {
         let mut slope = block_on(self.oracle.input_gradient_along(at, direction))?;
         // A step of x moves images in [0, 1] half as far.
@@ -86,7 +87,7 @@ impl NetworkOracle {
     }
 }
 
-/// Images in [0, 1], as networks take them, of x in [-1, 1].
+/// Converts x in [-1, 1] to images in [0, 1].
 fn to_unit(x: &[f64]) -> Vec<f64> {
     x.iter().map(|x| x.mul_add(0.5, 0.5)).collect()
 }

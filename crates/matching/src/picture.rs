@@ -1,8 +1,8 @@
-//! Between pictures as people see them and x.
+//! Conversions between displayed pictures and x.
 
 use crate::Inputs;
 
-/// `[batch, side, side, 3]` in [0, 1] to x, `[batch, 3, side, side]` in [-1, 1].
+/// Converts `[batch, side, side, 3]` in [0, 1] to x, `[batch, 3, side, side]` in [-1, 1].
 pub(crate) fn normalise(inputs: Inputs, pictures: &[f32]) -> Vec<f64> {
     let plane = inputs.side * inputs.side;
     let mut x = Vec::with_capacity(pictures.len());
@@ -15,7 +15,7 @@ pub(crate) fn normalise(inputs: Inputs, pictures: &[f32]) -> Vec<f64> {
     x
 }
 
-/// x to `[batch, side, side, 3]` in [0, 1].
+/// Converts x to `[batch, side, side, 3]` in [0, 1].
 pub(crate) fn to_hwc(inputs: Inputs, x: &[f64]) -> Vec<f32> {
     let plane = inputs.side * inputs.side;
     let mut pictures = Vec::with_capacity(x.len());

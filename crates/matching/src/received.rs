@@ -1,19 +1,19 @@
-//! What the attacker holds of a client's gradient.
+//! The attacker's copy of a client's gradient.
 
 use unmask_attack::AttackError;
 
-/// A gradient as it arrived, and which of its entries are believed.
+/// A received gradient, and which of its entries count as values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReceivedGradient {
     /// In the model's flat order; zero where masked.
     values: Vec<f64>,
-    /// 1 where an entry is believed, 0 elsewhere.
+    /// 1 for an entry that counts, 0 otherwise.
     mask: Vec<f64>,
 }
 
 impl ReceivedGradient {
-    /// All entries are taken for values, masked zeros too: the attacker whom the papers tested, and the right one for
-    /// an update that nobody masked.
+    /// Takes all entries for values, including masked zeros: the papers' attacker, and the right choice for an unmasked
+    /// update.
     ///
     /// # Errors
     /// A value is not finite.
@@ -21,7 +21,7 @@ impl ReceivedGradient {
         Self::checked(update, vec![1.0; update.len()])
     }
 
-    /// Only the entries with `kept` are taken for values: an attacker who drew the mask from its seed, as the papers'
+    /// Takes only the entries with `kept` for values: an attacker who drew the mask from its seed, as the papers'
     /// threat model allows.
     ///
     /// # Errors
@@ -53,12 +53,11 @@ impl ReceivedGradient {
         &self.values
     }
 
-    /// 1 where believed, 0 elsewhere.
     pub(crate) fn mask(&self) -> &[f64] {
         &self.mask
     }
 
-    /// The first `len` entries, those within a network's reach.
+    /// Keeps the first `len` entries, those that the network provides.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.values.truncate(len);
         self.mask.truncate(len);

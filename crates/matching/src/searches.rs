@@ -1,4 +1,4 @@
-//! Gradient matching as whoever schedules searches begins it: by the attack's name, on one update.
+//! Starts gradient matching by the attack's name, on one update.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -12,10 +12,10 @@ use crate::{
     Inputs, Matching, MatchingOptions, NetworkOracle, Objective, Problem, ReceivedGradient, picture::normalise,
 };
 
-/// Most that the pictures of a batch are moved apart before the first step, in units of pixels in [0, 1].
+/// Largest noise added to the starts of a batch, in units of pixels in [0, 1].
 const APART: f32 = 0.02;
 
-/// Begins searches by gradient matching on a device.
+/// Starts gradient matching searches on a device.
 #[derive(Debug, Clone)]
 pub struct GradientMatching {
     device: OpenDevice,
@@ -26,7 +26,7 @@ impl GradientMatching {
         Self { device }
     }
 
-    /// What `method` matches of `target`.
+    /// Builds the problem of `method` on `target`.
     fn problem(&self, method: AttackMethod, target: &SearchTarget<'_>) -> Result<Problem, AttackError> {
         let network = Network::new(target.architecture, self.device.device()).map_err(said)?;
         let vit = || ModelShape::from(target.architecture).vit();
@@ -87,12 +87,11 @@ impl Searches for GradientMatching {
     }
 }
 
-/// What batch norm normalised by.
 fn normalisation(is_training: bool) -> Normalisation {
     if is_training { Normalisation::Batch } else { Normalisation::Running }
 }
 
-/// Pictures of a batch that start alike have the same slope and stay alike, so each of them is moved by noise of its own.
+/// Adds separate noise to each picture. Equal starts in a batch would have equal slopes and stay equal.
 fn apart(start: &[f32], batch: usize) -> Vec<f32> {
     let mut start = start.to_vec();
     if batch > 1 {

@@ -1,4 +1,4 @@
-//! Adam on the signs of a gradient, as Inverting Gradients uses it.
+//! Adam on the signs of a gradient, as in Inverting Gradients.
 
 const FIRST_DECAY: f64 = 0.9;
 const SECOND_DECAY: f64 = 0.999;
@@ -16,7 +16,7 @@ impl SignAdam {
         Self { first: vec![0.0; len], second: vec![0.0; len], steps: 0 }
     }
 
-    /// Moves `x` down along the signs of `gradient` and clamps it to [-1, 1]. A zero has no sign.
+    /// Moves `x` against the signs of `gradient` and clamps it to [-1, 1]. The sign of zero is zero.
     pub(crate) fn step(&mut self, x: &mut [f64], gradient: &[f64], rate: f64) {
         self.steps = self.steps.saturating_add(1);
         let first_scale = 1.0 / (1.0 - FIRST_DECAY.powi(self.steps));
@@ -36,7 +36,7 @@ impl SignAdam {
 mod tests {
     use super::*;
 
-    /// The first step is one rate along the sign, whatever the size of the gradient, and stays within the picture.
+    /// The first step is one rate long, regardless of the gradient's size, and stays within [-1, 1].
     #[test]
     fn first_step_is_the_rate() {
         let mut x = [0.5, 0.5, 0.5, -0.95];

@@ -1,9 +1,9 @@
-//! The prior that neighbouring pixels are alike.
+//! The prior that neighbouring pixels are similar.
 
 use crate::Inputs;
 
-/// Anisotropic total variation of pictures `[batch, 3, side, side]`: mean of |x(i, j+1) - x(i, j)| plus mean of
-/// |x(i+1, j) - x(i, j)|. Adds `weight` times its derivative to `slope` and returns `weight` times its value.
+/// Anisotropic total variation of pictures `[batch, 3, side, side]`: mean of |x(i, j+1) - x(i, j)| plus mean of |x(i+1,
+/// j) - x(i, j)|. Adds `weight` times its derivative to `slope` and returns `weight` times its value.
 pub(crate) fn add_total_variation(inputs: Inputs, x: &[f64], weight: f64, slope: &mut [f64]) -> f64 {
     let side = inputs.side;
     if side < 2 || weight == 0.0 {
@@ -44,7 +44,7 @@ mod tests {
         let x = [-1.0, 1.0, -1.0, 1.0, 0.3, 0.3, 0.3, 0.3, 0.0, 0.0, 0.0, 0.0];
         let mut slope = vec![0.0; x.len()];
         let value = add_total_variation(inputs, &x, 0.6, &mut slope);
-        // Six horizontal pairs, of which two differ by 2.
+        // Two of six horizontal pairs differ by 2.
         assert!((value - 0.6 * 4.0 / 6.0).abs() < 1e-15);
         for (slope, expected) in slope.iter().zip([-0.1, 0.1, -0.1, 0.1]) {
             assert!((slope - expected).abs() < 1e-15);

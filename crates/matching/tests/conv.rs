@@ -1,4 +1,4 @@
-//! Inverting Gradients on a small convolutional network with sigmoids, the LeNet of Deep Leakage from Gradients.
+//! Inverting Gradients on LeNet, the small sigmoid network of Deep Leakage from Gradients.
 
 mod common;
 
@@ -14,7 +14,7 @@ const CLASSES: usize = 10;
 const FEATURES: usize = WIDTH * (SIDE / 4) * (SIDE / 4);
 const LABEL: usize = 3;
 
-/// Weights uniform up to `bound` of a layer's inputs.
+/// Draws uniform weights up to `bound`, a function of a layer's number of inputs.
 fn lenet(seed: u64, bound: fn(usize) -> f64) -> NetworkOracle {
     let architecture = Architecture::Lenet(LenetConfig { width: WIDTH, side: SIDE, classes: CLASSES });
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -31,7 +31,8 @@ fn lenet(seed: u64, bound: fn(usize) -> f64) -> NetworkOracle {
     NetworkOracle::new(&network, &ModelState::from_weights(weights), &[LABEL], OracleOptions::default()).unwrap()
 }
 
-/// What is drawn for the head is drawn input by input: the figures below are of such weights and masks.
+/// Reorders the head's draws from input-major to output-major. The expected values below depend on this order of
+/// weights and masks.
 fn head_by_outputs<T: Copy>(mut drawn: Vec<T>) -> Vec<T> {
     let start = drawn.len() - CLASSES * (FEATURES + 1);
     let head = drawn[start..][..CLASSES * FEATURES].to_vec();
@@ -41,7 +42,7 @@ fn head_by_outputs<T: Copy>(mut drawn: Vec<T>) -> Vec<T> {
     drawn
 }
 
-/// SSIM against the truth after 300 iterations from a grey start, of an update that a mask dropped a share `rate` of.
+/// Returns the SSIM to the truth after 300 iterations from a grey start, on an update with a share `rate` masked.
 fn invert(truth: &[f32], bound: fn(usize) -> f64, rate: f64, is_aware: bool) -> f64 {
     let lenet = lenet(1, bound);
     let x: Vec<f64> = truth.iter().map(|&v| f64::from(v) * 2.0 - 1.0).collect();
@@ -61,8 +62,8 @@ fn invert(truth: &[f32], bound: fn(usize) -> f64, rate: f64, is_aware: bool) -> 
     common::ssim(&found.image, &unmask_data::chw_to_hwc(truth, SIDE, SIDE), SIDE)
 }
 
-/// Half of the entries are enough for the naive attacker to see who it is on these wide weights, though far less than the aware one
-/// does; with a fifth outlines are left.
+/// With these wide weights, half of the entries let even the naive attacker recognise the person, though far less
+/// clearly than the aware one. With a fifth, only outlines remain.
 #[test]
 fn who_knows_the_mask_sees_the_picture_and_who_does_not_sees_less_with_each_dropped_entry() {
     const MARGIN: f64 = 0.05;
@@ -75,8 +76,8 @@ fn who_knows_the_mask_sees_the_picture_and_who_does_not_sees_less_with_each_drop
     }
 }
 
-/// At PyTorch's initial weights the picture moves a three-hundredth of the gradient. Smoothness must not outweigh that, and a mask's
-/// zeros do.
+/// At PyTorch's initial weights, the picture changes the gradient by only one part in 300. Smoothness must not outweigh
+/// that; a mask's zeros do.
 #[test]
 fn at_usual_weights_who_knows_the_mask_sees_nearly_all_and_who_does_not_nothing() {
     let truth = common::photograph("astronaut.png", SIDE);

@@ -1,4 +1,4 @@
-//! Inverting Gradients on `resnet_nano`: the second derivative is right, and the search goes down it.
+//! Inverting Gradients on `resnet_nano`: the second derivative is right, and the search descends.
 
 mod common;
 
@@ -20,7 +20,6 @@ fn oracle(normalisation: Normalisation, precision: Precision) -> NetworkOracle {
     NetworkOracle::new(&network, &state, &[LABEL], options).unwrap()
 }
 
-/// The photograph, normalised.
 fn photograph() -> Vec<f64> {
     common::photograph("astronaut.png", SIDE).iter().map(|&value| f64::from(value) * 2.0 - 1.0).collect()
 }
@@ -29,14 +28,14 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// d<gradient, v>/dx along u, once by moving the weights along v, as the search does, and once by moving the picture
-/// along u.
+/// Computes d<gradient, v>/dx along u twice: by moving the weights along v, as the search does, and by moving the
+/// picture along u.
 #[test]
 fn moving_the_weights_and_moving_the_picture_give_one_derivative() {
     let x = photograph();
     for normalisation in [Normalisation::Running, Normalisation::Batch] {
         let oracle = oracle(normalisation, Precision::F64);
-        // Small enough to leave nearly every ReLU on its side of zero.
+        // Small enough that almost no ReLU changes sides.
         let step = 1e-7;
         let u: Vec<f64> = (0..x.len()).map(|i| (0.37 * i as f64).sin()).collect();
         let v: Vec<f64> = (0..oracle.weights().len()).map(|i| (0.73 * i as f64).cos()).collect();
@@ -54,7 +53,7 @@ fn moving_the_weights_and_moving_the_picture_give_one_derivative() {
     }
 }
 
-/// As a client computes it in a room, by the batch's own moments, and as the attack's authors do, by the running ones.
+/// Covers the batch's moments, as a client in a room uses them, and the running statistics, as the attack's authors do.
 #[test]
 fn the_search_goes_down_and_the_truth_is_at_the_bottom() {
     let (network, state) = network();
@@ -82,7 +81,7 @@ fn the_search_goes_down_and_the_truth_is_at_the_bottom() {
         assert!(at_truth < 1e-6, "{normalisation:?}: {at_truth}");
         let (grey, after, ssim) = search(&vec![0.5; 3 * SIDE * SIDE], 40);
         assert!((0.6..0.9).contains(&grey) && after < 0.1, "{normalisation:?}: {grey} to {after}");
-        // It finds a picture of nearly that gradient, and not the photograph.
+        // The search finds a picture with nearly the same gradient, but not the photograph.
         assert!(ssim.abs() < 0.1, "{normalisation:?}: SSIM {ssim}");
     }
 }

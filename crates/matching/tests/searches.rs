@@ -1,4 +1,4 @@
-//! Searches as a relay or the command line begins them, on `vit_pico_patch4_16`.
+//! Searches as a relay or the command line starts them, on `vit_pico_patch4_16`.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn architecture() -> Architecture {
     Architecture::from(VitPreset::Pico)
 }
 
-/// What a [`SearchTarget`] borrows.
+/// Owns what a [`SearchTarget`] borrows.
 #[derive(Clone)]
 struct Owned {
     architecture: Architecture,
@@ -58,7 +58,7 @@ impl Owned {
     }
 }
 
-/// The update of these photographs at the initialisation, of which a fixed hash keeps about half, and a grey start.
+/// Returns the update of these photographs at the initialisation, half masked by a fixed hash, and a grey start.
 fn subject(names: &[&str]) -> Owned {
     let network = Network::new(architecture(), OpenDevice::cpu().device()).unwrap();
     let images: Vec<f32> = names.iter().flat_map(|name| photograph(name, SIDE)).collect();
@@ -110,7 +110,7 @@ fn one_masked_update_is_enough_for_the_aware_attacker() {
     assert!(aware >= 0.5 && naive < 0.3, "SSIM {aware} with the mask, {naive} without");
 }
 
-/// Two pictures that start alike come apart.
+/// Two pictures with equal starts diverge.
 #[test]
 fn pictures_of_a_batch_do_not_stay_alike() {
     let subject = subject(&["astronaut.png", "rocket.png"]);
@@ -135,7 +135,7 @@ fn a_newer_update_goes_on_from_the_picture() {
     assert!(next.objective < 0.5 * (first.objective + last.objective), "{} after {}", next.objective, last.objective);
 }
 
-/// From the very picture no step leads down far enough.
+/// From the picture already found, no step goes down far enough.
 #[test]
 fn a_start_that_cannot_be_bettered_is_kept_and_said_so() {
     let mut subject = subject(&["rocket.png"]);
@@ -152,8 +152,8 @@ fn a_start_that_cannot_be_bettered_is_kept_and_said_so() {
     assert!(last.image.iter().zip(&subject.start).all(|(a, b)| (a - b).abs() < 1e-6));
 }
 
-/// An unmasked update of one picture leaves a closed form nothing to guess. Total variation alone would draw the search away
-/// from its picture, so far that what was exact is only alike.
+/// The closed form is exact for an unmasked update of one picture. Total variation alone would pull the search away
+/// from it until the result is only similar.
 #[test]
 fn an_exact_start_is_not_made_worse() {
     let mut subject = subject(&["rocket.png"]);
@@ -181,7 +181,7 @@ fn an_exact_start_is_not_made_worse() {
     }
 }
 
-/// The very picture explains its update, masked or not and at any scale; a grey one, another label and noise do not.
+/// The true picture explains its update, masked or not and at any scale. A grey picture and another label do not.
 #[test]
 fn a_picture_is_checked_by_its_own_gradient() {
     let subject = subject(&["rocket.png"]);

@@ -1,4 +1,4 @@
-//! On `vit_pico_patch4_16`, so that a test takes seconds.
+//! Runs on `vit_pico_patch4_16`, so that a test takes seconds.
 
 use unmask_core::{Architecture, ModelState, VitConfig, VitPreset};
 use unmask_data::{chw_to_hwc, decode, metrics::ssim};
@@ -31,7 +31,7 @@ fn gradient(network: &Network, images: &[f32], labels: &[usize]) -> Vec<f32> {
     network.loss_and_gradient_blocking(&state(network), images, labels).unwrap().gradient
 }
 
-/// Keeps about half of the entries, those of a fixed hash.
+/// Keeps about half of the entries, chosen by a fixed hash.
 fn half(len: usize) -> Vec<bool> {
     (0..len).map(|i| (i as u32).wrapping_mul(2_654_435_761) >> 15 & 1 == 1).collect()
 }
@@ -53,7 +53,7 @@ fn problem(network: &Network, labels: &[usize], objective: Objective, evidence: 
     Problem::new(first_block(network, labels), objective, evidence).unwrap()
 }
 
-/// The truth out of focus: what a closed form might give.
+/// Blurs the truth, like the result of a closed form.
 fn blurred(truth: &[f32]) -> Vec<f32> {
     let mut blurred = Vec::with_capacity(truth.len());
     for (i, plane) in (0..truth.len()).map(|i| (i, i / (SIDE * SIDE) * SIDE * SIDE)) {
@@ -106,7 +106,7 @@ fn slope_is_that_of_the_objective() {
         let problem = Problem::new(oracle, objective, evidence).unwrap();
         let x: Vec<f64> = blurred(&truth).iter().map(|&v| f64::from(v) * 2.0 - 1.0).collect();
         let slope = problem.evaluate(&x).unwrap().slope;
-        // Along d = slope / |slope| the objective rises by |slope|.
+        // Along d = slope / |slope|, the objective rises by |slope|.
         let length = norm(&slope);
         let along = |step: f64| {
             let moved: Vec<f64> = x.iter().zip(&slope).map(|(x, s)| x + step * s / length).collect();
@@ -134,10 +134,10 @@ fn the_aware_attacker_sharpens_what_the_naive_one_spoils() {
     assert!(!aware.kept_start);
     assert!(aware.last < 0.1 * aware.first, "objective {} to {}", aware.first, aware.last);
     assert!(aware.found > aware.start + 0.04, "SSIM {} to {}", aware.start, aware.found);
-    // Over entries that were never sent nothing explains the update better than the start does.
+    // Over entries that were never sent, nothing explains the update better than the start does.
     assert!(naive.kept_start);
     assert_eq!(naive.found, naive.start);
-    // And from nothing it finds nothing.
+    // From a grey start, it finds nothing.
     let grey = vec![0.5; truth.len()];
     let tokens = problem(&network, &[3], Objective::tokens(&config()), ReceivedGradient::naive(&sent).unwrap());
     let naive = self::run(tokens, &grey, &truth, options);
@@ -202,7 +202,7 @@ fn a_newer_update_goes_on_from_the_picture() {
     assert!(matches!(matching.retarget(two), Err(AttackError::StartLength { batch: 2, .. })));
 }
 
-/// From the very picture no step leads down.
+/// No step from the true picture goes down.
 #[test]
 fn a_start_that_cannot_be_bettered_is_kept() {
     let network = network();
@@ -215,8 +215,8 @@ fn a_start_that_cannot_be_bettered_is_kept() {
     assert!(kept.found > 0.9999, "SSIM {}", kept.found);
 }
 
-/// A search by the weights of another model finds pictures that explain the update better than the very picture does, and
-/// worse pictures they are. An exact start is what it ends with all the same.
+/// With another model's weights, a search finds pictures that explain the update better than the true picture but look
+/// worse. With an exact start, it must still end with the start.
 #[test]
 fn the_wrong_weights_do_not_drag_an_exact_start_away() {
     let network = network();
@@ -236,7 +236,7 @@ fn the_wrong_weights_do_not_drag_an_exact_start_away() {
     assert!(kept.kept_start && kept.found > 0.9999, "SSIM {}", kept.found);
 }
 
-/// What is kept is what leaves least unexplained, whatever the objective says of it.
+/// The search keeps the picture with the least misfit, regardless of the objective.
 #[test]
 fn the_picture_that_explains_most_is_kept() {
     let network = network();

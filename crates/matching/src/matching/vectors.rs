@@ -1,4 +1,4 @@
-//! The objective, its slope and ten steps against a double backward pass in f64, which `scripts/make_vectors.py` did.
+//! Compares the objective, its slope and ten steps with a double backward pass in f64 by `scripts/make_vectors.py`.
 
 use std::{fs::File, path::Path};
 
@@ -15,7 +15,7 @@ use crate::NetworkOracle;
 
 const LABEL: usize = 3;
 
-/// A file of reference vectors, from this crate's folder.
+/// Opens a file of reference vectors, relative to this crate's folder.
 fn open(file: &str) -> TensorReader<File> {
     TensorReader::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
 }
@@ -26,7 +26,7 @@ fn deviation(given: &[f64], expected: &[f64]) -> f64 {
     norm(&differences) / norm(expected)
 }
 
-/// The update, of which `masked` hides half; what is not in the file, no objective may look at.
+/// Reads the update, half of it hidden with `masked`. Objectives must not use parameters missing from the file.
 fn received(file: &mut TensorReader<File>, network: &Network, masked: bool) -> ReceivedGradient {
     let (mut update, mut kept) = (Vec::new(), Vec::new());
     for param in network.layout() {
@@ -62,7 +62,7 @@ fn objective_slope_and_ten_steps_are_the_references(
             let objective = Objective::tokens(&VitConfig::from(preset));
             let problem = Problem::new(oracle, objective, received.clone()).unwrap();
             let Evaluation { terms: found, slope: found_slope, .. } = problem.evaluate(&start).unwrap();
-            // The reference's steps leave total variation out.
+            // The reference's steps have no total variation.
             let options = MatchingOptions { variation: 0.0, ..MatchingOptions::default() };
             let mut matching = Matching::from_normalised(problem, start.clone(), options);
             for _ in 0..10 {
@@ -79,7 +79,7 @@ fn objective_slope_and_ten_steps_are_the_references(
     }
 }
 
-/// The weights are those of the check against PyTorch: every one of them random.
+/// Uses the weights of the PyTorch parity check; every one of them is random.
 #[test]
 fn pico_matches_as_pytorch_does() {
     let state = parity::Reference::pico(false).unwrap().state;

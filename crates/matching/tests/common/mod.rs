@@ -1,10 +1,10 @@
-//! Photographs and their similarity.
+//! Sample photographs and their similarity.
 
 use std::path::PathBuf;
 
 use unmask_data::{decode, metrics};
 
-/// One of the sample photographs as a model of image side `side` sees it, `[3, side, side]` in [0, 1].
+/// Loads a sample photograph as model input `[3, side, side]` in [0, 1].
 pub fn photograph(name: &str, side: usize) -> Vec<f32> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../www/samples").join(name);
     decode(&std::fs::read(path).unwrap()).unwrap().for_model(side)
