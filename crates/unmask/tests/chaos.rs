@@ -34,7 +34,7 @@ fn turn() -> MutexGuard<'static, ()> {
 
 /// A number from an environment variable.
 fn chosen(name: &str, default: u64) -> u64 {
-    env::var(name).ok().map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name}={value} is not numeric")))
+    env::var(name).ok().map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name}={value}: no number")))
 }
 
 /// A field of the relay's log lines on standard error: `INFO on disk round=3 weights=ab12`.
@@ -223,8 +223,8 @@ fn a_killed_relay_goes_on() {
     }
     println!("{table}");
     println!(
-        "{kills} kills: it always resumed from the weights of the last commit, the slowest after {} ms; {lost_rounds} rounds \
-         were closed but not on disk",
+        "{kills} kills: it always resumed from the weights of the last commit, the slowest after {} ms; {lost_rounds} \
+         rounds were closed but not on disk",
         slowest.as_millis()
     );
 }

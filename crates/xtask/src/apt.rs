@@ -1,4 +1,4 @@
-//! What only the system's package manager can install: compiler, browser, Vulkan.
+//! Installs what only the system's package manager has: compiler, browser, Vulkan.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,13 +8,13 @@ use anyhow::{Result, bail};
 use crate::browser;
 use crate::env::{self, Env};
 
-/// Something of the system that a build or a check uses.
+/// A program or library of the system that a build or a check uses.
 pub struct Need {
     what: &'static str,
     why: &'static str,
     debian: &'static [&'static str],
     ubuntu: &'static [&'static str],
-    /// Without it the checks go on and test less.
+    /// Without it, the checks continue and test less.
     is_optional: bool,
     is_there: fn(&Env) -> bool,
 }
@@ -75,7 +75,7 @@ impl Need {
         }
     }
 
-    /// A Vulkan driver, Mesa's software one where there is no GPU.
+    /// A Vulkan driver; on a machine without a GPU, Mesa's software driver.
     pub fn vulkan() -> Self {
         Self {
             what: "a Vulkan driver",
@@ -88,10 +88,10 @@ impl Need {
     }
 }
 
-/// Makes sure that all of `needs` are met, installing what is missing where that is allowed.
+/// Makes sure that all of `needs` are met. Installs what is missing, if allowed.
 ///
 /// # Errors
-/// Where something that is not optional stays missing; the message has the line to run.
+/// Something required stays missing; the message has the command to run.
 pub fn ensure(env: &Env, needs: &[Need]) -> Result<()> {
     let missing: Vec<&Need> = needs.iter().filter(|need| !(need.is_there)(env)).collect();
     if missing.is_empty() {
@@ -107,7 +107,7 @@ pub fn ensure(env: &Env, needs: &[Need]) -> Result<()> {
     let packages = packages(&missing, is_ubuntu);
     let mut by_hand = format!("sudo apt-get update && sudo apt-get install -y {}", packages.join(" "));
     if is_ubuntu && missing.iter().any(|need| need.ubuntu.iter().any(|name| name.starts_with("chromium"))) {
-        by_hand += "\n(Ubuntu's Chromium is a snap; Google Chrome with its chromedriver on PATH does as well)";
+        by_hand += "\n(Ubuntu's Chromium is a snap; Google Chrome with its chromedriver on PATH works too)";
     }
     let Some(privilege) = privilege(env) else {
         return stop_unless_optional(&missing, &format!("run this, then start again:\n  {by_hand}"));
@@ -128,10 +128,10 @@ fn stop_unless_optional(missing: &[&Need], remedy: &str) -> Result<()> {
     };
     let (required, optional) = (names(false), names(true));
     if !required.is_empty() {
-        bail!("missing, and not to be installed from here: {}; {remedy}", required.join(", "));
+        bail!("missing, and this program cannot install: {}; {remedy}", required.join(", "));
     }
     if !optional.is_empty() {
-        println!("Going on without {}; to have it, {remedy}", optional.join(" and "));
+        println!("Continuing without {}; to get it, {remedy}", optional.join(" and "));
     }
     Ok(())
 }
@@ -140,7 +140,7 @@ fn packages(missing: &[&Need], is_ubuntu: bool) -> Vec<&'static str> {
     missing.iter().flat_map(|need| if is_ubuntu { need.ubuntu } else { need.debian }).copied().collect()
 }
 
-/// Ubuntu and what derives from it have Chromium as a snap, behind packages of other names.
+/// Ubuntu and its derivatives have Chromium as a snap, behind packages with other names.
 fn is_ubuntu(os_release: &str) -> bool {
     os_release
         .lines()
@@ -148,7 +148,7 @@ fn is_ubuntu(os_release: &str) -> bool {
         .any(|ids| ids.trim_matches('"').split_whitespace().any(|id| id == "ubuntu"))
 }
 
-/// What to put before apt-get: nothing for root, sudo where it asks for no password.
+/// The words before apt-get: none for root, sudo if it asks for no password; `None` otherwise.
 fn privilege(env: &Env) -> Option<&'static [&'static str]> {
     if env::read(env.command("id").arg("-u")).as_deref() == Some("0") {
         return Some(&[]);
@@ -158,7 +158,7 @@ fn privilege(env: &Env) -> Option<&'static [&'static str]> {
 }
 
 fn apt(env: &Env, privilege: &[&str], arguments: &[&str]) -> Command {
-    // Through `env`, since sudo drops the variables of its caller.
+    // Through `env`, because sudo drops its caller's variables.
     let words: Vec<&str> =
         privilege.iter().copied().chain(["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]).collect();
     let mut command = env.command(words[0]);
@@ -166,7 +166,7 @@ fn apt(env: &Env, privilege: &[&str], arguments: &[&str]) -> Command {
     command
 }
 
-/// Whether there is one of the usual names.
+/// Whether there is a C++ compiler under one of the usual names.
 pub fn has_cpp_compiler(env: &Env) -> bool {
     ["c++", "g++", "clang++"].iter().any(|name| env.find(name).is_some())
 }

@@ -1,4 +1,4 @@
-//! The browsers and their drivers that the tests of the page use.
+//! Finds the browsers and drivers for the tests of the page.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ pub fn browser(env: &Env) -> Option<PathBuf> {
     ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"].iter().find_map(|name| env.find(name))
 }
 
-/// Its WebDriver server; the last two are where Ubuntu's snap and its wrapper package put it.
+/// The browser's WebDriver server; the last two paths are those of Ubuntu's snap and its wrapper package.
 pub fn driver(env: &Env) -> Option<PathBuf> {
     let hidden = Path::new("/usr/lib/chromium-browser/chromedriver");
     ["chromedriver", "chromium.chromedriver"]
@@ -33,13 +33,13 @@ pub fn required_firefox(env: &Env) -> Result<PathBuf> {
     firefox(env).context("no Firefox on PATH: run `cargo xtask setup`")
 }
 
-/// Where the end-to-end tests look for browsers and drivers.
+/// The variables that tell the end-to-end tests where browsers and drivers are.
 pub fn variables(env: &Env) -> impl Iterator<Item = (&'static str, PathBuf)> {
     let all = [("CHROMEDRIVER", driver(env)), ("GECKODRIVER", env.find("geckodriver")), ("FIREFOX", firefox(env))];
     all.into_iter().filter_map(|(name, path)| Some((name, path?)))
 }
 
-/// A warning where browser and driver are of different major versions, which Chrome refuses.
+/// A warning if browser and driver have different major versions, which Chrome refuses.
 pub fn mismatch(env: &Env) -> Option<String> {
     let version = |path: PathBuf| {
         let text = env::read(env.command(path.to_str()?).arg("--version"))?;
@@ -47,7 +47,7 @@ pub fn mismatch(env: &Env) -> Option<String> {
     };
     let (browser, driver) = (version(browser(env)?)?, version(driver(env)?)?);
     (major(&browser) != major(&driver)).then(|| {
-        format!("the browser is {browser}, its chromedriver {driver}: install the two in the same major version")
+        format!("the browser is {browser} and its chromedriver {driver}: install the same major version of both")
     })
 }
 

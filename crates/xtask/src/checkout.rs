@@ -1,23 +1,23 @@
-//! One target folder for several checkouts of this repository.
+//! Shares one target folder among several checkouts of this repository.
 //!
-//! Cargo takes the crates of two checkouts for the same ones, and a file's age alone tells it what to build anew: in the
-//! older checkout it would keep what the newer one built. So whoever comes from another checkout than the last one has
-//! our own crates built again; the dependencies, which take the time, stay. A lock keeps the others out meanwhile.
+//! Cargo takes the crates of two checkouts for the same ones and decides what to rebuild by the age of files only. In
+//! the older checkout it would therefore keep what the newer one built. After a switch to another checkout, our own
+//! crates are rebuilt; the dependencies, which take most of the time, are kept. A lock makes other checkouts wait.
 
 use std::fs::{self, File, TryLockError};
 use std::path::Path;
 
 use anyhow::{Context, Result};
 
-/// The right to build in the shared target folder; given up when dropped. Jobs of one checkout have it together, and
-/// leave it to cargo to order them.
+/// The right to build in the shared target folder; released when dropped. Jobs of one checkout share it, and cargo
+/// orders them.
 #[must_use]
 pub struct Turn {
     _lock: File,
 }
 
-/// Waits until no other checkout builds in `target_dir`, then notes that `root` does. Forgets what another one built of
-/// our own crates.
+/// Waits until no other checkout builds in `target_dir`, then records that `root` does. Deletes what another checkout
+/// built of our own crates.
 pub fn take_over(target_dir: &Path, root: &Path) -> Result<Turn> {
     fs::create_dir_all(target_dir).with_context(|| format!("cannot create {}", target_dir.display()))?;
     let note = target_dir.join("checkout");
@@ -32,14 +32,14 @@ pub fn take_over(target_dir: &Path, root: &Path) -> Result<Turn> {
         if is_ours() {
             return Ok(Turn { _lock: lock });
         }
-        // A shared lock does not become an exclusive one in one step: in between, another checkout may come first.
+        // A shared lock does not become exclusive in one step: another checkout may get it in between.
         lock.unlock().with_context(cannot_lock)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let other = fs::read_to_string(&note).unwrap_or_else(|_| "another checkout".to_owned());
                 eprintln!(
-                    "Waiting for {other}, which builds in {} too (UNMASK_TARGET_DIR chooses another folder) ...",
+                    "Waiting for {other}, which is building in {} (set UNMASK_TARGET_DIR to use another folder) ...",
                     target_dir.display()
                 );
                 lock.lock().with_context(cannot_lock)?;
@@ -57,7 +57,7 @@ pub fn take_over(target_dir: &Path, root: &Path) -> Result<Turn> {
 fn forget_our_crates(target_dir: &Path) -> Result<()> {
     const WASM: &str = "wasm32-unknown-unknown";
     for profile in ["release", "page", &format!("{WASM}/release"), &format!("{WASM}/page")] {
-        // Nothing was built there yet where it cannot be listed.
+        // If the folder cannot be listed, nothing was built there.
         let Ok(entries) = fs::read_dir(target_dir.join(profile).join(".fingerprint")) else { continue };
         for entry in entries {
             let path = entry?.path();
@@ -82,7 +82,7 @@ mod tests {
 
     use super::*;
 
-    /// A target folder in which a dependency and one of our crates were built.
+    /// A target folder with a built dependency and one of our crates.
     struct Target(PathBuf);
 
     impl Target {
@@ -146,7 +146,7 @@ mod tests {
             for turn in [first, second] {
                 let waited = receiver.recv_timeout(Duration::from_millis(200));
                 assert_eq!(waited, Err(RecvTimeoutError::Timeout));
-                assert!(target.has_ours(), "the crates of a checkout in mid-build were cleared");
+                assert!(target.has_ours(), "the crates of a checkout were deleted while it was building");
                 drop(turn);
             }
             assert_eq!(receiver.recv_timeout(Duration::from_secs(60)), Ok(false));

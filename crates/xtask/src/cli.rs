@@ -1,4 +1,4 @@
-//! Arguments in, one of the jobs called.
+//! The command line: parses arguments and runs a job.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,9 +16,9 @@ use crate::{demo, dist, leftovers, load, runner, steps, tools};
 
 /// Set-up, build, test and demo
 ///
-/// Everything is built in one folder, ~/.cache/unmask/target (UNMASK_TARGET_DIR chooses another), whatever the job: a
-/// dependency is compiled once. Another checkout that builds there waits for its turn. Plain cargo builds in ./target,
-/// and compiles dependencies again for each other choice of packages; `test`, `bench` and `example` do not.
+/// All jobs build in one folder, ~/.cache/unmask/target (set UNMASK_TARGET_DIR to change it), so that each dependency
+/// is compiled only once. If another checkout is building there, a job waits. Plain cargo builds in ./target and
+/// recompiles dependencies for each other choice of packages; `test`, `bench` and `example` do not.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", disable_help_subcommand = true)]
 struct Cli {
@@ -34,29 +34,29 @@ enum Job {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         relay: Vec<String>,
     },
-    /// Run every check, with a timed summary at the end
+    /// Run every check, and print a summary with times
     CheckAll(CheckAll),
     Test(Test),
     Firefox(Firefox),
-    /// Take the pictures of docs/lesson.md: each scene and the phone beside it, in light and dark
+    /// Take the screenshots of docs/lesson.md: each scene on the projector and a phone, in light and dark
     ///
-    /// A lesson is played in Chromium, with robots of this machine; it takes some minutes. The pictures go to
+    /// Plays a lesson in Chromium, with robots on this machine; takes some minutes. The pictures go to
     /// docs/images/lesson.
     Screenshots,
     Bench(Bench),
     BenchPeers(Peers),
     Example(Example),
-    /// Let honest clients into a room beside strangers who mean harm, and measure both
+    /// Run honest clients beside hostile strangers in one room, and measure both
     ///
-    /// `--help` behind `--` lists what can be chosen: `cargo xtask hostile -- --help`.
+    /// For all options: `cargo xtask hostile -- --help`.
     Hostile {
         /// Passed on, for example `--idle 500 --seconds 20`
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
     },
-    /// Let clients come and go for an hour, and measure what the relay holds
+    /// Let clients join and leave for an hour, and measure the relay's memory
     ///
-    /// `--help` behind `--` lists what can be chosen: `cargo xtask soak -- --help`.
+    /// For all options: `cargo xtask soak -- --help`.
     Soak {
         /// Passed on, for example `--clients 200 --minutes 60`
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -64,18 +64,18 @@ enum Job {
     },
     Chaos(Chaos),
     Fuzz(Fuzz),
-    /// Build the trainer for tabs with a graphics card; `cargo demo` does so beside the first lesson
+    /// Build the trainer for tabs with a graphics card; `cargo demo` does so during the first lesson
     Webgpu,
-    /// Pack the program with the page inside, README, licences, completions and manual pages into one archive
+    /// Pack the program with its page, README, licences, completions and manual pages into one archive
     ///
-    /// dist/unmask-VERSION-TARGET.tar.gz in the target folder, for this machine's kind of system; its SHA-256 lies beside
-    /// it. Whoever unpacks it needs no compiler.
+    /// Writes dist/unmask-VERSION-TARGET.tar.gz in the target folder, for this machine's kind of system, with its
+    /// SHA-256 beside it. Users of the archive need no compiler.
     Dist,
-    /// Record the lesson that comes with the program, by clients of this machine on the sample photographs
+    /// Record the lesson that comes with the program, with simulated clients on the sample photographs
     ///
-    /// It takes some minutes. The file goes to assets/lesson.unmask, which the next build takes in.
+    /// Takes some minutes. The file goes to assets/lesson.unmask, which the next build embeds.
     RecordLesson {
-        /// Another place for the file
+        /// Another path for the file
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
     },
@@ -87,13 +87,13 @@ enum Job {
     },
 }
 
-/// Which of the steps to run, and when to stop.
+/// Which steps to run, and when to stop.
 #[derive(Args, Default)]
 pub struct CheckAll {
-    /// Run this step alone (may be given more than once)
+    /// Run only this step (may be given more than once)
     #[arg(long, value_name = "STEP")]
     pub only: Vec<String>,
-    /// Leave this step out (may be given more than once)
+    /// Skip this step (may be given more than once)
     #[arg(long, value_name = "STEP")]
     pub skip: Vec<String>,
     /// Print the steps in their order, and stop
@@ -102,13 +102,13 @@ pub struct CheckAll {
     /// Stop at the first step that fails
     #[arg(long)]
     pub fail_fast: bool,
-    /// After them, test what computes on a graphics adapter natively, and the engine beside Burn: a build of its own, for changes
-    /// that touch devices
+    /// Afterwards test the native code for graphics adapters, and compare the engine with Burn. Takes a separate build;
+    /// use it after changes to devices
     #[arg(long)]
     pub gpu: bool,
 }
 
-/// Parses the process's arguments and runs the job they name.
+/// Parses the process's arguments and runs the job.
 pub fn run() -> Result<ExitCode> {
     match Cli::parse().job {
         Job::Demo { relay } => {
@@ -197,13 +197,13 @@ pub fn run() -> Result<ExitCode> {
         }
         Job::Setup { demo } => {
             tools::ensure(&Env::detect()?, if demo { Purpose::Demo } else { Purpose::Checks })?;
-            println!("Everything needed is there.");
+            println!("Everything needed is installed.");
             Ok(ExitCode::SUCCESS)
         }
     }
 }
 
-/// The environment of a job that builds in the shared target folder, and its turn there.
+/// The environment of a job that builds in the shared target folder, and its lock on that folder.
 fn building_env() -> Result<(Env, Turn)> {
     let env = Env::detect()?;
     let turn = checkout::take_over(&env.target_dir, &env.root)?;

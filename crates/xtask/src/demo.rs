@@ -1,4 +1,4 @@
-//! From a fresh checkout to a running classroom.
+//! Starts a classroom from a fresh checkout.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,11 +12,11 @@ use crate::env::{self, Env};
 use crate::page;
 use crate::tools::{self, Purpose};
 
-/// The relay, and a small test along with it: only then does cargo compile the dependencies as the checks want them, and a
-/// machine that runs both compiles them once.
+/// Builds the relay together with a small test. Only then does cargo compile the dependencies with the features that
+/// the checks use, so that a machine that runs both compiles them once.
 pub const RELAY: [&str; 7] = ["build", "--release", "--workspace", "--bin", "unmask", "--test", "oracle"];
 
-/// Builds what is not built yet, then becomes `unmask relay` with `arguments`. What a lesson can begin without is built beside it.
+/// Builds what is missing, then becomes `unmask relay` with `arguments`. Optional parts are built during the lesson.
 pub fn run(env: &Env, turn: Turn, arguments: &[String]) -> Result<ExitCode> {
     let program = env.release_binary("unmask");
     let is_first = !program.exists();
@@ -37,19 +37,19 @@ pub fn run(env: &Env, turn: Turn, arguments: &[String]) -> Result<ExitCode> {
         program
     };
     let has_gpu = page::has_gpu(env)?;
-    // A lesson builds nothing, and nobody is to wait for its end.
+    // A lesson builds nothing, so other jobs need not wait for its end.
     drop(turn);
     println!("The program: {}", program.display());
     if !has_gpu && !asks_for_help {
         build_gpu_beside(env)?;
     }
-    // Where the user stands, not at the top folder: paths among the arguments are theirs.
+    // Runs in the user's current folder, so that relative paths among the arguments work.
     let mut relay = Command::new(program);
     relay.args(relay_arguments(arguments)).env(page::GPU_FOLDER, page::gpu_folder(env));
     env::become_process(relay)
 }
 
-/// Says at each stage how long it took to get there.
+/// Prints the time that each stage took.
 struct Watch(Instant);
 
 impl Watch {
@@ -64,8 +64,8 @@ impl Watch {
     }
 }
 
-/// Starts the build of the WebGPU trainer and returns. It is for tabs with a graphics card, ends with the lesson if that is
-/// interrupted, and goes on with the next one.
+/// Starts the build of the WebGPU trainer and returns. The trainer is for tabs with a graphics card. Ctrl-C in the
+/// lesson stops the build too; the next lesson continues it.
 fn build_gpu_beside(env: &Env) -> Result<()> {
     let log = env.target_dir.join("webgpu.log");
     let output = fs::File::create(&log).with_context(|| format!("cannot create {}", log.display()))?;
@@ -81,29 +81,29 @@ fn build_gpu_beside(env: &Env) -> Result<()> {
     build.arg("webgpu").stdin(Stdio::null()).stderr(output);
     build.spawn().context("cannot build the WebGPU trainer")?;
     println!(
-        "Tabs train on the CPU at once. The trainer for graphics cards (WebGPU) is built beside the lesson, which takes longer \
-         than all before; {} has what the compiler says.",
+        "Tabs train on the CPU right away. The trainer for graphics cards (WebGPU) is built during the lesson. This \
+         takes longer than the other builds; the compiler's output is in {}.",
         log.display()
     );
     Ok(())
 }
 
-/// Builds the WebGPU trainer, if it is not there, and says so.
+/// Builds the WebGPU trainer if it is missing, and prints when it is ready.
 pub fn build_gpu(env: &Env, turn: Turn) -> Result<ExitCode> {
     let begun = Instant::now();
     page::build_gpu(env)?;
     drop(turn);
     println!(
-        "The WebGPU trainer is there, after {} min: tabs that are opened from now on use it where there is a graphics card.",
+        "The WebGPU trainer is ready after {} min: tabs opened from now on use it if there is a graphics card.",
         begun.elapsed().as_secs().div_ceil(60)
     );
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where the lesson lies that comes with the program.
+/// The lesson that comes with the program.
 const LESSON: &str = "assets/lesson.unmask";
 
-/// Builds what is not built yet, then records a lesson into `file`.
+/// Builds what is missing, then records a lesson into `file`.
 pub fn record_lesson(env: &Env, turn: Turn, file: Option<PathBuf>) -> Result<ExitCode> {
     tools::ensure(env, Purpose::Demo)?;
     page::build(env)?;
@@ -114,7 +114,7 @@ pub fn record_lesson(env: &Env, turn: Turn, file: Option<PathBuf>) -> Result<Exi
     env::become_process(record)
 }
 
-/// Builds `unmask` with the page in `dist`, and says where it is.
+/// Builds `unmask` with the page in `dist`, and returns its path.
 pub fn build_program(env: &Env) -> Result<PathBuf> {
     env::run(env.command("cargo").args(RELAY))?;
     Ok(env.release_binary("unmask"))
@@ -133,7 +133,7 @@ fn relay_arguments(arguments: &[String]) -> Vec<&str> {
 mod tests {
     use super::*;
 
-    /// Cargo refuses to build a test that is not there, and nobody would know before the next lesson.
+    /// Cargo refuses to build a missing test, and only the next lesson would show it.
     #[test]
     fn the_test_that_is_built_along_is_there() {
         let name = RELAY.last().expect("words");

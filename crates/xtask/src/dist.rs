@@ -1,4 +1,4 @@
-//! One archive that runs without a compiler: the program with the page inside, and what to read.
+//! Packs an archive that runs without a compiler: the program with its page, and its documents.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -14,21 +14,21 @@ use crate::env::{self, Env};
 use crate::tools::{self, Purpose};
 use crate::{demo, licences, page};
 
-/// What is taken from the repository as it is. The program holds the sample photographs, so their licence goes along.
+/// Files copied from the repository. The program contains the sample photographs, so their licence is included.
 const DOCUMENTS: [&str; 6] =
     ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT", "docs", "www/samples/LICENCE.md"];
 
-/// The licences of the crates that are compiled in.
+/// The licences of the compiled-in crates.
 const THIRD_PARTY: &str = "THIRD-PARTY-LICENCES.txt";
 
 const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];
 
-/// Builds page and program, and writes `dist/unmask-VERSION-TARGET.tar.gz` in the target folder, its SHA-256 beside it.
+/// Builds page and program, and writes `dist/unmask-VERSION-TARGET.tar.gz` in the target folder with its SHA-256.
 pub fn run(env: &Env) -> Result<ExitCode> {
     tools::ensure(env, Purpose::Demo)?;
     page::build(env)?;
     page::build_gpu(env)?;
-    // For this program alone: what lies in `dist` is embedded, and whoever builds pages next finds it as it was.
+    // Only for this program: it embeds what is in `dist`, and later builds should find `dist` unchanged.
     let embedded = env.root.join("dist/gpu");
     copy(&page::gpu_folder(env), &embedded)?;
     let program = demo::build_program(env);
@@ -76,7 +76,7 @@ fn stage(env: &Env, program: &Path, staged: &Path) -> Result<()> {
     env::run(env.command(&unmask).arg("man").arg(staged.join("man")))
 }
 
-/// A file, or a folder with all that is in it.
+/// Copies a file, or a folder with its content.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     let copied = || {
         if from.is_dir() {
@@ -94,7 +94,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     copied().with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
 }
 
-/// The same files give the same bytes: in order of their names, without owners and times.
+/// The same files give the same bytes: sorted by name, without owners and times.
 fn pack(folder: &Path, archive: &Path) -> Result<()> {
     let gzip = GzBuilder::new().mtime(0).write(File::create(archive)?, Compression::best());
     let mut tar = Builder::new(gzip);

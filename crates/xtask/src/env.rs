@@ -1,4 +1,4 @@
-//! Where things live, and how other programs are called.
+//! Folders, and calls of other programs.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
@@ -12,20 +12,19 @@ use crate::leftovers;
 /// Folders, search path and terminal of this run.
 pub struct Env {
     pub root: PathBuf,
-    /// The one target folder of every child build, so that the page, the tests and
-    /// the demo compile a dependency once.
+    /// The only target folder of all child builds, so that the page, the tests and the demo compile a dependency once.
     pub target_dir: PathBuf,
-    /// Tools installed by us, apart from what the user has (`bin` below it).
+    /// Tools installed by us, separate from the user's (`bin` below it).
     pub tools_dir: PathBuf,
-    /// No colours, no progress bars: a log file or a CI machine reads along.
+    /// No colours and no progress bars, for a log file or a CI machine.
     pub plain: bool,
-    /// What tells this run's processes from all others; see [`leftovers`].
+    /// Marks the processes of this run; see [`leftovers`].
     pub mark: String,
     path: OsString,
 }
 
 impl Env {
-    /// Reads the process's environment. Fails where no cache folder can be named.
+    /// Reads the process's environment. Fails if no cache folder can be determined.
     pub fn detect() -> Result<Self> {
         let manifest = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
         let root = Path::new(&manifest)
@@ -54,8 +53,8 @@ impl Env {
 
     /// A call of `program`, found on the children's search path, in the top folder.
     ///
-    /// Without the variables that `cargo run` leaves behind: build scripts that
-    /// watch them would otherwise run again whenever plain cargo and this take turns.
+    /// Drops the variables that `cargo run` sets. Otherwise build scripts that watch them would run again whenever this
+    /// program and plain cargo take turns.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(self.find(program).unwrap_or_else(|| program.into()));
         for (name, _) in std::env::vars_os() {
@@ -74,7 +73,7 @@ impl Env {
         command
     }
 
-    /// The first executable of that name on the children's search path.
+    /// The first executable with this name on the children's search path.
     pub fn find(&self, program: &str) -> Option<PathBuf> {
         let file = format!("{program}{}", std::env::consts::EXE_SUFFIX);
         std::env::split_paths(&self.path).map(|dir| dir.join(&file)).find(|path| is_executable(path))
@@ -83,24 +82,24 @@ impl Env {
     /// The children's search path with `folder` before it.
     ///
     /// # Errors
-    /// A folder whose name cannot stand in PATH.
+    /// The name of the folder cannot be part of PATH.
     pub fn path_behind(&self, folder: &Path) -> Result<OsString> {
         let folders = std::iter::once(folder.to_path_buf()).chain(std::env::split_paths(&self.path));
-        std::env::join_paths(folders).with_context(|| format!("{} cannot stand in PATH", folder.display()))
+        std::env::join_paths(folders).with_context(|| format!("{} cannot be part of PATH", folder.display()))
     }
 
-    /// The executable `name` as cargo leaves it in the shared target folder.
+    /// The path of the executable `name` in the shared target folder.
     pub fn release_binary(&self, name: &str) -> PathBuf {
         self.target_dir.join("release").join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
     }
 }
 
-/// Prints the call, runs it to its end, and fails with the call where it failed.
+/// Prints the call and runs it to its end. The error of a failed call names it.
 pub fn run(command: &mut Command) -> Result<()> {
     run_with(command, Command::status)
 }
 
-/// Like [`run`], and hands on each line of stdout, which goes to the terminal as it comes all the same.
+/// Like [`run`]; also passes each line of stdout on while it is printed.
 pub fn run_watched(command: &mut Command, mut on_line: impl FnMut(&str)) -> Result<()> {
     run_with(command, |command| {
         let mut child = command.stdout(Stdio::piped()).spawn()?;
@@ -128,7 +127,7 @@ pub fn run_watched(command: &mut Command, mut on_line: impl FnMut(&str)) -> Resu
     })
 }
 
-/// Like [`run`], and hands on each line of stdout, which is not printed.
+/// Like [`run`]; passes each line of stdout on instead of printing it.
 pub fn run_read(command: &mut Command, mut on_line: impl FnMut(&str)) -> Result<()> {
     run_with(command, |command| {
         let mut child = command.stdout(Stdio::piped()).spawn()?;
@@ -149,7 +148,7 @@ fn run_with(command: &mut Command, to_its_end: impl FnOnce(&mut Command) -> std:
     let line = describe(command);
     eprintln!("$ {line}");
     let status = to_its_end(command).with_context(|| format!("cannot run `{line}`"))?;
-    // A call that was interrupted has not failed.
+    // An interrupted call is not a failure.
     leftovers::wait_if_interrupted();
     if !status.success() {
         bail!("`{line}` failed ({status})");
@@ -157,7 +156,7 @@ fn run_with(command: &mut Command, to_its_end: impl FnOnce(&mut Command) -> std:
     Ok(())
 }
 
-/// What the call printed on stdout, trimmed, or `None` where it cannot be started or fails.
+/// What the call printed on stdout, trimmed; `None` if it cannot start or fails.
 pub fn read(command: &mut Command) -> Option<String> {
     let output = command.output().ok().filter(|output| output.status.success())?;
     String::from_utf8(output.stdout).ok().map(|text| text.trim().to_owned())
@@ -201,7 +200,7 @@ fn cache_dir(xdg: Option<&OsStr>, home: Option<&Path>) -> Result<PathBuf> {
 fn search_path(ours: &Path, inherited: &OsStr, cargo_bin: Option<PathBuf>) -> Result<OsString> {
     let folders = std::iter::once(ours.to_path_buf()).chain(std::env::split_paths(inherited)).chain(cargo_bin);
     std::env::join_paths(folders)
-        .with_context(|| format!("{} cannot stand in PATH: set XDG_CACHE_HOME to another folder", ours.display()))
+        .with_context(|| format!("{} cannot be part of PATH: set XDG_CACHE_HOME to another folder", ours.display()))
 }
 
 fn is_left_by_cargo_run(name: &str) -> bool {

@@ -1,8 +1,8 @@
-//! Fuzzing that is guided by coverage, with a stable toolchain.
+//! Coverage-guided fuzzing with a stable toolchain.
 //!
-//! What tells a fuzzer which inputs reach new code is a pass of LLVM, which rustc runs for whoever names it. Cargo calls
-//! this program in place of rustc for our own crates ([`as_rustc`]), so that the crates named here are compiled with the pass, and
-//! all dependencies are those that are built already.
+//! A fuzzer learns which inputs reach new code from a pass of LLVM, which stable rustc runs when told its name. Cargo
+//! calls this program instead of rustc for our own crates ([`as_rustc`]). Only the crates listed here are compiled with
+//! the pass, and all dependencies are reused from earlier builds.
 
 use std::ffi::OsString;
 use std::fs;
@@ -17,14 +17,14 @@ use crate::env::{self, Env};
 use crate::steps::native;
 use crate::{apt, leftovers};
 
-/// Crates that deal with what clients send, and the one that calls them: what is generic is compiled there.
+/// Crates that handle what clients send, and the crate that calls them, because generic code is compiled there.
 const INSTRUMENTED: [&str; 6] =
     ["unmask_core", "unmask_defence", "unmask_federation", "unmask_fuzz", "unmask_relay", "unmask_wire"];
 
-/// Those of them that read bytes. The others compare numbers, sixty thousand in each update.
+/// Those that parse bytes. The others compare numbers, sixty thousand in each update.
 const READING: [&str; 2] = ["unmask_fuzz", "unmask_wire"];
 
-/// A counter for each edge, and the checks of a debug build: an overflow is a find.
+/// A counter for each edge, and a debug build's checks, so that an overflow counts as a failure.
 const COUNTERS: [&str; 6] = [
     "passes=sancov-module",
     "llvm-args=-sanitizer-coverage-level=3",
@@ -34,10 +34,10 @@ const COUNTERS: [&str; 6] = [
     "overflow-checks=on",
 ];
 
-/// What is compared, which tells the fuzzer of constants such as the magic of a frame.
+/// Traces comparisons, which tells the fuzzer about constants such as the magic bytes of a frame.
 const COMPARISONS: &str = "llvm-args=-sanitizer-coverage-trace-compares";
 
-/// Set where cargo calls this program in place of rustc.
+/// Set when cargo calls this program instead of rustc.
 const AS_RUSTC: &str = "UNMASK_AS_RUSTC";
 
 /// The targets, as `crates/fuzz` names them.
@@ -48,56 +48,57 @@ const TARGETS: [&str; 3] = ["frames", "rounds", "session"];
 /// Examples:
 ///   cargo xtask fuzz                          every target, a minute each in turn, until you stop it
 ///   cargo xtask fuzz --seconds 10             every target for 10 seconds
-///   cargo xtask fuzz frames --runs 100000000  one target, so many inputs
+///   cargo xtask fuzz frames --runs 100000000  one target, this many inputs
 ///   cargo xtask fuzz frames --input FILE      one input again, such as one that broke something
 ///
-/// `frames`: bytes to messages. `rounds`: messages to the state machine of the rounds. `session`: frames of several sockets
-/// to the relay's actor. What is found is kept in the target folder, and the next run begins with it. Needs a C++ compiler.
+/// `frames`: bytes to messages. `rounds`: messages to the state machine of the rounds. `session`: frames of several
+/// sockets to the relay's actor. Useful inputs are kept in the target folder, and the next run starts from them. Needs
+/// a C++ compiler.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Fuzz {
-    /// The targets; all of them where none is named
+    /// The targets; by default all of them
     #[arg(value_parser = TARGETS)]
     targets: Vec<String>,
-    /// Time for each target
+    /// Seconds for each target
     #[arg(long, value_name = "N", conflicts_with = "runs")]
     seconds: Option<u32>,
-    /// Inputs for each target
+    /// Number of inputs for each target
     #[arg(long, value_name = "N")]
     runs: Option<u64>,
-    /// Try this file alone
+    /// Run only this input file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["runs", "seconds"])]
     input: Option<PathBuf>,
-    /// Whether a run begins with the first inputs alone. What was kept grows with every run, and libFuzzer reads all of
-    /// it before it looks at the time.
+    /// Whether a run starts only from the built-in inputs. The kept inputs grow with every run, and libFuzzer reads all
+    /// of them before it checks the time.
     #[arg(skip)]
     is_short: bool,
 }
 
-/// When a target has had enough.
+/// When to stop a target.
 #[derive(Clone, Copy)]
 enum Until {
     Seconds(u32),
     Runs(u64),
 }
 
-/// What libFuzzer said of a run.
+/// Statistics that libFuzzer printed.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Statistics {
     executions: u64,
-    /// Places of the instrumented crates that inputs have reached.
+    /// Edges of the instrumented crates that inputs have reached.
     edges: u64,
-    /// Inputs kept since each reaches what no other does.
+    /// Inputs kept because each reaches code that no other does.
     corpus: u64,
 }
 
 impl Fuzz {
-    /// Every target for some seconds and from the first inputs on, as the checks have it.
+    /// Every target for some seconds, from the built-in inputs only, as the checks run it.
     pub fn for_seconds(seconds: u32) -> Self {
         Self { targets: Vec::new(), seconds: Some(seconds), runs: None, input: None, is_short: true }
     }
 
-    /// Fuzzes until the time or the number of inputs is reached, or until something breaks.
+    /// Fuzzes until the time or the number of inputs is reached, or something breaks.
     pub fn run(&self, env: &Env) -> Result<()> {
         let program = build(env)?;
         let all = TARGETS.map(str::to_owned);
@@ -129,7 +130,7 @@ impl Fuzz {
     }
 }
 
-/// The fuzzer, with the crates under test instrumented.
+/// Builds the fuzzer with the crates under test instrumented.
 fn build(env: &Env) -> Result<PathBuf> {
     if !apt::has_cpp_compiler(env) {
         bail!("libFuzzer is written in C++, and there is no compiler for it: `sudo apt-get install -y g++`");
@@ -140,7 +141,7 @@ fn build(env: &Env) -> Result<PathBuf> {
     Ok(env.release_binary("examples/fuzz"))
 }
 
-/// The folder without what an earlier run left there.
+/// Empties the folder of an earlier run.
 fn emptied(folder: PathBuf) -> Result<PathBuf> {
     if folder.exists() {
         fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
@@ -148,8 +149,8 @@ fn emptied(folder: PathBuf) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Fuzzes one target, and says what came of it. It begins with what lies in `corpus` and adds to it; an input that breaks
-/// something comes to lie in `folder`.
+/// Fuzzes one target and prints the result. Starts from the inputs in `corpus` and adds to them. An input that breaks
+/// something is written to `folder`.
 fn fuzz(env: &Env, program: &Path, target: &str, folder: &Path, corpus: &Path, until: Until) -> Result<Statistics> {
     fs::create_dir_all(corpus).with_context(|| format!("cannot create {}", corpus.display()))?;
     let mut command = env.command(&program.to_string_lossy());
@@ -166,7 +167,7 @@ fn fuzz(env: &Env, program: &Path, target: &str, folder: &Path, corpus: &Path, u
     println!("\nFuzzing {target}; inputs are kept in {}", corpus.display());
     let statistics = watch(&mut command).with_context(|| {
         format!(
-            "{target}: the input that broke it lies in {}; `cargo xtask fuzz {target} --input FILE` repeats it",
+            "{target}: the input that broke it is in {}; `cargo xtask fuzz {target} --input FILE` repeats it",
             folder.display()
         )
     })?;
@@ -178,7 +179,7 @@ fn fuzz(env: &Env, program: &Path, target: &str, folder: &Path, corpus: &Path, u
     Ok(statistics)
 }
 
-/// Runs libFuzzer, whose words go to the terminal; each line begins as `#8192 pulse cov: 512 ft: 900 corp: 70/12Kb`.
+/// Runs libFuzzer and shows its output; a line starts like `#8192 pulse cov: 512 ft: 900 corp: 70/12Kb`.
 fn watch(command: &mut Command) -> Result<Statistics> {
     leftovers::wait_if_interrupted();
     let mut child = command.stderr(Stdio::piped()).spawn().context("the fuzzer does not start")?;
@@ -192,7 +193,7 @@ fn watch(command: &mut Command) -> Result<Statistics> {
         }
     }
     let status = child.wait()?;
-    // A fuzzer that was interrupted has found nothing.
+    // An interrupted fuzzer has found nothing.
     leftovers::wait_if_interrupted();
     if status.success() { Ok(statistics) } else { bail!("the fuzzer ended with {status}") }
 }
@@ -218,7 +219,7 @@ impl Statistics {
     }
 }
 
-/// Where cargo calls this program in place of rustc: rustc's answer.
+/// If cargo calls this program instead of rustc, returns rustc's exit code.
 pub fn as_rustc() -> Option<Result<ExitCode>> {
     std::env::var_os(AS_RUSTC)?;
     let mut arguments = std::env::args_os().skip(1);
@@ -232,7 +233,7 @@ pub fn as_rustc() -> Option<Result<ExitCode>> {
     Some(env::become_process(command))
 }
 
-/// How rustc is to compile a crate under test; build scripts have names of their own.
+/// The compiler options for a crate under test. Build scripts have other crate names.
 fn instrumentation(arguments: &[OsString]) -> Vec<&'static str> {
     let is_one_of = |names: &[&str]| {
         arguments.windows(2).any(|pair| pair[0] == "--crate-name" && names.iter().any(|n| pair[1] == *n))

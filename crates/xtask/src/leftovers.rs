@@ -1,8 +1,8 @@
-//! Processes that a job leaves behind, ended with it.
+//! Ends the processes that a job leaves behind.
 //!
-//! A chromedriver that is killed leaves its browser running, and a test that fails may kill its driver. Such a browser has
-//! no parent that knows of it, and may have a session of its own. So everything that a job starts has a mark in its
-//! environment, and so has whatever that starts in turn; on Linux, who bears it can be asked.
+//! A chromedriver that is killed leaves its browser running, and a failing test may kill its driver. Such a browser has
+//! no parent that knows of it and may have its own session. So a job marks the environment of everything that it
+//! starts; children inherit the mark, and on Linux marked processes can be found.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -13,30 +13,30 @@ use anyhow::{Context, Result};
 /// The variable that holds the mark.
 pub const VARIABLE: &str = "UNMASK_JOB";
 
-/// Whether what bears the mark is being ended, and this process with it.
+/// Whether the marked processes and this one are being ended.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// A process that bears a mark.
+/// A process with a mark.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Marked {
     id: i32,
     name: String,
 }
 
-/// A mark that nothing else on this machine bears.
+/// A mark that no other process on this machine has.
 pub fn new_mark() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("{}-{}", std::process::id(), now.as_nanos())
 }
 
-/// Ends what bears the mark, and names it: a job that leaves processes behind should be mended. Never returns where the
-/// job was interrupted.
+/// Ends the marked processes and prints their names, because a job should leave none behind. Never returns if the job
+/// was interrupted.
 pub fn end_and_say(mark: &str) {
     say(end(mark));
     wait_if_interrupted();
 }
 
-/// Returns at once, or never where the job was interrupted: what it started is being ended, and it is to start no more.
+/// Returns immediately; never, if the job was interrupted: its processes are being ended, and it must start no others.
 pub fn wait_if_interrupted() {
     while INTERRUPTED.load(Ordering::SeqCst) {
         thread::park();
@@ -47,20 +47,20 @@ fn say(ended: Vec<Marked>) {
     let mut names: Vec<String> = ended.into_iter().map(|process| process.name).collect();
     names.sort_unstable();
     if !names.is_empty() {
-        eprintln!("Ended what was left running: {}", names.join(", "));
+        eprintln!("Ended leftover processes: {}", names.join(", "));
     }
 }
 
-/// Has whatever bears the mark end with this process when that is interrupted (Ctrl-C) or told to end.
+/// Ends the marked processes when this process is interrupted (Ctrl-C) or terminated.
 ///
 /// # Errors
-/// If signals are handled elsewhere already.
+/// Signals already have a handler.
 pub fn end_when_interrupted(mark: &str) -> Result<()> {
     let mark = mark.to_owned();
     let handler = move || {
         INTERRUPTED.store(true, Ordering::SeqCst);
         say(end(&mark));
-        // What a shell gives for a process that was interrupted.
+        // The exit code that a shell reports for an interrupted process.
         std::process::exit(130);
     };
     ctrlc::set_handler(handler).context("Ctrl-C cannot be handled")
@@ -88,12 +88,12 @@ mod linux {
 
     use super::{Marked, VARIABLE};
 
-    /// Time to end by itself and leave no temporary files; then it is killed.
+    /// Time for a process to end on its own and remove its temporary files; then it is killed.
     const POLITE: Duration = Duration::from_secs(3);
-    /// What is still there then is beyond help.
+    /// Longest wait for processes to end.
     const PATIENCE: Duration = Duration::from_secs(8);
 
-    /// All processes of this user that bear the mark, but for this one.
+    /// All marked processes of this user, except this one.
     pub fn marked(mark: &str) -> Vec<Marked> {
         let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
         let wanted = format!("{VARIABLE}={mark}");
@@ -107,7 +107,7 @@ mod linux {
             .collect()
     }
 
-    /// Ends them, and says which they were.
+    /// Ends the marked processes and returns them.
     pub fn end(mark: &str) -> Vec<Marked> {
         let begun = Instant::now();
         let mut ended: Vec<Marked> = Vec::new();
@@ -128,7 +128,7 @@ mod linux {
         }
     }
 
-    /// A process that has ended and waits to be noticed has no environment any more.
+    /// A zombie process no longer has an environment.
     fn bears(process: &Path, wanted: &str) -> bool {
         fs::read(process.join("environ"))
             .is_ok_and(|environment| environment.split(|&byte| byte == 0).any(|entry| entry == wanted.as_bytes()))
@@ -146,14 +146,14 @@ mod linux {
         use super::super::new_mark;
         use super::*;
 
-        /// One that has a session of its own, one that ignores being told, and one without a mark.
+        /// Three processes: one with its own session, one that ignores SIGTERM, and one without a mark.
         #[test]
         fn only_what_bears_the_mark_is_ended() {
             let mark = new_mark();
             let mut other = Command::new("sleep").arg("600").env_remove(VARIABLE).spawn().unwrap();
             let script = "setsid sleep 600 & (trap '' TERM; sleep 600) & exit 0";
             Command::new("sh").args(["-c", script]).env(VARIABLE, &mark).status().unwrap();
-            // A shell is one until it has become what it is to run.
+            // A child is still a shell until it has executed its program.
             let begun = Instant::now();
             while !marked(&mark).iter().any(|process| process.name == "sleep") {
                 assert!(begun.elapsed() < PATIENCE, "{:?}", marked(&mark));

@@ -1,4 +1,4 @@
-//! The licences of all that is compiled into the program and its page.
+//! Collects the licences of all crates that are compiled into the program and its page.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,13 +9,13 @@ use serde_json::Value;
 
 use crate::env::{self, Env};
 
-/// What is compiled in: the program for this machine, and the page for browsers.
+/// The compiled packages: the program for this machine, and the page for browsers.
 const PACKAGES: [(&str, Option<&str>); 2] = [("unmask", None), ("unmask-tab", Some("wasm32-unknown-unknown"))];
 
-/// How files begin that hold a licence or a notice that goes with it.
+/// How the names of licence and notice files start.
 const FILES: [&str; 5] = ["licen", "copying", "notice", "copyright", "unlicense"];
 
-/// Of each crate of others its name, version, licence and where it is from, and the texts that come with it.
+/// Returns the name, version, licence and source of each third-party crate, with its licence texts.
 pub fn third_party(env: &Env) -> Result<String> {
     let mut used = BTreeSet::new();
     for (package, target) in PACKAGES {
@@ -49,7 +49,7 @@ pub fn third_party(env: &Env) -> Result<String> {
     Ok(text)
 }
 
-/// Of a line of `cargo tree` such as `faer v0.23.2 (proc-macro)`.
+/// Parses a line of `cargo tree` such as `faer v0.23.2 (proc-macro)`.
 fn name_and_version(line: &str) -> Option<(String, String)> {
     let mut words = line.split(' ');
     Some((words.next()?.to_owned(), words.next()?.strip_prefix('v')?.to_owned()))
@@ -65,7 +65,7 @@ struct Package<'a> {
 }
 
 impl<'a> Package<'a> {
-    /// `None` for our own.
+    /// Returns `None` for our own crates.
     fn of_others(package: &'a Value) -> Option<Self> {
         package["source"].as_str()?;
         Some(Self {
@@ -106,7 +106,8 @@ fn texts(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
 mod tests {
     use super::*;
 
-    /// A crate that is in the program for certain, with the text of its licence; none of ours; none that tests alone use.
+    /// A crate that the program certainly contains is listed with its licence text; our own crates and those only for
+    /// tests are not.
     #[test]
     fn what_is_compiled_in_is_listed_with_its_licence() {
         let text = third_party(&Env::detect().unwrap()).unwrap();

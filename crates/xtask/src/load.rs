@@ -1,4 +1,4 @@
-//! Load for a relay, and figures of how it bears it.
+//! Runs load against a relay and measures it.
 
 use std::process::Command;
 
@@ -11,11 +11,11 @@ use crate::leftovers;
 
 const SWARM: &str = "swarm";
 
-/// Builds relay and swarm, and runs the swarm with this kind of load: in the user's folder, which the paths among its
-/// arguments are meant from. A swarm that is killed leaves its relay running, which ends with this.
+/// Builds the relay and the swarm, and runs the swarm with this kind of load in the user's folder, so that relative
+/// paths among the arguments work. If the swarm is killed, its relay is ended here.
 pub fn run(env: &Env, turn: Turn, load: &str, arguments: &[String]) -> Result<()> {
     env::run(env.command("cargo").args(demo::RELAY).args(["--bin", SWARM]))?;
-    // What is measured shall not wait for a build, and no build for it.
+    // The measurement needs no lock: it does not build, and other builds should not wait for it.
     drop(turn);
     let mut swarm = Command::new(env.release_binary(SWARM));
     swarm.arg("--program").arg(env.release_binary("unmask")).arg(load).args(arguments);

@@ -1,7 +1,6 @@
 //! Set-up, build, test and demo: `cargo demo`, `cargo check-all`, `cargo xtask`.
 //!
-//! Everything here calls other programs. It stays small on purpose, since it is
-//! the first thing a fresh machine compiles.
+//! Everything here calls other programs. It stays small on purpose, because a fresh machine compiles it first.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

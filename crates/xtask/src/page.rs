@@ -1,4 +1,4 @@
-//! The pages: `crates/bundle` compiles them and the worker, and leaves everything in `dist`, a folder a page.
+//! Builds the pages: `crates/bundle` compiles them and the worker into `dist`, one folder for each page.
 
 use std::{
     fs,
@@ -10,36 +10,37 @@ use sha2::{Digest, Sha256};
 
 use crate::env::{self, Env};
 
-/// What the page is made from besides the crates it depends on, below the top folder.
+/// The other sources of the page, besides the crates it depends on, below the top folder.
 const OTHERS: [&str; 5] = [".cargo", "Cargo.lock", "Cargo.toml", "crates/bundle", "www"];
 
-/// Each is a file of `www`, a bundle of the tab's crate, and a folder of `dist`.
+/// Each page is a file in `www`, a bundle of the tab's crate, and a folder in `dist`.
 const PAGES: [&str; 3] = ["student", "projector", "replay"];
 
-/// The program that builds them, and a small test along with it: as for [`crate::demo::RELAY`], only then does cargo compile
-/// what it shares with the relay once.
+/// The program that builds the pages, together with a small test. As with [`crate::demo::RELAY`], only then does cargo
+/// compile its dependencies with the relay's features, and only once.
 const BUNDLE: [&str; 7] = ["build", "--release", "--workspace", "--bin", "bundle", "--test", "trunk"];
 
 /// The document of the WebGPU trainer, in `www`.
 const GPU: &str = "gpu";
 
-/// The folder of the WebGPU trainer in the target folder of this checkout.
+/// The folder of this checkout's WebGPU trainer, in the target folder.
 pub fn gpu_folder(env: &Env) -> PathBuf {
     env.target_dir.join("page").join(format!("{}-{GPU}", name_of_checkout(env)))
 }
 
-/// Names the folder of the WebGPU trainer to a relay that was built before it.
+/// Tells a relay that was built before the WebGPU trainer where the trainer is.
 pub const GPU_FOLDER: &str = "UNMASK_WEBGPU_TRAINER";
 
-/// Whether the WebGPU trainer is there, as its sources have it now.
+/// Whether the WebGPU trainer is built from the current sources.
 pub fn has_gpu(env: &Env) -> Result<bool> {
     let folder = gpu_folder(env);
     let record = folder.with_extension("record");
     Ok(folder.join("gpu_loader.js").exists() && fs::read_to_string(record).ok() == Some(hex(&digest(&sources(env)?)?)))
 }
 
-/// Builds the WebGPU trainer into its folder, if that is not done: apart from the pages, since Burn for WebGPU takes longer to
-/// compile than all the rest, and not below `dist`, since the relay embeds that and would be compiled again.
+/// Builds the WebGPU trainer into its folder if needed. It is separate from the pages because Burn for WebGPU takes
+/// longer to compile than everything else. It is not in `dist` because the relay embeds that folder and would be
+/// recompiled.
 pub fn build_gpu(env: &Env) -> Result<()> {
     if has_gpu(env)? {
         return Ok(());
@@ -56,7 +57,7 @@ pub fn build_gpu(env: &Env) -> Result<()> {
     fs::write(&record, now).with_context(|| format!("cannot write {}", record.display()))
 }
 
-/// Builds the bundler, and with it these pages into `dist`.
+/// Builds the bundler, then these pages into `dist`.
 fn bundle(env: &Env, dist: &Path, pages: &[&str]) -> Result<()> {
     env::run(env.command("cargo").args(BUNDLE))?;
     let mut bundle = env.command(&env.release_binary("bundle").to_string_lossy());
@@ -64,13 +65,13 @@ fn bundle(env: &Env, dist: &Path, pages: &[&str]) -> Result<()> {
     env::run(&mut bundle)
 }
 
-/// Tells this checkout from others that share the target folder.
+/// A name that differs for each checkout that shares the target folder.
 fn name_of_checkout(env: &Env) -> String {
     hex(&Sha256::digest(env.root.as_os_str().as_encoded_bytes()))
 }
 
-/// Builds the pages into `dist`, where the relay's build script finds them; nothing where nothing of them has changed, since
-/// each build writes their files anew, and whoever embeds them would be compiled anew.
+/// Builds the pages into `dist`, where the relay's build script finds them. Skips unchanged pages: a build rewrites
+/// their files, and everything that embeds them would be recompiled.
 pub fn build(env: &Env) -> Result<()> {
     let dist = env.root.join("dist");
     let record = env.target_dir.join("page").join(format!("{}.record", name_of_checkout(env)));
@@ -78,7 +79,7 @@ pub fn build(env: &Env) -> Result<()> {
     places.push(dist.clone());
     let is_built = PAGES.iter().all(|page| dist.join(page).join("index.html").exists());
     if is_built && fs::read_to_string(&record).ok() == Some(hex(&digest(&places)?)) {
-        println!("Nothing of the pages has changed.");
+        println!("The pages have not changed.");
         return Ok(());
     }
     clear(&dist)?;
@@ -87,7 +88,7 @@ pub fn build(env: &Env) -> Result<()> {
     fs::write(&record, hex(&digest(&places)?)).with_context(|| format!("cannot write {}", record.display()))
 }
 
-/// Removes what belongs to no page: the relay embeds all that lies there.
+/// Removes everything that belongs to no page, because the relay embeds the whole folder.
 fn clear(dist: &Path) -> Result<()> {
     fs::create_dir_all(dist).with_context(|| format!("cannot make {}", dist.display()))?;
     for entry in fs::read_dir(dist).with_context(|| format!("cannot list {}", dist.display()))? {
@@ -114,14 +115,15 @@ fn sources(env: &Env) -> Result<Vec<PathBuf>> {
     Ok(folders)
 }
 
-/// Where a crate of the workspace lies, by its line of `cargo tree`, such as `unmask-core v0.1.0 (/code/unmask/crates/core)`.
+/// The folder of a workspace crate, from a line of `cargo tree` such as `unmask-core v0.1.0
+/// (/code/unmask/crates/core)`.
 fn folder(line: &str) -> Option<PathBuf> {
     let (_, rest) = line.split_once(" (")?;
     let (path, _) = rest.split_once(')')?;
     Path::new(path).is_absolute().then(|| path.into())
 }
 
-/// Names and contents of all files in `places`, which are files or folders.
+/// A digest of the names and contents of all files in `places`, which are files or folders.
 fn digest(places: &[PathBuf]) -> Result<Vec<u8>> {
     let mut files = Vec::new();
     let mut waiting = places.to_vec();
@@ -173,7 +175,7 @@ mod tests {
         assert!(!sources.iter().any(|source| source.ends_with("crates/relay")), "{sources:?}");
     }
 
-    /// Cargo refuses to build a test that is not there.
+    /// Cargo refuses to build a missing test.
     #[test]
     fn the_test_that_is_built_along_is_there() {
         let name = BUNDLE.last().unwrap();

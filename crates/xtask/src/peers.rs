@@ -1,4 +1,4 @@
-//! The same work here and in PyTorch, in turn: what else the machine does hits both alike.
+//! Measures the same work here and in PyTorch, in alternating turns, so that other load on the machine affects both.
 
 mod build;
 mod cases;
@@ -21,44 +21,44 @@ use crate::checkout::Turn;
 use crate::env::{self, Env};
 use crate::python;
 
-/// Measure training steps here and in PyTorch in turn, and print a table of both
+/// Measure training steps here and in PyTorch in turns, and print a table of both
 ///
 /// Examples:
-///   cargo xtask bench-peers                              everything: about twenty minutes on two cores that do nothing else
-///   cargo xtask bench-peers --only vit_nano --only train what has one of these words in its name
-///   cargo xtask bench-peers --rounds 1 --steps 3         a try, in a minute
+///   cargo xtask bench-peers                              everything: about twenty minutes on two idle cores
+///   cargo xtask bench-peers --only vit_nano --only train only cases with one of these words in their names
+///   cargo xtask bench-peers --rounds 1 --steps 3         a trial, in a minute
 ///
-/// A step is the loss, the gradient of all weights, and its way into one flat vector; `matching` is an iteration of token matching
-/// on the first block's weights, in PyTorch by exact second derivatives; `train` is a round of `unmask train` with
-/// configs/masked.toml beside the same in a plain loop, 200 in a turn, on CIFAR-10 where `unmask data cifar10` put it and else
-/// on as many pictures as the generated ones.
+/// A step computes the loss and the gradient of all weights, and copies it into one flat vector. `matching` is an
+/// iteration of token matching on the first block's weights; PyTorch uses exact second derivatives. `train` is a round
+/// of `unmask train` with configs/masked.toml, compared with the same training in a plain loop, 200 rounds in a turn.
+/// It uses CIFAR-10 if `unmask data cifar10` fetched it, or else the same number of generated pictures.
 ///
-/// In each round both sides have a turn, the one after the other, and the other one first in the next round. A turn is two steps that are
-/// not counted, and then the median of those that are. Programs are started and models are made before that. Of `train` both sides time
-/// their rounds alone: no start of a program, no reading of pictures and no test is among them.
+/// In each round both sides have a turn; the side that goes first changes every round. A turn is two warm-up steps,
+/// then the median of the measured steps. Programs are started and models are created before that. For `train` both
+/// sides time only their rounds: no program start, no reading of pictures, no test.
 ///
-/// The table is Markdown: milliseconds as the median of the turns, the least and the most of them, and the ratio of ours to PyTorch's,
-/// turn by turn. Above it stand the processor, the versions, and how busy other programs kept the machine: while they do,
-/// two threads of PyTorch wait for each other, and the table is worth nothing.
+/// The table is Markdown: milliseconds as the median, minimum and maximum of the turns, and the ratio of our time to
+/// PyTorch's, turn by turn. Above it are the processor, the versions, and the load from other programs. Under such a
+/// load PyTorch's two threads wait for each other, and the table is worthless.
 ///
-/// PyTorch goes into a virtual environment in ~/.cache/unmask/tools/pytorch, once: 5 GB on Linux on x86, whose usual wheel is that
-/// for CUDA, and far less where pip is set up to find the wheel for CPUs alone.
+/// PyTorch is installed once, into a virtual environment in ~/.cache/unmask/tools/pytorch: 5 GB on Linux on x86, where
+/// the default wheel is for CUDA, and far less if pip is configured for the CPU wheel.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Peers {
-    /// How often each side has its turn
+    /// Number of turns of each side
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Measure only what has this word in its name (may be given more than once)
+    /// Measure only cases with this word in their names (may be given more than once)
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Steps in a turn, in place of each case's own number: iterations of `matching`, rounds of `train`
+    /// Steps in a turn, instead of each case's own number: iterations of `matching`, rounds of `train`
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     steps: Option<u32>,
     /// Threads of each side (may be given more than once)
     #[arg(long, value_name = "N", default_values_t = [1, 2], value_parser = clap::value_parser!(u32).range(1..))]
     threads: Vec<u32>,
-    /// Print the names of what is measured, and stop
+    /// Print the names of the cases, and stop
     #[arg(long)]
     pub list: bool,
 }
@@ -67,21 +67,21 @@ impl Peers {
     /// Prints the names of the chosen cases.
     ///
     /// # Errors
-    /// Nothing has such a name.
+    /// No case has such a name.
     pub fn print_names(&self) -> Result<()> {
         self.chosen()?.iter().for_each(|case| println!("{}", case.name()));
         Ok(())
     }
 
-    /// Builds our side, gets PyTorch, lets both take turns and prints the table.
+    /// Builds our side, installs PyTorch, runs the turns and prints the table.
     ///
     /// # Errors
-    /// PyTorch cannot be had, something does not build, or a program fails.
+    /// PyTorch cannot be installed, a build fails, or a program fails.
     pub fn run(&self, env: &Env, turn: Turn) -> Result<()> {
         let cases = self.chosen()?;
         python::ensure_pytorch(env)?;
         let programs = Programs::build(env, &cases)?;
-        // What is measured shall not wait for a build, and no build for it.
+        // The measurement needs no lock: it does not build, and other builds should not wait for it.
         drop(turn);
         let (mut versions, mut others) = (Vec::new(), Others::default());
         let mut rows: Vec<Row> = cases.iter().map(|case| Row::new(case.to_string())).collect();
@@ -101,7 +101,8 @@ impl Peers {
         Ok(())
     }
 
-    /// All turns of both sides. Adds to `versions` what the sides say of themselves, and looks before each round at what `others` do.
+    /// Runs all turns of both sides. Adds the sides' versions to `versions`, and checks the load from `others` before
+    /// each round.
     fn measure(
         &self,
         env: &Env,
@@ -123,7 +124,7 @@ impl Peers {
         let mut turns = Turns::default();
         for round in 0..self.rounds {
             others.look()?;
-            // Whoever is second finds a warmer processor.
+            // The second side finds a warmer processor.
             let order = if round % 2 == 0 { [Side::Ours, Side::PyTorch] } else { [Side::PyTorch, Side::Ours] };
             for side in order {
                 let milliseconds = table::median(&sides.turn(side)?);
@@ -148,7 +149,7 @@ impl Peers {
         let chosen: Vec<Case> = cases::ALL.into_iter().filter(is_chosen).collect();
         if chosen.is_empty() {
             let names: Vec<String> = cases::ALL.iter().map(Case::name).collect();
-            bail!("nothing is called {:?}; there are {}", self.only.join(" or "), names.join(", "));
+            bail!("no case is called {:?}; there are {}", self.only.join(" or "), names.join(", "));
         }
         Ok(chosen)
     }
@@ -162,14 +163,14 @@ enum Side {
 
 /// Both sides of a case.
 trait Sides {
-    /// The milliseconds of each step.
+    /// Runs a turn and returns the milliseconds of each step.
     fn turn(&mut self, side: Side) -> Result<Vec<f64>>;
 
-    /// What they say of themselves, after a turn.
+    /// The names and versions of both sides, after a turn.
     fn versions(&self) -> Vec<String>;
 }
 
-/// Two programs that wait for their turns.
+/// Two programs that wait for requests.
 struct Asked {
     ours: Peer,
     pytorch: Peer,
@@ -193,7 +194,7 @@ fn counted(threads: u32) -> String {
     if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") }
 }
 
-/// Its name, and how many of it there are.
+/// The processor's name and its number of cores.
 fn processor() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = model_name(&info).unwrap_or(std::env::consts::ARCH);

@@ -1,5 +1,5 @@
-//! The programs of the integration tests, some beside others: cargo runs one after the other, though many of them wait for a
-//! round, a page or another program most of their time.
+//! Runs the programs of the integration tests in parallel. Cargo runs them one after the other, although many spend
+//! most of their time waiting for a round, a page or another program.
 
 use std::fs::File;
 use std::panic::resume_unwind;
@@ -16,23 +16,24 @@ use crate::env::{self, Env};
 use crate::leftovers;
 use crate::runner::TestNotes;
 
-/// Those that measure times under load: nothing runs beside them.
+/// Programs that measure times under load: they run alone.
 const ALONE: [&str; 1] = ["load"];
 
-/// Those whose tests have deadlines, one after the other: a room without browsers, and lessons in browsers. They come before those
-/// that compute where both want the processor.
+/// Programs whose tests have deadlines, run one after the other: a room without browsers, and lessons in browsers. They
+/// have priority over computing programs for the processor.
 const PLAYING: [&str; 2] = ["room", "lessons"];
 
-/// The same for those that mostly wait, for a federation that has given up a node, or for a relay to come back.
+/// Also one after the other: programs that mostly wait, for a federation that has given up a node, or for a relay to
+/// resume.
 const WAITING: [&str; 3] = ["flower", "chaos", "shared_room"];
 
-/// Of the others those that compute longest. Begun first, none of them is left over when all else has ended.
+/// The longest of the computing programs. They start first, so that none still runs when everything else has ended.
 const LONG: [&str; 4] = ["parts", "reproduce_tiny", "matrix", "completion"];
 
 /// A test program that cargo has built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Program {
-    /// What `--test` takes.
+    /// The argument of `--test`.
     name: String,
     /// Its crate's folder, in which cargo would run it.
     folder: PathBuf,
@@ -43,12 +44,12 @@ struct Program {
 struct Ended {
     status: ExitStatus,
     output: String,
-    /// What relays and others that it started said, too.
+    /// Includes the errors of relays and other programs that it started.
     errors: String,
     time: Duration,
 }
 
-/// Programs by what may run beside them.
+/// Programs grouped by what may run in parallel with them.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Lanes {
     playing: Vec<Program>,
@@ -57,25 +58,26 @@ struct Lanes {
     alone: Vec<Program>,
 }
 
-/// Builds the tests that `command`, a call of `cargo test`, selects, and runs their programs with its environment: what plays
-/// and waits beside what computes, then what measures. What a program said is printed once it has ended.
+/// Builds the tests that `command`, a call of `cargo test`, selects, and runs their programs with its environment.
+/// Programs with deadlines and waiting programs run beside computing ones; programs that measure run last. A program's
+/// output is printed after it has ended.
 ///
 /// # Errors
-/// One does not compile or fails. A failure keeps no other from running.
+/// A program does not compile, or fails. A failure does not stop the others.
 pub fn run(env: &Env, mut command: Command, tests: &mut TestNotes) -> Result<()> {
     let mut programs = Vec::new();
-    // What the compiler says goes to the errors, so that the output has nothing but what was built.
+    // The compiler's messages go to stderr, so that stdout has only the list of programs.
     command.args(["--no-run", "--message-format", "json-render-diagnostics"]);
     env::run_read(&mut command, |line| programs.extend(Program::of(line)))?;
     let Lanes { playing, waiting, computing, alone } = Lanes::of(programs);
     let nice = env.find("nice");
-    // To files, not pipes: a pipe stays open while any process that a test left behind holds it.
+    // Files instead of pipes: a pipe stays open as long as any leftover process of a test holds it.
     let logs = env.target_dir.join("tests");
     fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
     let said = Mutex::new((tests, Vec::new()));
     let run_one = |program: &Program, nice: Option<&Path>| -> Result<()> {
         leftovers::wait_if_interrupted();
-        eprintln!("     Running {program}; what it says goes to {}", program.log(&logs, "out").display());
+        eprintln!("     Running {program}; output in {}", program.log(&logs, "out").display());
         let ended = program.run(&command, nice, &logs)?;
         leftovers::wait_if_interrupted();
         let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,7 +90,7 @@ pub fn run(env: &Env, mut command: Command, tests: &mut TestNotes) -> Result<()>
         Ok(())
     };
     let computing = Mutex::new(computing.iter());
-    // A lane that has run its own programs helps with these.
+    // A lane that has finished its own programs helps with these.
     let run_lane = |own: &[Program]| -> Result<()> {
         own.iter().try_for_each(|program| run_one(program, None))?;
         let next = || computing.lock().unwrap_or_else(PoisonError::into_inner).next();
@@ -112,18 +114,18 @@ pub fn run(env: &Env, mut command: Command, tests: &mut TestNotes) -> Result<()>
 }
 
 impl Program {
-    /// The one that a line of cargo's output tells of, where it does.
+    /// The program that a line of cargo's output describes, if it does.
     fn of(line: &str) -> Option<Self> {
         let built: Value = serde_json::from_str(line).ok()?;
         Some(Self {
             name: built["target"]["name"].as_str()?.to_owned(),
             folder: Path::new(built["manifest_path"].as_str()?).parent()?.to_owned(),
-            // Null of what is built for the tests alone.
+            // Null for anything that is not a test program.
             executable: built["executable"].as_str().filter(|_| built["profile"]["test"] == true)?.into(),
         })
     }
 
-    /// Runs it with the environment of `cargo`, and keeps what it says in `logs`.
+    /// Runs the program with the environment of `cargo`, and keeps its output in `logs`.
     fn run(&self, cargo: &Command, nice: Option<&Path>, logs: &Path) -> Result<Ended> {
         let mut command = match nice {
             Some(nice) => {
@@ -150,12 +152,12 @@ impl Program {
         Ok(Ended { status, output: read(&output)?, errors: read(&errors)?, time })
     }
 
-    /// Where it leaves what it said on its output (`out`) or its errors (`err`).
+    /// The log file of its stdout (`out`) or stderr (`err`).
     fn log(&self, logs: &Path, end: &str) -> PathBuf {
         logs.join(format!("{}-{}.{end}", self.package(), self.name))
     }
 
-    /// The name of its crate's folder, which is that of the crate but for a prefix.
+    /// The name of its crate's folder, which is the crate's name without the prefix.
     fn package(&self) -> std::borrow::Cow<'_, str> {
         self.folder.file_name().unwrap_or_default().to_string_lossy()
     }
@@ -168,7 +170,7 @@ impl fmt::Display for Program {
 }
 
 impl Ended {
-    /// Prints what it said on its output, and on its errors too where it failed.
+    /// Prints its stdout, and if it failed also its stderr.
     fn print(&self, program: &Program) {
         let outcome = if self.status.success() { "passed".to_owned() } else { format!("FAILED ({})", self.status) };
         if !self.status.success() {
@@ -204,7 +206,7 @@ impl Lanes {
 mod tests {
     use super::*;
 
-    /// A line of cargo's for a test program of this name.
+    /// A line from cargo about a test program with this name.
     fn built(name: &str, executable: &str) -> String {
         format!(
             r#"{{"reason":"compiler-artifact","manifest_path":"/w/crates/room/Cargo.toml","target":{{"name":"{name}"}},"profile":{{"test":true}},"executable":{executable}}}"#
@@ -237,7 +239,7 @@ mod tests {
         assert_eq!(names(&alone), ["load"]);
     }
 
-    /// Each name stands for tests that are there.
+    /// Each name belongs to existing tests.
     #[test]
     fn who_has_a_lane_of_its_own_is_there() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -257,7 +259,8 @@ mod tests {
         let folder = std::env::temp_dir().join(leftovers::new_mark());
         fs::create_dir_all(&folder).expect("a folder");
         let script = folder.join("script");
-        // Written by a shell: a file that this process had open could not be run while another test starts a program.
+        // Written by a shell. If this process had the file open, it could not be executed while another test starts a
+        // program.
         let write = "printf '#!/bin/sh\\necho \"$UNMASK_WORD in $(pwd)\"; echo trouble >&2; exit 3\\n' > script; chmod +x script";
         assert!(Command::new("sh").args(["-c", write]).current_dir(&folder).status().expect("a shell").success());
         let program = Program { name: "script".to_owned(), folder: folder.clone(), executable: script };

@@ -1,4 +1,5 @@
-//! What is in Python, where there is Python: the wheel, and the package for Flower, each in a virtual environment of its own.
+//! Builds and tests the Python parts, if there is Python: the wheel and the Flower package, each in its own virtual
+//! environment.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,33 +9,33 @@ use anyhow::{Context, Result, anyhow};
 use crate::env::{self, Env};
 use crate::runner::TestNotes;
 
-/// The wheel's crate, which is no member of the workspace.
+/// The wheel's crate, which is not a member of the workspace.
 pub const MANIFEST: &str = "crates/python/Cargo.toml";
 const FOLDER: &str = "./crates/python";
 const TESTS: &str = "crates/python/tests";
-/// What builds the wheel, and what it needs.
+/// The build tool of the wheel, and its requirements.
 const WHEEL: Venv =
     Venv { name: "python", packages: &["maturin", "numpy"], modules: "maturin, numpy", sees_system: true };
 
-/// The package for Flower.
+/// The Flower package.
 const FLOWER_FOLDER: &str = "integrations/flower";
-/// Flower, what the package needs besides, and what runs its tests.
+/// Flower, the other requirements of the package, and its test runner.
 const FLOWER: Venv = Venv {
     name: "flower",
     packages: &["flwr==1.41.0", "safetensors", "pytest"],
     modules: "flwr.serverapp, safetensors.numpy, pytest",
     sees_system: false,
 };
-/// Tells tests where the programs of Flower are.
+/// The variable that tells tests where Flower's programs are.
 pub const FLOWER_PROGRAMS: &str = "UNMASK_FLOWER_PROGRAMS";
 
-/// A scheduler for jobs of many machines, for the tests of runs that are divided into parts.
+/// A scheduler for jobs on many machines, for the tests of runs in parts.
 const HYPERQUEUE: Venv =
     Venv { name: "hyperqueue", packages: &["hyperqueue==0.27.0"], modules: "hyperqueue.cluster", sees_system: false };
-/// Tells tests where its Python is.
+/// The variable that tells tests where HyperQueue's Python is.
 pub const HYPERQUEUE_PROGRAMS: &str = "UNMASK_HYPERQUEUE_PROGRAMS";
 
-/// What training steps are compared with. Another version computes at another speed.
+/// The reference for training steps. The version is fixed because others have other speeds.
 const PYTORCH: Venv = Venv {
     name: "pytorch",
     packages: &["torch==2.15.0", "timm==1.0.31", "numpy", "safetensors"],
@@ -42,7 +43,8 @@ const PYTORCH: Venv = Venv {
     sees_system: false,
 };
 
-/// The step: wheel and package. Without Python, or where packages cannot be fetched, only the wheel's lints; says so.
+/// The step for the wheel and the package. Without Python, or if packages cannot be fetched, it only lints the wheel
+/// and says so.
 pub fn run(env: &Env, tests: &mut TestNotes) -> Result<()> {
     wheel(env, tests)?;
     flower(env, tests)
@@ -61,12 +63,12 @@ fn wheel(env: &Env, tests: &mut TestNotes) -> Result<()> {
     }
     let install = ["install", "--quiet", "--no-build-isolation", "--no-deps", "--force-reinstall", FOLDER];
     env::run(WHEEL.pip(env)?.args(install))?;
-    // Bytecode would be left in the repository.
+    // Keeps bytecode out of the repository.
     let discover = ["-B", "-m", "unittest", "discover", "--verbose", "--start-directory", TESTS];
     env::run_watched(WHEEL.python(env)?.args(discover), |line| tests.read(line))
 }
 
-/// Runs the tests of the package for Flower, those of its report with the program that the native tests have built.
+/// Runs the tests of the Flower package; those of its report use the program built for the native tests.
 fn flower(env: &Env, tests: &mut TestNotes) -> Result<()> {
     if let Err(reason) = FLOWER.ensure(env)? {
         println!("skipped: flower: {reason}");
@@ -90,22 +92,22 @@ fn flower(env: &Env, tests: &mut TestNotes) -> Result<()> {
     env::run_watched(&mut pytest, |line| tests.read(line))
 }
 
-/// Lets the tests that `command` runs have Flower, where it can be had; else they say themselves that they are skipped.
+/// Makes Flower available to the tests of `command`, if possible; otherwise those tests report that they are skipped.
 pub fn with_flower(env: &Env, command: &mut Command) -> Result<()> {
     with(env, &FLOWER, FLOWER_PROGRAMS, command)
 }
 
-/// The same with HyperQueue.
+/// Like [`with_flower`], for HyperQueue.
 pub fn with_hyperqueue(env: &Env, command: &mut Command) -> Result<()> {
     with(env, &HYPERQUEUE, HYPERQUEUE_PROGRAMS, command)
 }
 
-/// Gets PyTorch where it is missing.
+/// Installs PyTorch if it is missing.
 ///
 /// # Errors
-/// It cannot be had.
+/// It cannot be installed.
 pub fn ensure_pytorch(env: &Env) -> Result<()> {
-    PYTORCH.ensure(env)?.map_err(|reason| anyhow!("PyTorch cannot be had: {reason}"))
+    PYTORCH.ensure(env)?.map_err(|reason| anyhow!("PyTorch is not available: {reason}"))
 }
 
 /// A call of the interpreter that has PyTorch.
@@ -116,20 +118,20 @@ pub fn pytorch(env: &Env) -> Result<Command> {
 fn with(env: &Env, venv: &Venv, variable: &str, command: &mut Command) -> Result<()> {
     match venv.ensure(env)? {
         Ok(()) => drop(command.env(variable, venv.programs(env))),
-        Err(reason) => println!("{} cannot be had: {reason}", venv.name),
+        Err(reason) => println!("{} is not available: {reason}", venv.name),
     }
     Ok(())
 }
 
 /// A virtual environment in the folder of tools.
 struct Venv {
-    /// Of its folder.
+    /// Name of its folder.
     name: &'static str,
-    /// What is installed in it.
+    /// Packages to install.
     packages: &'static [&'static str],
-    /// What can be imported where all of them are there.
+    /// Modules that can be imported if all packages are installed.
     modules: &'static str,
-    /// Whether it sees the system's packages, PyTorch among them where it is installed.
+    /// Whether it sees the system's packages, such as an installed PyTorch.
     sees_system: bool,
 }
 
@@ -143,20 +145,20 @@ impl Venv {
         self.folder(env).join(if cfg!(windows) { "Scripts" } else { "bin" })
     }
 
-    /// Makes it where it is missing; or says why it cannot be.
+    /// Creates the environment if it is missing; returns the reason if that fails.
     fn ensure(&self, env: &Env) -> Result<Result<(), String>> {
         let Some(python) = ["python3", "python"].into_iter().find(|name| env.find(name).is_some()) else {
             return Ok(Err("there is no python3".to_owned()));
         };
         if env::read(self.python(env)?.arg("--version")).is_none() {
             let folder = self.folder(env);
-            println!("Making a virtual environment in {} ...", folder.display());
+            println!("Creating a virtual environment in {} ...", folder.display());
             let mut make = env.command(python);
             make.args(["-m", "venv", "--clear"])
                 .args(self.sees_system.then_some("--system-site-packages"))
                 .arg(&folder);
             if let Some(reason) = failure(&mut make) {
-                return Ok(Err(format!("{python} makes no virtual environment: {reason}")));
+                return Ok(Err(format!("{python} cannot create a virtual environment: {reason}")));
             }
         }
         let imports = format!("import {}; from importlib.metadata import version; {}", self.modules, self.versions());
@@ -171,14 +173,14 @@ impl Venv {
         Ok(Ok(()))
     }
 
-    /// Python that fails where one of the packages is there in another version than the one asked for. How it was built, as in
-    /// "2.15.0+cpu", is no part of that.
+    /// Python code that fails if a package has another version than the requested one. It ignores a build tag such as
+    /// the one in "2.15.0+cpu".
     fn versions(&self) -> String {
         let asked = self.packages.iter().filter_map(|package| package.split_once("=="));
         asked.map(|(name, version)| format!("assert version('{name}').split('+')[0] == '{version}'; ")).collect()
     }
 
-    /// A call of its interpreter, which finds what is installed beside it.
+    /// A call of its interpreter, which finds the packages installed in it.
     fn python(&self, env: &Env) -> Result<Command> {
         let programs = self.programs(env);
         let mut command = env.command(&programs.join("python").display().to_string());
@@ -193,7 +195,7 @@ impl Venv {
     }
 }
 
-/// The last line that a failing call said; `None` where it succeeded.
+/// The last line of a failed call; `None` if it succeeded.
 fn failure(command: &mut Command) -> Option<String> {
     let output = match command.output() {
         Ok(output) if output.status.success() => return None,
@@ -204,7 +206,7 @@ fn failure(command: &mut Command) -> Option<String> {
     Some(last_line(&String::from_utf8_lossy(&said)))
 }
 
-/// pip names the version of itself that it would like last.
+/// The last line that matters. pip's own last line only advertises its next version.
 fn last_line(said: &str) -> String {
     let lines = || said.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("[notice]"));
     let error = lines().rfind(|line| line.to_ascii_lowercase().starts_with("error"));

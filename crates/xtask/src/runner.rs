@@ -1,4 +1,4 @@
-//! Runs steps one after the other, and reports on all of them.
+//! Runs steps one after the other and reports on all of them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,36 +10,36 @@ use crate::env::Env;
 use crate::leftovers;
 
 pub struct Step {
-    /// What `--only` and `--skip` take.
+    /// The name for `--only` and `--skip`.
     pub name: &'static str,
     /// One line for `--list`.
     pub about: &'static str,
-    /// Steps without whose success this one says nothing.
+    /// Steps that must succeed before this one makes sense.
     pub needs: &'static [&'static str],
-    /// The check itself; its output goes straight to the terminal. Notes the tests that failed or did not run.
+    /// The check itself. Its output goes straight to the terminal; it records tests that failed or did not run.
     pub run: fn(&Env, &mut TestNotes) -> Result<()>,
 }
 
-/// What the tests of a step said of themselves: those that could not run on this machine, and those that failed.
+/// What the tests of a step reported: those that could not run on this machine, and those that failed.
 #[derive(Default)]
 pub struct TestNotes {
     skipped: Vec<String>,
     failed: Vec<String>,
-    /// By the name of the thread, which is the test's: where it stopped, and what it said.
+    /// By the thread's name, which is the test's: where it panicked, and its message.
     panics: BTreeMap<String, Vec<String>>,
     /// The thread whose message is on the next line.
     panicking: Option<String>,
 }
 
 impl TestNotes {
-    /// What a step itself could not do here, and why.
+    /// Records what the step could not do here, and why.
     pub fn skip(&mut self, what: &str, reason: &str) {
         self.skipped.push(format!("{what}: {reason}"));
     }
 
-    /// Reads a line of a test program's output. Of libtest: a test that is ignored or failed, and where a thread
-    /// panicked; a browser's test that fails. `skipped: NAME: REASON`, as `tests/support/skipped.rs` prints it. `FAILED NAME -
-    /// REASON` and `ERROR NAME - REASON` of pytest.
+    /// Reads a line of a test program's output. It knows libtest's lines about ignored and failed tests and panicking
+    /// threads, failed browser tests, `skipped: NAME: REASON` from `tests/support/skipped.rs`, and pytest's `FAILED
+    /// NAME - REASON` and `ERROR NAME - REASON`.
     pub fn read(&mut self, line: &str) {
         if let Some(thread) = self.panicking.take() {
             self.panics.entry(thread).or_default().push(line.to_owned());
@@ -49,8 +49,8 @@ impl TestNotes {
             None => (None, line),
         };
         if let Some(note) = outcome.strip_prefix("skipped: ") {
-            // A test that has no thread to itself knows only that it runs on the main one, but then libtest has just
-            // said its name.
+            // A test without its own thread only knows that it runs on the main one, but libtest has just printed its
+            // name.
             let note = match (test, note.strip_prefix("main: ")) {
                 (Some(test), Some(reason)) => format!("{test}: {reason}"),
                 _ => note.to_owned(),
@@ -70,14 +70,14 @@ impl TestNotes {
         }
     }
 
-    /// One that runs itself again in a process of its own is named twice.
+    /// A test that runs itself in a child process is named twice.
     fn fail(&mut self, test: &str) {
         if !self.failed.iter().any(|known| known == test) {
             self.failed.push(test.to_owned());
         }
     }
 
-    /// The tests that failed, each with the place where it stopped and the first line of what it said.
+    /// The failed tests, each with the place of its panic and the first line of its message.
     fn failures(&self) -> impl Iterator<Item = String> {
         self.failed.iter().map(|test| match self.panics.get(test) {
             Some(lines) => format!("{test}: {}", lines.join(" ")),
@@ -105,10 +105,10 @@ pub struct Report {
     failed: Vec<(&'static str, String)>,
 }
 
-/// The steps of `all` that `only` (everything where empty) and `skip` leave, in their order.
+/// The steps of `all` selected by `only` (all if empty) and `skip`, in their order.
 ///
 /// # Errors
-/// A name that no step has.
+/// A name belongs to no step.
 pub fn select<'a>(all: &'a [Step], only: &[String], skip: &[String]) -> Result<Vec<&'a Step>> {
     for name in only.iter().chain(skip) {
         if !all.iter().any(|step| step.name == name) {
@@ -120,8 +120,8 @@ pub fn select<'a>(all: &'a [Step], only: &[String], skip: &[String]) -> Result<V
     Ok(all.iter().filter(|step| (only.is_empty() || is_in(only, step)) && !is_in(skip, step)).collect())
 }
 
-/// Runs `steps`. One that needs a step that did not succeed is not run; the others are, so that
-/// one run shows everything that is wrong, unless `fail_fast`. What a step leaves running ends with it.
+/// Runs `steps`. A step is not run if one that it needs did not succeed. All others run even after a failure, so that
+/// one run shows everything that is wrong, unless `fail_fast`. A step's leftover processes are ended with it.
 pub fn run(env: &Env, steps: &[&Step], fail_fast: bool) -> Report {
     let mut report = Report::default();
     for step in steps {
@@ -192,7 +192,7 @@ impl fmt::Display for Report {
         });
         if let Some((name, error)) = failures.next() {
             writeln!(f, "\nFirst failure: {name}: {error}")?;
-            writeln!(f, "Its output stands above, below \"== {name}\"; again: cargo check-all --only {name}")?;
+            writeln!(f, "See its output above, after \"== {name}\"; to repeat it: cargo check-all --only {name}")?;
         }
         let count =
             |is_kind: fn(&Outcome) -> bool| self.steps.iter().filter(|(_, outcome, _)| is_kind(outcome)).count();
@@ -254,7 +254,7 @@ mod tests {
         if leftovers::marked(&env.mark).is_empty() { bail!("nothing was left to end") } else { outcome }
     }
 
-    /// A driver that was killed leaves its browser behind in the same way.
+    /// A killed driver leaves its browser behind in the same way.
     #[cfg(target_os = "linux")]
     #[test]
     fn what_a_failing_step_leaves_running_ends_with_it() {

@@ -1,4 +1,4 @@
-//! One test, one benchmark, one example, one trial, of what is built already.
+//! Runs one test, benchmark, example or trial with the dependencies that are already built.
 
 use std::ffi::OsStr;
 use std::process::{Command, ExitCode};
@@ -11,11 +11,11 @@ use crate::env::{self, Env};
 use crate::steps::native;
 use crate::{browser, leftovers, page, python};
 
-/// The integration tests with a SuperLink of Flower.
+/// The integration tests with a Flower SuperLink.
 const FLOWER: &str = "flower";
-/// One of these asks for it too.
+/// One of these needs the SuperLink too.
 const LESSONS: &str = "lessons";
-/// Those of runs in parts, one of them under HyperQueue.
+/// The tests of runs in parts, one of them under HyperQueue.
 const PARTS: &str = "parts";
 
 /// Run some of the native tests, with the dependencies that `check-all` has built.
@@ -23,18 +23,19 @@ const PARTS: &str = "parts";
 /// Examples:
 ///   cargo xtask test                          all unit tests (those beside the code)
 ///   cargo xtask test mask                     the unit tests with "mask" in their names
-///   cargo xtask test --test room              all of tests/room, whichever crate has it
-///   cargo xtask test --test room silent       those of it with "silent" in their names
+///   cargo xtask test --test room              all of tests/room, in any crate
+///   cargo xtask test --test room silent       those with "silent" in their names
 ///   cargo xtask test --test parity -- --nocapture
 ///
 /// `--test lessons` needs the page: `cargo xtask check-all --only page` builds it.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Test {
-    /// Integration tests instead of unit tests: the name of a file or folder in a folder `tests` (may be given more than once)
+    /// Integration tests instead of unit tests: the name of a file or folder in a folder `tests` (may be given more
+    /// than once)
     #[arg(long = "test", value_name = "NAME")]
     files: Vec<String>,
-    /// Run only tests that have one of these words in their names
+    /// Run only tests with one of these words in their names
     #[arg(value_name = "FILTER")]
     filters: Vec<String>,
     /// Passed on to the test programs, for example `--nocapture` or `--ignored`
@@ -42,26 +43,26 @@ pub struct Test {
     options: Vec<String>,
 }
 
-/// Play the end-to-end tests in Firefox, all of them; the checks play a short lesson there.
+/// Run the end-to-end tests in Firefox; the checks only run a short lesson there.
 ///
 /// Examples:
-///   cargo xtask firefox                       the whole
+///   cargo xtask firefox                       all tests
 ///   cargo xtask firefox stage                 the tests with "stage" in their names
 ///
-/// What only Chromium can be told, such as a dark scheme, is skipped.
+/// Skips tests that need a setting only Chromium has, such as a dark scheme.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Firefox {
-    /// Run only tests that have one of these words in their names
+    /// Run only tests with one of these words in their names
     #[arg(value_name = "FILTER")]
     filters: Vec<String>,
 }
 
-/// Measure one benchmark, with the dependencies that `check-all` has built.
+/// Run one benchmark, with the dependencies that `check-all` has built.
 ///
 /// Examples:
 ///   cargo xtask bench step                    a training step of each model
-///   cargo xtask bench closed_forms april      what has "april" in its name
+///   cargo xtask bench closed_forms april      only measurements with "april" in their names
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Bench {
@@ -73,8 +74,8 @@ pub struct Bench {
 
 /// Run one of the examples, with the dependencies that `check-all` has built.
 ///
-/// `room` opens one in a single process, `client` joins one, `invert` attacks a dumped gradient, `scale` says what many rooms
-/// need; the head of each file in `examples` shows its arguments.
+/// `room` opens a room in a single process, `client` joins one, `invert` attacks a dumped gradient, `scale` computes
+/// what many rooms need. The first lines of each file in `examples` show its arguments.
 #[derive(Args)]
 pub struct Example {
     /// The name of a file in a folder `examples`
@@ -84,20 +85,22 @@ pub struct Example {
     arguments: Vec<String>,
 }
 
-/// Kill a real relay again and again, and see that it goes on where it was.
+/// Kill a real relay again and again, and check that it resumes.
 ///
-/// Each time it must be back within 5 s, on the weights of the last commit to the bit, with one round lost at most. The
-/// instants are drawn from the seed. The checks do the same with 20 kills.
+/// Each time it must resume within 5 s from the weights of the last commit, bit for bit, and lose at most one round.
+/// The seed determines the times of the kills. The checks do the same with 20 kills.
 #[derive(Args)]
 pub struct Chaos {
+    /// Number of kills
     #[arg(long, value_name = "N", default_value_t = 200)]
     kills: u32,
+    /// Seed of the times of the kills
     #[arg(long, value_name = "NUMBER", default_value_t = 7)]
     seed: u64,
 }
 
 impl Test {
-    /// Runs what was asked for; fails where a test fails.
+    /// Runs the chosen tests; fails if a test fails.
     pub fn run(&self, env: &Env) -> Result<()> {
         let mut command = self.command(env);
         if self.files.iter().any(|file| file == FLOWER || file == LESSONS) {
@@ -125,7 +128,7 @@ impl Test {
 }
 
 impl Firefox {
-    /// Builds the page and runs the tests; fails where a test fails.
+    /// Builds the page and runs the tests; fails if a test fails.
     pub fn run(&self, env: &Env) -> Result<()> {
         browser::required_firefox(env)?;
         page::build(env)?;
@@ -135,7 +138,7 @@ impl Firefox {
     }
 }
 
-/// Plays a lesson in Chromium, and writes its pictures into docs/images/lesson.
+/// Plays a lesson in Chromium and writes its pictures into docs/images/lesson.
 pub fn screenshots(env: &Env) -> Result<()> {
     page::build(env)?;
     let outcome = env::run(lessons(env, &[PICTURES]).args(["--ignored", "--nocapture"]));
@@ -171,7 +174,7 @@ impl Chaos {
 impl Bench {
     /// Builds and runs the benchmark.
     pub fn run(&self, env: &Env) -> Result<()> {
-        // In this profile by default, and without the word `--release`.
+        // `cargo bench` uses this profile by default and has no `--release`.
         let mut command = env.command("cargo");
         command.args(["bench", "--workspace", "--bench", &self.name]).arg("--").args(&self.filter);
         env::run(&mut command)
@@ -179,7 +182,7 @@ impl Bench {
 }
 
 impl Example {
-    /// Builds the example, then becomes it: in the user's folder, which the paths among its arguments are meant from.
+    /// Builds the example, then becomes it in the user's folder, so that relative paths among its arguments work.
     pub fn run(&self, env: &Env, turn: Turn) -> Result<ExitCode> {
         env::run(&mut native(env, "build", &["--example", &self.name]))?;
         drop(turn);
@@ -202,7 +205,7 @@ mod tests {
         test: Test,
     }
 
-    /// Cargo refuses to run a test that is not there, and libtest runs none of a name that is not.
+    /// Cargo refuses to run a missing test file, but libtest silently runs nothing for a missing name.
     #[test]
     fn the_trial_is_there() {
         let command = Chaos { kills: 3, seed: 1 }.command(&Env::detect().expect("a home"));

@@ -1,4 +1,5 @@
-//! Whether the disk has room for a build: a linker that runs out of it says so in many ways, and late.
+//! Checks the free disk space before a build, because a linker that runs out of it fails late and with misleading
+//! messages.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,16 +7,17 @@ use std::process::Command;
 use crate::env::{self, Env};
 
 pub const GB: u64 = 1_000_000_000;
-/// What building once more takes beside what is there: new copies of our own crates and of their tests.
+/// Space for a rebuild: new copies of our own crates and of their tests.
 const AGAIN: u64 = 3 * GB;
 
-/// Warns where the disk of the target folder has less free than a build takes, which from nothing are `needed` bytes.
+/// Warns if the disk of the target folder has less free space than the build needs: `needed` bytes for one from
+/// scratch.
 pub fn warn_if_short(env: &Env, needed: u64) {
     let target = &env.target_dir;
     let Some(free) = target.ancestors().find(|folder| folder.is_dir()).and_then(free_bytes) else { return };
     if let Some(warning) = shortage(free, if target.join("release").is_dir() { AGAIN } else { needed }) {
         println!(
-            "Warning: {warning} in {}. Free some; remove that folder, which costs a build from nothing; or set \
+            "Warning: {warning} in {}. Free some; remove that folder, which means a full rebuild; or set \
              UNMASK_TARGET_DIR to one on another disk.",
             target.display()
         );
@@ -25,15 +27,15 @@ pub fn warn_if_short(env: &Env, needed: u64) {
 fn shortage(free: u64, needed: u64) -> Option<String> {
     let gigabytes = |bytes: u64| bytes as f64 / GB as f64;
     (free < needed)
-        .then(|| format!("the build takes about {} GB more, and {:.1} GB are free", gigabytes(needed), gigabytes(free)))
+        .then(|| format!("the build needs about {} GB more, and {:.1} GB are free", gigabytes(needed), gigabytes(free)))
 }
 
-/// What `df` says is free; `None` where there is no `df`.
+/// The free space according to `df`; `None` if there is no `df`.
 fn free_bytes(folder: &Path) -> Option<u64> {
     available(&env::read(Command::new("df").arg("-Pk").arg(folder))?)
 }
 
-/// The fourth column of the last line, in blocks of 1,024 bytes, as POSIX prints it.
+/// The fourth column of the last line, in blocks of 1,024 bytes, as POSIX defines it.
 fn available(table: &str) -> Option<u64> {
     let blocks: u64 = table.lines().nth(1)?.split_whitespace().nth(3)?.parse().ok()?;
     Some(1024 * blocks)
@@ -55,7 +57,7 @@ mod tests {
     fn shortage_names_what_is_needed_and_what_is_there() {
         assert_eq!(shortage(AGAIN, AGAIN), None);
         let warning = shortage(300_000_000, AGAIN).expect("too little");
-        assert_eq!(warning, "the build takes about 3 GB more, and 0.3 GB are free");
+        assert_eq!(warning, "the build needs about 3 GB more, and 0.3 GB are free");
     }
 
     #[cfg(unix)]

@@ -1,4 +1,4 @@
-//! The checks, in the order they run: what is quick and what others need comes first.
+//! The checks in the order they run: quick ones, and those that others need, come first.
 
 use std::process::Command;
 
@@ -15,10 +15,10 @@ use crate::{
 
 /// Every step of `cargo check-all`.
 pub const ALL: &[Step] = &[
-    Step { name: "tools", about: "tools are there, or are installed", needs: &[], run: tools_step },
+    Step { name: "tools", about: "install missing tools", needs: &[], run: tools_step },
     Step {
         name: "tidy",
-        about: "rules of the repository that no compiler knows",
+        about: "rules of the repository that no compiler checks",
         needs: &[],
         run: |env, _| tidy::run(env),
     },
@@ -31,7 +31,7 @@ pub const ALL: &[Step] = &[
     Step { name: "fmt", about: "cargo fmt --check", needs: &["tools"], run: fmt },
     Step {
         name: "page",
-        about: "the pages are built into dist, and the WebGPU trainer",
+        about: "build the pages into dist, and build the WebGPU trainer",
         needs: &["tools"],
         run: pages,
     },
@@ -51,18 +51,18 @@ pub const ALL: &[Step] = &[
     Step { name: "doc", about: "documentation without a warning", needs: &["page"], run: doc },
 ];
 
-/// The step of `--gpu`: it compiles Burn and wgpu natively, which takes longer than all others together.
+/// The step of `--gpu`. It compiles Burn and wgpu natively, which takes longer than all other steps together.
 pub const GPU: Step =
     Step { name: "gpu", about: "the engine beside Burn, and a graphics adapter", needs: &[], run: native_gpu };
 
-/// Those of them that build nothing in the shared target folder, and so need not wait for it.
+/// Steps that build nothing in the shared target folder, so they need not wait for it.
 pub const WITHOUT_BUILD: [&str; 4] = ["tools", "tidy", "deny", "fmt"];
 
-/// All crates, as far as they can be built natively. Every native step names the same packages, and targets that pull in
-/// the dev-dependencies: cargo then sees one feature set, and compiles Burn once.
+/// All crates, as far as they build natively. Every native step names the same packages, and targets that include the
+/// dev-dependencies; cargo then sees one feature set and compiles Burn once.
 const NATIVE: [&str; 2] = ["--release", "--workspace"];
 
-/// The page's crate with all that only a browser can run.
+/// The page's crate with everything that only a browser can run.
 const BROWSER: [&str; 6] =
     ["--release", "--package", "unmask-tab", "--all-features", "--target", "wasm32-unknown-unknown"];
 
@@ -72,7 +72,7 @@ fn cargo(env: &Env, arguments: &[&str]) -> Command {
     command
 }
 
-/// A call of cargo for all crates, whose dependencies no other selection compiles anew.
+/// A call of cargo for all crates, so that the dependencies are never recompiled for another selection.
 pub fn native(env: &Env, subcommand: &str, arguments: &[&str]) -> Command {
     let mut command = cargo(env, &[subcommand]);
     command.args(NATIVE).args(arguments);
@@ -92,11 +92,11 @@ fn pages(env: &Env, _: &mut TestNotes) -> Result<()> {
     page::build_gpu(env)
 }
 
-/// What `deny.toml` says. The database of advisories lies on another server, which need not be within reach.
+/// Checks the rules of `deny.toml`. The database of advisories is on another server, which may be unreachable.
 fn deny(env: &Env, tests: &mut TestNotes) -> Result<()> {
     const DENY: [&str; 3] = ["deny", "--workspace", "--locked"];
     env::run(cargo(env, &DENY).args(["check", "bans", "licenses", "sources"]))?;
-    // The wheel has a lock file of its own, and few of the licences that are allowed.
+    // The wheel has its own lock file, and uses only few of the allowed licences.
     let wheel = ["--manifest-path", python::MANIFEST, "--config", "deny.toml", "check"];
     let allow = ["--allow", "license-not-encountered", "--allow", "license-exception-not-encountered"];
     env::run(cargo(env, &DENY).args(wheel).args(allow).args(["bans", "licenses", "sources"]))?;
@@ -104,7 +104,7 @@ fn deny(env: &Env, tests: &mut TestNotes) -> Result<()> {
     if !fetched.status.success() {
         let said = String::from_utf8_lossy(&fetched.stderr);
         let why = said.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("no word of why");
-        let reason = "the RustSec database cannot be fetched here; known vulnerabilities were not looked for";
+        let reason = "the RustSec database cannot be fetched here; known vulnerabilities were not checked";
         println!("Warning: {reason}: {why}");
         tests.skip("advisories", &format!("{reason}: {why}"));
         return Ok(());
@@ -117,7 +117,7 @@ fn fmt(env: &Env, _: &mut TestNotes) -> Result<()> {
         let mut command = cargo(env, &["fmt", "--check"]);
         command.args(crates);
         if env.plain {
-            // rustfmt does not listen to CARGO_TERM_COLOR.
+            // rustfmt ignores CARGO_TERM_COLOR.
             command.args(["--", "--color", "never"]);
         }
         env::run(&mut command).with_context(|| format!("run `cargo fmt {}`", crates.join(" ")))?;
@@ -153,7 +153,7 @@ fn native_gpu(env: &Env, tests: &mut TestNotes) -> Result<()> {
     let model = ["test", "--release", "--no-fail-fast", "--package", "unmask-model", "--features", "flex,gpu"];
     run_tests(&mut cargo(env, &model), tests)?;
     let program = ["build", "--release", "--package", "unmask", "--features", "gpu"];
-    // Another folder, so that the program without graphics adapters stays where it is.
+    // Another folder, to keep the program without graphics adapters.
     env::run(cargo(env, &program).env("CARGO_TARGET_DIR", env.target_dir.join("gpu")))
 }
 
@@ -166,7 +166,7 @@ fn doctest(env: &Env, tests: &mut TestNotes) -> Result<()> {
 }
 
 fn browser_tests(env: &Env, tests: &mut TestNotes) -> Result<()> {
-    // Built with a small test for the same reason as the pages' builder is.
+    // Built together with a small test for the same reason as the pages' builder.
     const RUNNER: [&str; 6] =
         ["build", "--bin", "browser-runner", "--test", "trunk", "--features=unmask-bundle/browser"];
     let driver = browser::required_driver(env)?;
@@ -179,14 +179,14 @@ fn browser_tests(env: &Env, tests: &mut TestNotes) -> Result<()> {
         // The runner takes the first driver that a variable names.
         .env_remove("GECKODRIVER")
         .env("CHROMEDRIVER", driver)
-        // WebGPU on an emulated GPU takes seconds a training step; the defaults are 20 s and 5 s.
+        // WebGPU on an emulated GPU takes seconds for each training step; the defaults are 20 s and 5 s.
         .env("WASM_BINDGEN_TEST_TIMEOUT", "900")
         .env("WASM_BINDGEN_TEST_DRIVER_TIMEOUT", "60");
     run_tests(&mut command, tests)
 }
 
 fn doc(env: &Env, _: &mut TestNotes) -> Result<()> {
-    // `--examples` is what makes cargo take the dev-dependencies' features here as well.
+    // `--examples` makes cargo use the dev-dependencies' features here too.
     let options = ["--no-deps", "--lib", "--bins", "--examples"];
     env::run(native(env, "doc", &options).env("RUSTDOCFLAGS", "-D warnings"))?;
     env::run(cargo(env, &["doc"]).args(BROWSER).args(options).env("RUSTDOCFLAGS", "-D warnings"))

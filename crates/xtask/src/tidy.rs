@@ -1,4 +1,4 @@
-//! Rules of the repository that no compiler knows.
+//! Rules of the repository that no compiler checks.
 
 mod promises;
 mod rules;
@@ -11,17 +11,17 @@ use crate::env::{self, Env};
 
 /// One file of the repository.
 struct File {
-    /// From the top folder, with `/`.
+    /// Relative to the top folder, with `/`.
     path: String,
     bytes: u64,
-    /// What it says, where it is text of a sensible length.
+    /// The content, if it is text of a sensible length.
     text: Option<String>,
 }
 
-/// Beyond this no file is committed, and none is searched for words.
+/// Larger files may not be committed, and are not searched for words.
 const MAX_FILE_BYTES: u64 = 2_000_000;
 
-/// Applies every rule to the files that git knows or would add, and lists what breaks one.
+/// Applies every rule to the files that git tracks or would add, and lists the violations.
 pub fn run(env: &Env) -> Result<()> {
     let files = read_files(env)?;
     let violations: Vec<String> = [
@@ -51,7 +51,7 @@ fn read_files(env: &Env) -> Result<Vec<File>> {
     let mut paths: Vec<&str> = list.split('\0').filter(|path| !path.is_empty()).collect();
     paths.sort_unstable();
     paths.dedup();
-    // A file that was deleted and is still in the index breaks no rule.
+    // A deleted file that is still in the index breaks no rule.
     paths.into_iter().filter(|path| env.root.join(path).is_file()).map(|path| File::read(&env.root, path)).collect()
 }
 

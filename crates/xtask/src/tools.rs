@@ -1,7 +1,7 @@
-//! The tools of a build: looked up by name and version, installed where missing.
+//! The tools of a build: found by name and version, installed if missing.
 //!
-//! What is installed goes to a folder of our own, first on the children's search
-//! path; a tool the user has in another version stays as it is.
+//! Tools are installed into our own folder, which is first on the children's search path. A tool that the user has in
+//! another version is not touched.
 
 use std::path::Path;
 
@@ -12,17 +12,17 @@ use crate::browser;
 use crate::env::{self, Env};
 use crate::space::{self, GB};
 
-/// What the tools are for; decides how many of them are needed.
+/// The purpose of the tools, which decides how many are needed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// Build and run: wasm target, a C compiler.
+    /// To build and run: wasm target, a C compiler.
     Demo,
-    /// The above, and what linting, fuzzing and testing in a browser takes.
+    /// The same, and tools for linting, fuzzing and testing in a browser.
     Checks,
 }
 
 impl Purpose {
-    /// Bytes to have free for a build from nothing: no measurement, but what was always enough.
+    /// Free bytes for a build from scratch: not measured, but it has always been enough.
     fn disk(self) -> u64 {
         match self {
             Purpose::Demo => 3 * GB,
@@ -33,9 +33,9 @@ impl Purpose {
 
 const WASM_TARGET: &str = "wasm32-unknown-unknown";
 
-/// A tool that `cargo install` builds from its sources, with the lock file it was published with.
+/// A tool that `cargo install` builds from source, with its published lock file.
 struct CargoTool {
-    /// Its package, and its executable.
+    /// Name of its package and of its executable.
     name: &'static str,
     version: &'static str,
     why: &'static str,
@@ -47,11 +47,10 @@ const DENY: CargoTool =
 const GECKODRIVER: CargoTool =
     CargoTool { name: "geckodriver", version: "0.37.1", why: "the tests drive Firefox through it" };
 
-/// Makes sure that every tool for `purpose` is there, installing what is missing.
+/// Makes sure that every tool for `purpose` is available, and installs missing ones.
 ///
 /// # Errors
-/// Where something is missing and may not be installed, or the installation fails; the
-/// message is the line to run by hand.
+/// A tool is missing and may not be installed, or its installation fails; the message has the command to run by hand.
 pub fn ensure(env: &Env, purpose: Purpose) -> Result<()> {
     space::warn_if_short(env, purpose.disk());
     let mut needs = vec![Need::c_compiler()];
@@ -66,23 +65,23 @@ pub fn ensure(env: &Env, purpose: Purpose) -> Result<()> {
     ensure_component(env, "rustfmt", "fmt")?;
     ensure_component(env, "clippy", "clippy")?;
     let mut has_installed = ensure_cargo_tool(env, &DENY)?;
-    // Where there is one, whichever it is, and where there is no Firefox, none is built.
+    // None is built if there is already one (in any version), or if there is no Firefox.
     if browser::firefox(env).is_some() && (env.find(GECKODRIVER.name).is_none() || is_ours(env, GECKODRIVER.name)) {
         has_installed |= ensure_cargo_tool(env, &GECKODRIVER)?;
     }
     if has_installed {
-        // Half a gigabyte that nothing reads again.
+        // Half a gigabyte that is not needed again.
         let build_dir = env.tools_dir.join("build");
         std::fs::remove_dir_all(&build_dir).with_context(|| format!("cannot remove {}", build_dir.display()))?;
     }
     Ok(())
 }
 
-/// True where the tool had to be installed.
+/// Returns true if the tool had to be installed.
 fn ensure_cargo_tool(env: &Env, CargoTool { name, version, why }: &CargoTool) -> Result<bool> {
     match found_version(env, name) {
         Some(found) if found == *version => return Ok(false),
-        Some(found) => println!("{name} {found} is on PATH, {version} is needed; yours stays as it is."),
+        Some(found) => println!("{name} {found} is on PATH, but {version} is needed; yours is not changed."),
         None => println!("{name} is not on PATH."),
     }
     println!(
@@ -92,7 +91,7 @@ fn ensure_cargo_tool(env: &Env, CargoTool { name, version, why }: &CargoTool) ->
     let mut install = env.command("cargo");
     install.args(["install", name, "--locked", "--version", &format!("={version}"), "--force", "--root"]);
     install.arg(&env.tools_dir);
-    // Tools run for seconds: a quick build is worth more than a quick tool.
+    // The tools run for seconds: a fast build matters more than a fast tool.
     install
         .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0")
         .env("CARGO_PROFILE_RELEASE_LTO", "off")
@@ -147,7 +146,7 @@ fn ensure_component(env: &Env, component: &str, subcommand: &str) -> Result<()> 
         .with_context(|| format!("`cargo {subcommand}` is missing: run `rustup component add {component}`"))
 }
 
-/// The version in what `--version` prints: `geckodriver 0.37.1 (...)` or `ChromeDriver 120.0.1 (...)`.
+/// The version in the output of `--version`: `geckodriver 0.37.1 (...)` or `ChromeDriver 120.0.1 (...)`.
 pub fn version_word(text: &str) -> Option<&str> {
     text.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.'))
 }

@@ -16,7 +16,7 @@ const ITERATION: &str = "iteration";
 const STEP_PYTORCH: &str = "crates/model/benches/step_pytorch.py";
 const ITERATION_PYTORCH: &str = "crates/matching/benches/iteration_pytorch.py";
 
-/// Those of ours that the chosen cases need.
+/// Our programs for the chosen cases.
 #[derive(Default)]
 pub struct Programs {
     step: Option<PathBuf>,
@@ -26,10 +26,10 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Builds them, with the dependencies that `check-all` has built.
+    /// Builds the programs, with the dependencies that `check-all` has built.
     ///
     /// # Errors
-    /// Something does not compile.
+    /// A program does not compile.
     pub fn build(env: &Env, cases: &[Case]) -> Result<Self> {
         let need = |is_of: fn(&Work) -> bool| cases.iter().any(|case| is_of(&case.work));
         let bench = |name| bench(env, name).map(Some);
@@ -47,7 +47,7 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Our program for a case whose programs wait for their turns.
+    /// Our program for a case whose programs wait for requests.
     pub fn ours(&self, env: &Env, case: &Case, threads: u32) -> Result<Command> {
         let program = match case.work {
             Work::Step { .. } => self.step.as_deref(),
@@ -60,7 +60,7 @@ impl Programs {
         Ok(command)
     }
 
-    /// PyTorch's.
+    /// PyTorch's program for such a case.
     pub fn pytorch(&self, env: &Env, case: &Case, threads: u32) -> Result<Command> {
         let (script, options): (&str, &[&str]) = match case.work {
             Work::Step { .. } => (STEP_PYTORCH, &["--serve"]),
@@ -68,13 +68,13 @@ impl Programs {
             Work::Train => bail!("{case} is not asked for by a line"),
         };
         let mut command = python::pytorch(env)?;
-        // Bytecode would be left in the repository.
+        // Keeps bytecode out of the repository.
         command.args(["-B", script]).args(options).args(["--threads", &threads.to_string()]);
         Ok(command)
     }
 }
 
-/// Builds a benchmark as `cargo xtask bench` does, and says where cargo put it.
+/// Builds a benchmark as `cargo xtask bench` does, and returns its path.
 fn bench(env: &Env, name: &str) -> Result<PathBuf> {
     let mut command = env.command("cargo");
     command.args(["bench", "--workspace", "--bench", name, "--no-run"]);
@@ -88,7 +88,7 @@ fn bench(env: &Env, name: &str) -> Result<PathBuf> {
         .with_context(|| format!("cargo does not say where the benchmark {name} is"))
 }
 
-/// The program of a benchmark among cargo's messages, each of which is a line of JSON.
+/// The path of a benchmark in cargo's messages, which are lines of JSON.
 fn executable(messages: &str, name: &str) -> Option<PathBuf> {
     let is_named = |message: &Value| {
         let target = &message["target"];

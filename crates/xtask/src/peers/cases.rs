@@ -1,4 +1,4 @@
-//! What is measured.
+//! The measured cases.
 
 use std::fmt;
 
@@ -6,7 +6,8 @@ use std::fmt;
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
     pub work: Work,
-    /// In a turn: about a second of PyTorch on one thread of an AMD EPYC, and of `train` as many rounds as docs/models.md speaks of.
+    /// Steps in a turn: about a second of PyTorch on one thread of an AMD EPYC; for `train`, the number of rounds in
+    /// docs/models.md.
     pub steps: u32,
 }
 
@@ -37,7 +38,7 @@ pub const ALL: [Case; 9] = [
 ];
 
 impl Case {
-    /// The word for it on the command line.
+    /// The name of the case on the command line.
     pub fn name(&self) -> String {
         match self.work {
             Work::Step { model, batch } => format!("{model}-b{batch}"),
@@ -46,7 +47,7 @@ impl Case {
         }
     }
 
-    /// What a program is asked that waits for its turns.
+    /// The request to a program that waits for its turns.
     pub fn request(&self, steps: u32) -> String {
         match self.work {
             Work::Step { model, batch } => format!("{model} {batch} {steps}"),
@@ -56,7 +57,7 @@ impl Case {
     }
 }
 
-/// As the table has it.
+/// The title in the table.
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.work {

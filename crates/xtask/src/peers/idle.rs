@@ -1,4 +1,4 @@
-//! What else the machine does meanwhile.
+//! The load from other programs during a measurement.
 
 use std::fs;
 use std::thread;
@@ -6,22 +6,22 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-/// For so long nothing of ours computes, and whatever does is somebody else's.
+/// Time of one observation. None of our programs computes during it, so that all load is from others.
 const GLANCE: Duration = Duration::from_millis(300);
-/// With more, PyTorch's threads wait for the one that has lost its processor, and times say little.
+/// Above this share PyTorch's threads wait for the one that lost its processor, and times mean little.
 const LITTLE: f64 = 0.05;
 
-/// Which share of the processors other programs take, looked at again and again.
+/// The share of the processors that other programs use, observed repeatedly.
 #[derive(Debug, Default)]
 pub struct Others {
     shares: Vec<f64>,
 }
 
 impl Others {
-    /// Looks once. Linux only: elsewhere nothing is seen.
+    /// Observes once. Works only on Linux; elsewhere it sees nothing.
     ///
     /// # Errors
-    /// The kernel says something else than it did.
+    /// The kernel's counters cannot be parsed.
     pub fn look(&mut self) -> Result<()> {
         const COUNTERS: &str = "/proc/stat";
         let read = || fs::read_to_string(COUNTERS).with_context(|| format!("cannot read {COUNTERS}"));
@@ -34,7 +34,7 @@ impl Others {
         Ok(())
     }
 
-    /// A sentence on the mean of what was seen; `None` where nothing was looked at.
+    /// A sentence with the mean of the observations; `None` without observations.
     pub fn sentence(&self) -> Option<String> {
         let mean = self.shares.iter().sum::<f64>() / self.shares.len() as f64;
         let percent = format!("Other programs took {:.0} % of the processors between the turns", 100.0 * mean);
@@ -46,11 +46,11 @@ impl Others {
     }
 }
 
-/// The share of the time between two looks at /proc/stat in which the processors were not idle.
+/// The share of the time between two reads of /proc/stat in which the processors were busy.
 fn busy(before: &str, after: &str) -> Option<f64> {
     let counters = |text: &str| -> Option<(f64, f64)> {
         let line = text.lines().find(|line| line.starts_with("cpu "))?;
-        // User, nice, system, idle, waiting for disks, interrupts (two kinds), and what the machine below took.
+        // User, nice, system, idle, I/O wait, two kinds of interrupts, and time stolen by the hypervisor.
         let times: Vec<f64> = line.split_whitespace().skip(1).take(8).filter_map(|word| word.parse().ok()).collect();
         Some((times.get(3)? + times.get(4)?, times.iter().sum()))
     };

@@ -1,11 +1,12 @@
-//! A program that waits for its turn.
+//! A program that waits for requests.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// It says what it is on its first line, and answers each line of stdin by one with milliseconds. Ends with this value.
+/// Prints its version on the first line, and answers each line on stdin with a line of milliseconds. Killed when
+/// dropped.
 pub struct Peer {
     pub version: String,
     child: Child,
@@ -14,10 +15,10 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Starts the program, and waits until it is ready.
+    /// Starts the program and waits until it is ready.
     ///
     /// # Errors
-    /// It cannot be started, or ends at once: why is on stderr.
+    /// It cannot start, or ends immediately; its stderr says why.
     pub fn start(command: &mut Command) -> Result<Self> {
         let name = command.get_program().display().to_string();
         let mut child = command
@@ -33,10 +34,10 @@ impl Peer {
         Ok(peer)
     }
 
-    /// The milliseconds of each step that `request` asks for.
+    /// Returns the milliseconds of each step that `request` asks for.
     ///
     /// # Errors
-    /// The program has ended, or says something else.
+    /// The program has ended, or prints something else.
     pub fn ask(&mut self, request: &str) -> Result<Vec<f64>> {
         writeln!(self.input, "{request}")
             .and_then(|()| self.input.flush())
@@ -48,7 +49,7 @@ impl Peer {
     fn line(&mut self) -> Result<String> {
         let mut line = String::new();
         let count =
-            self.output.read_line(&mut line).with_context(|| format!("cannot hear what {} says", self.version))?;
+            self.output.read_line(&mut line).with_context(|| format!("cannot read the output of {}", self.version))?;
         ensure!(count > 0, "{} ended before it answered", self.version);
         Ok(line.trim().to_owned())
     }
@@ -56,7 +57,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // It may have ended by itself, and nothing is lost with it.
+        // It may have ended already; there is nothing to lose.
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -67,10 +68,10 @@ fn milliseconds(line: &str) -> Result<Vec<f64>> {
         .split_whitespace()
         .map(|word| {
             let time = word.parse::<f64>().ok().filter(|time| time.is_finite() && *time > 0.0);
-            time.with_context(|| format!("{word:?} is no time"))
+            time.with_context(|| format!("{word:?} is not a time"))
         })
         .collect::<Result<_>>()?;
-    ensure!(!times.is_empty(), "no time was given");
+    ensure!(!times.is_empty(), "there are no times");
     Ok(times)
 }
 

@@ -1,10 +1,10 @@
-//! What the turns of both sides amount to.
+//! Summarises the turns of both sides in a table.
 
 use std::fmt::{self, Write};
 
 use super::counted;
 
-/// Milliseconds of a step: the median of each turn.
+/// The median milliseconds of a step in each turn.
 #[derive(Debug, Default)]
 pub struct Turns {
     pub ours: Vec<f64>,
@@ -24,7 +24,7 @@ impl Row {
     }
 }
 
-/// The middle, and the ends.
+/// The median, minimum and maximum.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Spread {
     median: f64,
@@ -33,7 +33,7 @@ struct Spread {
 }
 
 impl Spread {
-    /// `None` of nothing.
+    /// Returns `None` for an empty slice.
     fn of(values: &[f64]) -> Option<Self> {
         let median = median(values)?;
         let end = |of: fn(f64, f64) -> f64| values.iter().copied().reduce(of).unwrap_or(median);
@@ -48,7 +48,7 @@ impl fmt::Display for Spread {
     }
 }
 
-/// `None` of nothing.
+/// Returns `None` for an empty slice.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -56,7 +56,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
     Some(f64::midpoint(*low, *high))
 }
 
-/// Three digits, of large numbers all before the point: a measured time has no more.
+/// Rounds to three digits, or to all integer digits of large numbers: measured times are not more precise.
 fn digits(value: f64) -> String {
     let places = match value {
         ..10.0 => 2,
@@ -68,13 +68,13 @@ fn digits(value: f64) -> String {
 
 impl Turns {
     fn cells(&self) -> [Option<Spread>; 3] {
-        // Turn by turn: what slows the machine for a while slows both, and leaves the ratio.
+        // Turn by turn: a slow spell of the machine slows both sides and keeps the ratio.
         let ratios: Vec<f64> = self.ours.iter().zip(&self.pytorch).map(|(ours, pytorch)| ours / pytorch).collect();
         [Spread::of(&self.ours), Spread::of(&self.pytorch), Spread::of(&ratios)]
     }
 }
 
-/// The last turn of each, as it goes.
+/// The last turn of each side, for progress output.
 impl fmt::Display for Turns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Some(&ours), Some(&pytorch)) = (self.ours.last(), self.pytorch.last()) else {
@@ -84,7 +84,7 @@ impl fmt::Display for Turns {
     }
 }
 
-/// A table whose columns are those of each number of threads.
+/// A table with one group of columns for each number of threads.
 pub fn markdown(threads: &[u32], rows: &[Row]) -> String {
     let mut text = String::from("|");
     for &threads in threads {
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!([4.125, 9.994, 53.25, 437.4, 4533.2].map(digits), ["4.12", "9.99", "53.2", "437", "4533"]);
     }
 
-    /// A slow spell of the machine doubles the times of its turns and leaves the ratio.
+    /// A slow spell of the machine doubles the times of its turns and keeps the ratio.
     #[test]
     fn the_ratio_is_that_of_turns_beside_each_other() {
         let turns = Turns { ours: vec![1.0, 2.0, 1.0], pytorch: vec![2.0, 4.0, 2.0] };

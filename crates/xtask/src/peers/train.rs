@@ -1,4 +1,4 @@
-//! `unmask train` beside a plain loop: whole programs, which time their rounds themselves.
+//! Compares `unmask train` with a plain loop: whole programs that time their rounds themselves.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,17 +15,17 @@ use crate::python;
 
 const CONFIG: &str = "configs/masked.toml";
 const SCRIPT: &str = "scripts/train_pytorch.py";
-/// Where `unmask` looks for CIFAR-10 first.
+/// The variable in which `unmask` looks for CIFAR-10 first.
 const CIFAR10: &str = "UNMASK_CIFAR10";
 
 /// Two programs that are started for each turn.
 pub struct Training {
     ours: Command,
     pytorch: Command,
-    /// The folder of our run, made anew for each turn.
+    /// The folder of our run, recreated for each turn.
     out: PathBuf,
     rounds: u32,
-    /// What PyTorch said of itself.
+    /// PyTorch's version.
     version: Option<String>,
 }
 
@@ -37,14 +37,14 @@ impl Training {
         let (rounds_given, threads_given) = (rounds.to_string(), threads.to_string());
         let mut ours = env.command(&program.display().to_string());
         ours.args(["train", "--config", CONFIG, "--threads", &threads_given, "--out"]).arg(&out);
-        // What computes on a pool of its own has as many.
+        // The size of our program's thread pool.
         ours.env("RAYON_NUM_THREADS", &threads_given);
-        // The one test that a run ends with is among the seconds of its record: it is of one picture.
+        // The record's seconds include the final test, so it is limited to one picture.
         for setting in [&format!("rounds={rounds}"), "evaluate-every=0", "test-pictures=1", "checkpoint-every=0"] {
             ours.args(["--set", setting]);
         }
         let mut pytorch = python::pytorch(env)?;
-        // Bytecode would be left in the repository.
+        // Keeps bytecode out of the repository.
         pytorch.args(["-B", SCRIPT, CONFIG, "--rounds", &rounds_given, "--threads", &threads_given]);
         if let Some(folder) = cifar10 {
             ours.arg("--cifar10").arg(&folder);
@@ -55,7 +55,7 @@ impl Training {
         Ok(Self { ours, pytorch, out, rounds, version: None })
     }
 
-    /// Milliseconds of a round of ours, by the record of the run.
+    /// Milliseconds of one of our rounds, from the record of the run.
     fn ours(&mut self) -> Result<f64> {
         if self.out.exists() {
             fs::remove_dir_all(&self.out).with_context(|| format!("cannot remove {}", self.out.display()))?;
@@ -67,7 +67,7 @@ impl Training {
         Ok(seconds * 1e3 / f64::from(self.rounds))
     }
 
-    /// The same of PyTorch, by what the script prints.
+    /// Milliseconds of one of PyTorch's rounds, from the output of the script.
     fn pytorch(&mut self) -> Result<f64> {
         let said = said(&mut self.pytorch)?;
         let (version, seconds) = printed(&said).with_context(|| format!("{SCRIPT} prints {said:?}"))?;
@@ -90,7 +90,7 @@ impl Sides for Training {
     }
 }
 
-/// What a program prints on stdout.
+/// Runs a program and returns its stdout.
 fn said(command: &mut Command) -> Result<String> {
     let name = command.get_program().display().to_string();
     let output = command.output().with_context(|| format!("cannot start {name}"))?;
@@ -110,7 +110,7 @@ fn seconds_of_record(record: &str) -> Option<f64> {
     serde_json::from_str::<Value>(record).ok()?["seconds"].as_f64()
 }
 
-/// The folder of CIFAR-10, where it is there: the one that the variable names, or the one beside our tools.
+/// The folder of CIFAR-10, if it exists: the one in the variable, or the one beside our tools.
 fn cifar10(named: Option<OsString>, tools: &Path) -> Option<PathBuf> {
     let usual = tools.with_file_name("cifar10");
     let folder = named.filter(|name| !name.is_empty()).map_or(usual, PathBuf::from);

@@ -1,11 +1,11 @@
-//! Every promise of docs/security.md names the tests that hold it, and they are there.
+//! Checks that every promise in docs/security.md names existing tests.
 
 use super::File;
 
 const PAGE: &str = "docs/security.md";
 
-/// Whatever the last column of a table headed *test* names in backticks is there: files and tests, in the file or crate
-/// that stands before them; crates; fuzz targets.
+/// Checks every name in backticks in the last column of a table headed *test*: files and tests, in the file or crate
+/// named before them; crates; fuzz targets.
 pub fn promises(files: &[File]) -> Vec<String> {
     let Some(page) = files.iter().find(|file| file.path == PAGE).and_then(|file| file.text.as_deref()) else {
         return vec![format!("{PAGE}: missing")];
@@ -30,12 +30,12 @@ pub fn promises(files: &[File]) -> Vec<String> {
     violations
 }
 
-/// What a cell names and nobody has.
+/// The names in a cell that do not exist.
 fn missing(files: &[File], cell: &str) -> Vec<String> {
     let sources: Vec<&File> = files.iter().filter(|file| file.extension() == "rs").collect();
     let mut scope: Option<&str> = None;
     let mut missing = Vec::new();
-    // Between an odd backtick and an even one.
+    // The text between an odd backtick and an even one.
     for name in cell.split('`').skip(1).step_by(2) {
         let is_there = if name.contains(' ') {
             // A command.
@@ -56,7 +56,7 @@ fn missing(files: &[File], cell: &str) -> Vec<String> {
     missing
 }
 
-/// Whether a file is the one whose path ends so, of the crate of this name, or the fuzz target.
+/// Whether a file matches `scope`: the end of its path, the name of its crate, or a fuzz target.
 fn is_in(file: &File, scope: &str) -> bool {
     let ends_so = |path: &str| file.path == path || file.path.ends_with(&format!("/{path}"));
     match scope.ends_with(".rs") {
@@ -65,7 +65,7 @@ fn is_in(file: &File, scope: &str) -> bool {
     }
 }
 
-/// Whether a file has a test of this name, or one that begins so where the name ends with a star.
+/// Whether a file has a test with this name, or with this prefix if the name ends with a star.
 fn has_test(file: &File, name: &str) -> bool {
     let start = match name.strip_suffix('*') {
         Some(start) => format!("fn {start}"),

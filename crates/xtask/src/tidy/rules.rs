@@ -1,10 +1,10 @@
-//! Rules about files, words and documents. Each returns one line for each breach.
+//! Rules about files, words and documents. Each returns one line for each violation.
 
 use super::{File, MAX_FILE_BYTES};
 
 const MAX_TEST_DATA_BYTES: u64 = 3_000_000;
 
-/// No file is larger than 2 MB: a clone stays quick.
+/// No file is larger than 2 MB, so that a clone stays quick.
 pub fn large_files(files: &[File]) -> Vec<String> {
     let is_large = |file: &&File| file.bytes > MAX_FILE_BYTES;
     let line = |file: &File| {
@@ -13,7 +13,7 @@ pub fn large_files(files: &[File]) -> Vec<String> {
     files.iter().filter(is_large).map(line).collect()
 }
 
-/// All test data together weighs less than 3 MB.
+/// All test data together is smaller than 3 MB.
 pub fn test_data(files: &[File]) -> Vec<String> {
     const FOLDERS: [&str; 6] = ["tests", "testdata", "test-data", "test_data", "fixtures", "vectors"];
     let is_data =
@@ -26,9 +26,9 @@ pub fn test_data(files: &[File]) -> Vec<String> {
     vec![format!("test data: {total} bytes, {MAX_TEST_DATA_BYTES} are too many; the largest is {largest}")]
 }
 
-/// No path of somebody's home, and nothing that was left for later.
+/// No path of a home folder, and no leftover of unfinished work.
 pub fn forbidden_words(files: &[File]) -> Vec<String> {
-    // Taken apart, so that this file does not break its own rule.
+    // Split, so that this file does not break its own rule.
     const WORDS: [(&str, &str); 5] = [
         (concat!("/ho", "me/"), "a path of one machine"),
         (concat!("/ro", "ot/"), "a path of one machine"),
@@ -49,7 +49,7 @@ pub fn forbidden_words(files: &[File]) -> Vec<String> {
     violations
 }
 
-/// Beside photographs stands where they come from and under which licence.
+/// Beside photographs is a file with their source and licence.
 pub fn photographs(files: &[File]) -> Vec<String> {
     // Screenshots and icons are our own.
     let is_ours = |folder: &str| folder.split('/').any(|part| part == "docs" || part == "icons");
@@ -69,7 +69,7 @@ pub fn photographs(files: &[File]) -> Vec<String> {
         .collect()
 }
 
-/// The README names every subcommand of `unmask`, and theirs: those in `data.rs` as `unmask data ...`.
+/// The README names every subcommand of `unmask`, and nested ones as in `unmask data ...` (`data.rs`).
 pub fn readme_subcommands(files: &[File]) -> Vec<String> {
     let calls: Vec<String> = files
         .iter()
@@ -95,8 +95,8 @@ pub fn readme_subcommands(files: &[File]) -> Vec<String> {
         .collect()
 }
 
-/// The variants of every enum in `source` that derives `Subcommand`, as typed on the command line.
-/// Relies on the source being formatted: variants stand four spaces in.
+/// The variants of every enum in `source` that derives `Subcommand`, as typed on the command line. Expects formatted
+/// source, with variants indented by four spaces.
 fn subcommands(source: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut lines = source.lines();
