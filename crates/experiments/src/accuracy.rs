@@ -1,4 +1,4 @@
-//! Which test pictures a model classifies correctly, and how sure a comparison of two models is.
+//! Which test pictures a model classifies correctly, and the error of comparing two models.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
@@ -46,17 +46,17 @@ impl Correctness {
         self.0.len()
     }
 
-    /// Share of them classified correctly, in [0, 1].
+    /// Share of pictures classified correctly, in [0, 1].
     pub fn accuracy(&self) -> f64 {
         self.0.iter().filter(|&&correct| correct).count() as f64 / self.0.len().max(1) as f64
     }
 
-    /// Of the first pictures alone.
+    /// Restricts to the first `pictures` pictures.
     pub fn of_first(&self, pictures: usize) -> Self {
         self.0.iter().copied().take(pictures).collect()
     }
 
-    /// How many pictures one of the two classifies correctly and the other does not.
+    /// Number of pictures that exactly one of the two classifies correctly.
     pub fn disagreements(&self, other: &Self) -> usize {
         self.0.iter().zip(&other.0).filter(|(a, b)| a != b).count()
     }
@@ -64,10 +64,10 @@ impl Correctness {
 
 /// A mean with the half width of its 95 % interval, both in percentage points.
 ///
-/// Two errors are in it, added in quadrature: that of the seeds, which are a sample of all initial weights, orders and masks,
-/// by Student's t, and that of the test set, which is a sample of all pictures. Of a difference both are paired and its own:
-/// seed by seed and picture by picture, so that what two models share cancels out, and no other case widens the interval. As
-/// far as pictures differ from seed to seed they count in both errors, which makes the interval rather too wide. With one
+/// The interval adds two errors in quadrature: the error of the seeds, by Student's t, because they are a sample of all
+/// initial weights, orders and masks, and the error of the test set, a sample of all pictures. A difference is paired
+/// by seed and by picture: errors that both models share cancel out, and other cases do not widen the interval.
+/// Pictures that differ from seed to seed count in both errors, which makes the interval slightly too wide. With one
 /// seed the first error is unknown and left out.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
@@ -77,13 +77,13 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Accuracy of one case, one [`Correctness`] a seed.
+    /// Accuracy of one case, with one [`Correctness`] per seed.
     pub fn accuracy(runs: &[&Correctness]) -> Self {
         let by_seed: Vec<f64> = runs.iter().map(|run| 100.0 * run.accuracy()).collect();
         Self::of(&by_seed, picture_error(&picture_means(runs)))
     }
 
-    /// By how much the accuracy of the first of each pair lies above that of the second, one pair a seed.
+    /// The accuracy of the first of each pair minus that of the second, with one pair per seed.
     pub fn difference(pairs: &[(&Correctness, &Correctness)]) -> Self {
         let by_seed: Vec<f64> = pairs.iter().map(|(run, base)| 100.0 * (run.accuracy() - base.accuracy())).collect();
         let (runs, bases): (Vec<&Correctness>, Vec<&Correctness>) = pairs.iter().copied().unzip();
@@ -92,7 +92,7 @@ impl Estimate {
         Self::of(&by_seed, picture_error(&pictures))
     }
 
-    /// Of one value for each seed, where pictures leave an error of so many points.
+    /// The mean of one value per seed; `of_pictures` is the half width of the interval due to the pictures, in points.
     pub fn of(by_seed: &[f64], of_pictures: f64) -> Self {
         Self { mean: mean(by_seed), half_width: t_half_width(by_seed).hypot(of_pictures), seeds: by_seed.len() }
     }
@@ -106,7 +106,7 @@ impl Estimate {
     }
 }
 
-/// Half the 95 % interval that a sample of pictures leaves, of the mean of one value a picture.
+/// Half width of the 95 % interval of the mean over a sample of pictures, with one value per picture.
 fn picture_error(pictures: &[f64]) -> f64 {
     if pictures.len() < 2 { 0.0 } else { NORMAL * standard_error(pictures) }
 }
@@ -114,31 +114,31 @@ fn picture_error(pictures: &[f64]) -> f64 {
 /// The 97.5 % quantile of the normal distribution.
 const NORMAL: f64 = 1.96;
 
-/// For each picture the share of seeds with which it was classified correctly, in percent.
+/// For each picture, the share of seeds that classified it correctly, in percent.
 fn picture_means(runs: &[&Correctness]) -> Vec<f64> {
     let pictures = runs.iter().map(|run| run.pictures()).min().unwrap_or(0);
     let right = |picture: usize| runs.iter().filter(|run| run.0[picture]).count();
     (0..pictures).map(|picture| 100.0 * right(picture) as f64 / runs.len() as f64).collect()
 }
 
-/// The arithmetic mean; 0 of nothing.
+/// The arithmetic mean; 0 for no values.
 pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// Sample standard deviation over the root of the number.
+/// Sample standard deviation divided by the square root of the sample size.
 fn standard_error(values: &[f64]) -> f64 {
     let (n, mean) = (values.len() as f64, mean(values));
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     (squares / (n - 1.0) / n).sqrt()
 }
 
-/// Half the 95 % interval of the mean of these values, by Student's t; 0 where one value tells no spread.
+/// Half width of the 95 % interval of the mean, by Student's t; 0 for a single value, which has no spread.
 pub(crate) fn t_half_width(values: &[f64]) -> f64 {
     if values.len() < 2 { 0.0 } else { student(values.len() - 1) * standard_error(values) }
 }
 
-/// The 97.5 % quantile of Student's t; infinite where nothing is free.
+/// The 97.5 % quantile of Student's t; infinite for 0 degrees of freedom.
 fn student(freedom: usize) -> f64 {
     StudentsT::new(0.0, 1.0, freedom as f64).map_or(f64::INFINITY, |student| student.inverse_cdf(0.975))
 }
@@ -162,7 +162,8 @@ mod tests {
         );
     }
 
-    /// Of 10000 pictures half right, one seed: the binomial error, sqrt(p (1 - p) / n) = half a point, twice.
+    /// 10000 pictures, half of them correct, and one seed: the binomial error sqrt(p (1 - p) / n) is half a point, and
+    /// the interval 1.96 of it.
     #[test]
     fn one_seed_has_the_binomial_error() {
         let run = correctness(5000, 10_000);
@@ -179,8 +180,8 @@ mod tests {
         }
     }
 
-    /// 1, 2, 3: s = 1, and t(2) / sqrt(3) = 4.303 / 1.732 = 2.484. Of 2, 4, 4, 4, 5, 5, 7, 9: s = sqrt(32 / 7) = 2.138, and
-    /// t(7) s / sqrt(8) = 1.788.
+    /// 1, 2, 3: s = 1, and t(2) / sqrt(3) = 4.303 / 1.732 = 2.484. 2, 4, 4, 4, 5, 5, 7, 9: s = sqrt(32 / 7) = 2.138,
+    /// and t(7) s / sqrt(8) = 1.788.
     #[test]
     fn intervals_are_those_of_the_textbook() {
         assert!((t_half_width(&[1.0, 2.0, 3.0]) - 2.484).abs() < 1e-3);
@@ -192,7 +193,7 @@ mod tests {
         Estimate::difference(&runs.iter().zip(bases).collect::<Vec<_>>())
     }
 
-    /// What both get right cancels out, and seeds that shift both cases alike do not blur their difference.
+    /// Pictures that both classify correctly cancel out, and so do seeds that shift both cases equally.
     #[test]
     fn what_cases_share_cancels_out() {
         let (base, runs) =
@@ -204,9 +205,9 @@ mod tests {
         assert!(level.half_width > 20.0, "the level itself is anybody's guess");
     }
 
-    /// Differences of 1, 2 and 3 points: t(2) s / sqrt(3) = 2.484 of the seeds. Pictures 500 to 509 always, 510 to 519 in two of
-    /// three seeds, 520 to 529 in one: shares of 100, 66.7 and 33.3 %, whose standard error over 1000 pictures is 0.389, and
-    /// 1.96 of it 0.763. Together sqrt(2.484^2 + 0.763^2) = 2.599.
+    /// Differences of 1, 2 and 3 points: the seeds give t(2) s / sqrt(3) = 2.484. Pictures 500 to 509 are correct with
+    /// all three seeds, 510 to 519 with two, 520 to 529 with one: shares of 100, 66.7 and 33.3 % with a standard error
+    /// over 1000 pictures of 0.389, times 1.96 = 0.763. Together sqrt(2.484^2 + 0.763^2) = 2.599.
     #[test]
     fn seeds_and_pictures_widen_the_interval() {
         let (base, runs) =

@@ -1,4 +1,4 @@
-//! Experiments that attack: how alike what comes out is to what went in.
+//! Attack experiments: how similar the reconstructions are to the private pictures.
 
 mod findings;
 mod panel;
@@ -18,7 +18,7 @@ pub(crate) use self::{
 };
 use crate::{accuracy::mean, catalogue::Scale, matrix::MatrixRow};
 
-/// An attacker as a person reads of one.
+/// The attacker's name in figures and tables.
 fn title(attacker: Knowledge) -> &'static str {
     match attacker {
         Knowledge::Naive => "takes what was dropped for zeros, as in the papers",
@@ -26,14 +26,14 @@ fn title(attacker: Knowledge) -> &'static str {
     }
 }
 
-/// One attack on one picture.
+/// Result of one attack on one picture.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct AttackResult {
     pub(crate) attack: AttackMethod,
     /// Key of the defence.
     pub(crate) case: String,
     pub(crate) picture: String,
-    /// Of mask, noise and start.
+    /// Seed of mask, noise and start.
     #[serde(default)]
     pub(crate) seed: u64,
     /// 1 for identical pictures.
@@ -44,7 +44,7 @@ pub(crate) struct AttackResult {
 }
 
 impl AttackResult {
-    /// What a row shows that has a picture, of the defence with the key `case`.
+    /// The result in a row under the defence with the key `case`; `None` for a row without a picture.
     pub(crate) fn of(row: &MatrixRow, case: &str) -> Option<Self> {
         Some(Self {
             attack: row.attack.method()?,
@@ -58,8 +58,8 @@ impl AttackResult {
     }
 }
 
-/// SSIM by picture, so that two attacks can be compared picture by picture: what came out of each that was `seen`, a mean where it
-/// was attacked several times, and 0 for those with `nothing` to solve.
+/// SSIM by picture, so that two attacks can be compared picture by picture: the mean over the `seen` results of a
+/// picture, where each entry in `nothing` (the attack had nothing to solve) counts as 0.
 pub(crate) fn by_picture<'a>(
     seen: impl Iterator<Item = &'a AttackResult>,
     nothing: impl Iterator<Item = &'a str>,
@@ -72,7 +72,7 @@ pub(crate) fn by_picture<'a>(
     values.into_iter().map(|(picture, values)| (picture, mean(&values))).collect()
 }
 
-/// Steps of a token matching that is to end in time.
+/// Steps of a token matching that must finish in reasonable time.
 pub(crate) fn matching_steps(scale: Scale) -> usize {
     match scale {
         Scale::Tiny => 3,

@@ -1,4 +1,4 @@
-//! The experiments by name, and what each repeats.
+//! The experiments by name, and the figures that each repeats.
 
 use std::{fmt, str::FromStr};
 
@@ -20,7 +20,7 @@ pub enum Experiment {
 }
 
 impl Experiment {
-    /// All of them, in the order of the papers' figures.
+    /// All experiments, in the order of the papers' figures.
     pub const ALL: [Self; 10] = [
         Self::VitFineTuned,
         Self::VitFromScratch,
@@ -34,7 +34,7 @@ impl Experiment {
         Self::TradeOff,
     ];
 
-    /// The name on the command line, and of the report's folder.
+    /// Name on the command line, and of the report's folder.
     pub fn name(self) -> &'static str {
         match self {
             Self::VitFineTuned => "vit-fine-tuned",
@@ -79,12 +79,12 @@ impl Experiment {
         }
     }
 
-    /// Whether it compares trainings.
+    /// Whether the experiment compares trainings.
     pub(crate) fn trains(self) -> bool {
         !matches!(self, Self::AttacksCnn | Self::AttacksVit | Self::UpdateRatios)
     }
 
-    /// Whether the papers start it from weights that were trained on ImageNet, so that `--weights` is for it.
+    /// Whether the papers start from weights pretrained on ImageNet, so that `--weights` applies.
     pub fn takes_weights(self) -> bool {
         matches!(self, Self::VitFineTuned | Self::Encrypted)
     }
@@ -138,11 +138,12 @@ impl FromStr for Experiment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
-    /// A few rounds of the smallest models on generated pictures: for trying out that everything works, not for its numbers.
+    /// A few rounds of the smallest models on generated pictures: a smoke test. Its numbers mean nothing.
     Tiny,
-    /// The small scale in short: all experiments in a quarter of an hour on two cores, for a lesson. Few of its numbers decide anything.
+    /// A short version of the small scale for a lesson: all experiments in a quarter of an hour on two cores. Few of
+    /// its numbers decide a claim.
     Quick,
-    /// Nano models on CIFAR-10: all experiments in about two hours on two quick cores.
+    /// Nano models on CIFAR-10: all experiments in about two hours on two fast cores.
     Small,
     Paper,
 }

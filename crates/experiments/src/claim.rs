@@ -1,8 +1,8 @@
-//! What the papers claim and what we expect, and whether the numbers bear it out.
+//! Claims of the papers and our own expectations, and whether the numbers confirm them.
 //!
-//! Each claim is data, in `claims/*.toml`: where it stands, in our words, with the formulas that decide it and the study
-//! that measures them, or why there is none. A study hands its numbers over as [`Measurements`], and [`judge`] alone makes a
-//! verdict of them.
+//! Each claim is data in `claims/*.toml`: its place in the paper, its statement in our words, and the formulas and the
+//! study that decide it, or the reason why no study does. A study provides its numbers as [`Measurements`]. Only
+//! [`judge`] turns numbers into verdicts.
 
 mod condition;
 mod judge;
@@ -17,21 +17,21 @@ pub(crate) use self::{
     list::{Decided, ListedClaim, check_cases, conditions, judged, listed},
 };
 
-/// Whose expectation it is.
+/// The source of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
     Rbw,
     Flrsp,
     EncryptedVit,
-    /// Nobody's but our own.
+    /// Our own expectation.
     Ours,
 }
 
 impl Source {
     pub const ALL: [Self; 4] = [Self::Rbw, Self::Flrsp, Self::EncryptedVit, Self::Ours];
 
-    /// As the list and files name it.
+    /// The name in the list and in files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Rbw => "rbw",
@@ -58,11 +58,11 @@ impl Source {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Finding {
-    /// The whole 95 % interval lies where it was expected.
+    /// The whole 95 % interval is where it was expected.
     Agrees,
-    /// The whole interval lies elsewhere.
+    /// The whole interval is elsewhere.
     Differs,
-    /// The numbers do not tell, or there are none.
+    /// The numbers do not decide it, or there are no numbers.
     Open,
 }
 
@@ -78,7 +78,7 @@ impl Finding {
     }
 }
 
-/// What many comparisons mean for each of them.
+/// How the number of comparisons affects each verdict.
 pub(crate) const MANY: &str = "Nothing is corrected for the number of comparisons: each formula with an interval is decided by one end of \
                                one at 95 %, so that of forty true statements at the very edge of their margins one comes out wrong. A claim \
                                of several formulas is confirmed only if all of them hold, which makes a wrong confirmation rarer, and \
@@ -93,18 +93,18 @@ pub struct Claim {
     pub source: Source,
     /// Section or figure.
     pub place: String,
-    /// What is expected, in our words.
+    /// The claim in our words.
     pub expected: String,
-    /// The formulas that decide it, as they stood when it was measured.
+    /// The formulas that decided it, as they were when it was measured.
     pub criterion: String,
-    /// What the numbers say, of the formulas that decide it: all of a claim that agrees, of another those that do not hold.
+    /// The measured values of the formulas that decided: all of a confirmed claim, otherwise those that do not hold.
     pub found: String,
     pub finding: Finding,
-    /// Why it is undecided.
+    /// The reason why it is undecided.
     pub because: Option<String>,
 }
 
-/// All claims together: what is confirmed, what is refuted, by which numbers, and what is undecided, and why.
+/// All claims in one text: which are confirmed, which are refuted and by which numbers, which are undecided and why.
 pub fn verdict(claims: &[Claim]) -> String {
     let mut text = tally(claims);
     for finding in Finding::ALL {
@@ -126,7 +126,7 @@ fn said(claim: &Claim) -> String {
     }
 }
 
-/// The same in a few words, the papers' claims and our own counted apart.
+/// The counts, separately for the papers' claims and our own.
 pub fn tally(claims: &[Claim]) -> String {
     let (papers, ours): (Vec<&Claim>, Vec<&Claim>) = claims.iter().partition(|claim| claim.source.is_paper());
     let count = |who: &str, claims: &[&Claim]| {

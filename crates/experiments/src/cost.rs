@@ -1,4 +1,4 @@
-//! What the papers' scale would take, from steps that were measured.
+//! Estimates the cost of the papers' scale from measured steps.
 
 use std::{fmt, time::Instant};
 
@@ -12,28 +12,28 @@ use crate::{catalogue::Scale, error::ExperimentError, report::duration, run::Exp
 /// Training pictures of CIFAR-10.
 const TRAIN: f64 = 50_000.0;
 const CLASSES: usize = 10;
-/// Pictures of a measured step.
+/// Number of pictures in a measured step.
 const BATCH: usize = 4;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SecondsPerPicture {
     pub model: String,
     pub device: String,
-    /// For loss and gradient.
+    /// Of loss and gradient.
     pub training: f64,
-    /// For logits alone.
+    /// Of logits only.
     pub test: f64,
 }
 
-/// What an experiment takes at the papers' scale.
+/// Cost of an experiment at the papers' scale.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cost {
     pub per_picture: SecondsPerPicture,
-    /// How often a picture passes forwards and backwards.
+    /// Number of forward and backward passes of a picture.
     pub trained: f64,
-    /// How often one passes forwards alone.
+    /// Number of forward passes only.
     pub tested: f64,
-    /// In words, what these passes are.
+    /// Description of the passes.
     pub work: String,
 }
 
@@ -61,7 +61,7 @@ impl fmt::Display for Cost {
     }
 }
 
-/// The cost of a training experiment, on the device at hand. `study` is the one of the papers' scale.
+/// The cost of a training experiment on the request's device. `study` is the one of the papers' scale.
 pub(crate) fn of_training(run: &ExperimentRun<'_, '_>, study: &Study) -> Result<Option<Cost>, ExperimentError> {
     let Some(case) = study.cases.first() else { return Ok(None) };
     let config = study.config(case, run.request.seed, &[])?;
@@ -73,7 +73,7 @@ pub(crate) fn of_training(run: &ExperimentRun<'_, '_>, study: &Study) -> Result<
         Rule::FedSgd => epochs * TRAIN / (config.clients as f64 * f64::from(config.batch)),
         Rule::FedAvg { .. } => epochs,
     };
-    // At the start, on the way, and once more at the first test, on the pictures that all trainings share.
+    // Tests at the start and on the way, and one more at the first test, on the pictures that all trainings share.
     let tests = if config.evaluate_every == 0 { 0.0 } else { 2.0 + rounds / f64::from(config.evaluate_every) };
     Ok(Some(Cost {
         per_picture: measure(run, &config.model)?,
@@ -83,7 +83,7 @@ pub(crate) fn of_training(run: &ExperimentRun<'_, '_>, study: &Study) -> Result<
     }))
 }
 
-/// The cost of `searches` by gradient matching of so many `steps`, each of which takes three passes through the model.
+/// The cost of `searches` by gradient matching with `steps` steps each. A step takes three passes through the model.
 pub(crate) fn of_searches(
     run: &ExperimentRun<'_, '_>,
     model: &str,
@@ -98,7 +98,7 @@ pub(crate) fn of_searches(
     })
 }
 
-/// Measured once for each model and device, after a step that warms up.
+/// Measures once per model and device, after a warm-up step.
 fn measure(run: &ExperimentRun<'_, '_>, model: &str) -> Result<SecondsPerPicture, ExperimentError> {
     let device = run.request.device;
     let part = format!("seconds-per-picture-{model}");
@@ -120,7 +120,7 @@ fn measure(run: &ExperimentRun<'_, '_>, model: &str) -> Result<SecondsPerPicture
     Ok(measured)
 }
 
-/// Seconds a picture, of the fastest of three steps: what else the machine did only makes a step slower.
+/// Seconds per picture in the fastest of three steps, because other work on the machine can only slow a step down.
 fn fastest(mut step: impl FnMut() -> Result<(), ModelError>) -> Result<f64, ExperimentError> {
     let mut fastest = f64::INFINITY;
     for _ in 0..3 {

@@ -18,19 +18,19 @@ pub(crate) enum DefenceKind {
     Encryption,
 }
 
-/// A defence as figures and files name it.
+/// A defence with its names in figures and files.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct ComparedDefence {
-    /// In files.
+    /// Name in files.
     pub(crate) key: &'static str,
-    /// In legends.
+    /// Name in legends.
     pub(crate) name: &'static str,
-    /// Below an axis.
+    /// Label on an axis.
     pub(crate) label: &'static str,
     pub(crate) kind: DefenceKind,
-    /// Of the line: stronger masks have later colours.
+    /// Colour of the line; stronger masks have later colours.
     pub(crate) colour: usize,
-    /// As the command line has it.
+    /// Form on the command line.
     pub(crate) defence: &'static str,
 }
 
@@ -68,7 +68,7 @@ const EPS64: ComparedDefence =
     compared(("eps64", "noise, ε = 64", "ε = 64", Noise, 4, "gaussian:eps=64,delta=0.5,clip=0.5"));
 const EPS1: ComparedDefence =
     compared(("eps1", "noise, ε = 1", "ε = 1", Noise, 5, "gaussian:eps=1,delta=0.5,clip=0.5"));
-/// As FLRSP prints it: without clipping.
+/// Noise as FLRSP prints it: without clipping.
 pub(crate) const EPS4_PRINTED: ComparedDefence = compared((
     "eps4-printed",
     "noise as printed, ε = 4",
@@ -101,8 +101,8 @@ const EPS4_PRINTED_SMALL_DELTA: ComparedDefence = compared((
     4,
     "gaussian:eps=4,delta=1e-5,unclipped=0.5",
 ));
-/// Noise that adds up to the paper's over the training: rate x deviation x root of the rounds is that of SGD at 0.0001 over ten epochs
-/// in 3125 rounds with S_f = 0.5, where SGD steps at up to 0.3 for 40 rounds by `resnet-fedsgd`'s schedule.
+/// Noise with the same total as the paper's: rate x deviation x sqrt(rounds) equals that of SGD at rate 0.0001 over ten
+/// epochs in 3125 rounds with S_f = 0.5. Here SGD steps at up to 0.3 for 40 rounds by the schedule of `resnet-fedsgd`.
 pub(crate) const EPS4_MATCHED: ComparedDefence = compared((
     "eps4-matched",
     "noise matched to the paper's sum, ε = 4",
@@ -119,7 +119,7 @@ pub(crate) const EPS1_MATCHED: ComparedDefence = compared((
     5,
     "gaussian:eps=1,delta=0.5,unclipped=0.0023",
 ));
-/// Many zeros on the two layers that APRIL reads, few elsewhere.
+/// Many zeros in the two layers that APRIL reads, few elsewhere.
 pub(crate) const R08_EMBEDDINGS: ComparedDefence = compared((
     "r0.8-embeddings",
     "random binary, R = 0.8 on embeddings, 0.2 elsewhere",
@@ -133,13 +133,13 @@ pub(crate) const R0: ComparedDefence =
 pub(crate) const ENCRYPTED: ComparedDefence =
     compared(("encrypted", "encrypted", "encrypted", DefenceKind::Encryption, 5, "encrypted"));
 
-/// What RBW Fig. 5 and FLRSP Fig. 4 compare.
+/// The defences that RBW Fig. 5 and FLRSP Fig. 4 compare.
 pub(crate) static ALL: [ComparedDefence; 10] = [NONE, R02, R05, R08, F02, F05, F08, FIXED, EPS4, EPS1];
 
-/// What FLRSP Figs. 5 to 7 and 9 to 12 compare.
+/// The defences that FLRSP Figs. 5 to 7 and 9 to 12 compare.
 pub(crate) static MASKS_AND_NOISE: [ComparedDefence; 7] = [NONE, R02, R05, R08, EPS4, EPS2, EPS1];
 
-/// What attacks are tried on, in the order that figures show it.
+/// The attacked defences, in the order of the figures.
 pub(crate) static ATTACKED: [ComparedDefence; 14] = [
     NONE,
     R02,
@@ -157,13 +157,13 @@ pub(crate) static ATTACKED: [ComparedDefence; 14] = [
     ENCRYPTED,
 ];
 
-/// What RBW Fig. 6 and FLRSP Fig. 13 compare.
+/// The defences that RBW Fig. 6 and FLRSP Fig. 13 compare.
 pub(crate) static UPDATED: [ComparedDefence; 8] = [NONE, FIXED, R02, R05, R08, F02, F05, F08];
 
-/// What accuracy and leakage are measured of together: masks in the order of R, then the others.
+/// The defences with both accuracy and leakage measured: masks in the order of R, then the others.
 pub(crate) static TRADE_OFF: [ComparedDefence; 10] = [NONE, R02, R05, R07, R08, R09, R095, FIXED, EPS64, EPS4];
 
-/// Those of them that there is time for on photographs too, and beside a lesson.
+/// The subset that there is time for on photographs, and during a lesson.
 pub(crate) static TRADE_OFF_IN_SHORT: [ComparedDefence; 3] = [NONE, R05, R095];
 
 impl ComparedDefence {
@@ -176,7 +176,7 @@ impl ComparedDefence {
         SeriesStyle { colour: self.colour, line }
     }
 
-    /// What a client does.
+    /// The defence as a client applies it.
     pub(crate) fn parsed(&self) -> Result<Defence, ExperimentError> {
         let refused = |error: ParseDefenceError| ExperimentError::Attack {
             what: self.defence.to_owned(),
@@ -185,13 +185,13 @@ impl ComparedDefence {
         self.defence.parse().map_err(refused)
     }
 
-    /// Whether it drops entries at random, anew in each round, so that an attacker may know which.
+    /// Whether each round drops new random entries, so that an attacker may know which.
     pub(crate) fn is_mask(&self) -> bool {
         self.kind == RandomMask
     }
 }
 
-/// The rate as people write it: a mask has it in 65536ths.
+/// The rate in decimal form; a mask stores it in 65536ths.
 pub(crate) fn as_written(rate: ZeroRate) -> f64 {
     rate.to_string().parse().unwrap_or_else(|_| rate.get())
 }

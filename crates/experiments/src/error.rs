@@ -1,4 +1,4 @@
-//! Why an experiment cannot be run.
+//! Errors of experiments.
 
 use std::{io, path::PathBuf};
 
@@ -16,12 +16,12 @@ use crate::{claim::ClaimListError, figure::FigureError};
 /// Why an experiment cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum ExperimentError {
-    /// Whoever was told of the progress ended the run.
+    /// The caller ended the run from its event handler.
     #[error("the experiment was stopped")]
     Stopped,
     #[error("another unmask is writing to {}; wait for it, or give another --out", .folder.display())]
     Busy { folder: PathBuf },
-    /// A file in the folder that this program did not leave like that.
+    /// A file in the folder is not as this program wrote it.
     #[error("{}: {problem}; delete that file to compute it again", .path.display())]
     Damaged { path: PathBuf, problem: String },
     #[error("{} cannot be read or written: {source}", .path.display())]
@@ -68,7 +68,7 @@ pub enum ExperimentError {
         .one.display(), .other.display()
     )]
     OtherRow { one: PathBuf, other: PathBuf },
-    /// What the parts promised is of other settings.
+    /// A case in the folder has other settings than its part says.
     #[error("{} holds another case than its part says; delete it, and compute that part again", .path.display())]
     OtherCase { path: PathBuf },
     #[error("{key} cannot be varied: {reason}")]
@@ -85,10 +85,10 @@ pub enum ExperimentError {
     Simulation(#[from] SimulationError),
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// The attacked client's model failed, as when its local training diverged.
+    /// The attacked client's model failed, for example because its local training diverged.
     #[error("the client could not train: {0}")]
     Client(TrainingError),
-    /// A defence of what the model does not have.
+    /// The defence protects something that the model does not have.
     #[error(transparent)]
     Defence(#[from] NoEmbeddings),
     #[error(transparent)]
@@ -97,25 +97,25 @@ pub enum ExperimentError {
     Key(#[from] KeyError),
     #[error(transparent)]
     Update(#[from] UpdateError),
-    /// A search that cannot be, or an update that holds something no attack takes.
+    /// An impossible search, or an update with something that no attack accepts.
     #[error(transparent)]
     Evidence(#[from] AttackError),
     #[error(transparent)]
     Score(#[from] ScoreError),
-    /// A defence could not be applied, or an attack did not work: the words of who refused.
+    /// A defence could not be applied, or an attack failed; with the error message.
     #[error("{what}: {reason}")]
     Attack { what: String, reason: String },
     #[error(transparent)]
     Compare(#[from] CannotCompare),
     #[error(transparent)]
     Figure(#[from] FigureError),
-    /// The list of claims that comes with the program does not fit.
+    /// The list of claims in the program is invalid.
     #[error(transparent)]
     Claims(#[from] ClaimListError),
 }
 
 impl ExperimentError {
-    /// Whether what was asked for cannot work, and not the machine.
+    /// Whether the input is at fault, and not the machine.
     pub fn is_input(&self) -> bool {
         match self {
             Self::Simulation(error) => error.is_input(),

@@ -1,4 +1,4 @@
-//! Figures as inline SVG, which take the page's ink and so are readable on light and dark ground.
+//! Figures as inline SVG. They use the page's text colour, so they are readable on light and dark backgrounds.
 
 mod bars;
 mod boxes;
@@ -26,8 +26,8 @@ pub use self::{
 #[error("a figure could not be drawn: {0}")]
 pub struct FigureError(String);
 
-/// How a line is drawn. Kind of defence and strength are told apart by dashes and colour both, since not everybody sees
-/// colours.
+/// How a line is drawn. Dashes show the kind of defence and colour its strength, because not everybody can tell colours
+/// apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LineStyle {
@@ -38,18 +38,19 @@ pub enum LineStyle {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeriesStyle {
-    /// Which of `COLOURS`; 0 is the page's own ink.
+    /// Index into `COLOURS`; 0 is the page's text colour.
     pub colour: usize,
     pub line: LineStyle,
 }
 
-/// Colours with a contrast of 3 and more both on white and on the dark page. The first stands for the page's ink.
+/// Colours with a contrast of at least 3 on both the white and the dark page. The first is a placeholder for the page's
+/// text colour.
 pub const COLOURS: [(u8, u8, u8); 6] =
     [INK, (0x2a, 0x85, 0xc9), (0x1b, 0x93, 0x6c), (0xc9, 0x74, 0x12), (0xd6, 0x4a, 0x55), (0x8f, 0x6a, 0xc8)];
 
-/// Replaced by `currentColor` once the figure is drawn.
+/// Replaced by `currentColor` after drawing.
 const INK: (u8, u8, u8) = (1, 2, 3);
-/// The same, faint, for grids.
+/// Opacity of grid lines in that colour.
 const FAINT: f64 = 0.18;
 const FONT: &str = "sans-serif";
 const FONT_SIZE: i32 = 17;
@@ -77,7 +78,7 @@ impl SeriesStyle {
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Draws on an area of [`WIDTH`] x `height`, and gives the SVG element for a page.
+/// Draws on an area of [`WIDTH`] x `height` and returns the SVG element.
 fn svg(
     height: u32,
     draw: impl FnOnce(&Area<'_>) -> Result<(), Box<dyn std::error::Error>>,
@@ -91,27 +92,27 @@ fn svg(
     }
     let (r, g, b) = INK;
     let text = text.replace(&format!("#{r:02X}{g:02X}{b:02X}"), "currentColor");
-    // The element scales with the page; its size in pixels would hold it back.
+    // Remove the size in pixels, so that the element scales with the page.
     Ok(text.replacen(&format!("width=\"{WIDTH}\" height=\"{height}\" "), "", 1).trim().to_owned())
 }
 
 type Chart<'a, 'b> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-/// The frame of a figure: a horizontal and a vertical axis.
+/// The axes of a figure.
 struct Axes<'a> {
-    /// Below and beside them; nothing stands where it is empty.
+    /// Labels of the x and the y axis; an empty one is not drawn.
     names: [&'a str; 2],
     ranges: [Range<f64>; 2],
-    /// About how many numbers stand at each.
+    /// Approximate number of tick labels.
     labels: [usize; 2],
-    /// Room for numbers and names, in pixels.
+    /// Space for tick labels and axis labels, in pixels.
     room: [u32; 2],
-    /// Decimal places of their numbers.
+    /// Decimal places of the tick labels.
     decimals: [usize; 2],
 }
 
 impl Axes<'_> {
-    /// Draws them with a faint grid.
+    /// Draws the axes with a faint grid.
     fn draw<'a, 'b>(self, area: &'b Area<'a>) -> Result<Chart<'a, 'b>, Box<dyn std::error::Error>>
     where
         'a: 'b,
@@ -170,7 +171,7 @@ mod tests {
         assert!(svg.contains("currentColor") && svg.contains("#2A85C9") && !svg.contains("#010203"), "{svg}");
     }
 
-    /// Relative luminance contrast (WCAG 2) of every colour on both grounds of the page.
+    /// Contrast ratio (WCAG 2) of every colour on both backgrounds.
     #[test]
     fn colours_are_seen_on_both_grounds() {
         let luminance = |(r, g, b): (u8, u8, u8)| {

@@ -1,15 +1,15 @@
-//! The papers' experiments, each with its report, and every attack against every defence.
+//! The papers' experiments with their reports, and every attack against every defence.
 //!
-//! - [`reproduce`] runs one [`Experiment`] at a [`Scale`] and writes a page, the numbers behind it and where they came
-//!   from. Trainings are run by `unmask-simulation`, attacks by `unmask-attack` and `unmask-matching`; what this crate adds
-//!   is which of them are compared, what the papers claim, as a list with the formulas that decide it, and whether the numbers
-//!   bear it out.
-//! - [`overview`]: every claim with its verdict, from the reports of a folder.
-//! - [`matrix`]: every attack on every picture under every defence, with a page of what each of them sees.
+//! - [`reproduce`] runs one [`Experiment`] at a [`Scale`] and writes a page, its numbers and their provenance.
+//!   `unmask-simulation` runs the trainings, `unmask-attack` and `unmask-matching` run the attacks. This crate decides
+//!   what is compared, lists the papers' claims with the formulas that decide them, and judges whether the numbers
+//!   confirm them.
+//! - [`overview`]: every claim with its verdict, from the reports in a folder.
+//! - [`matrix`]: every attack on every picture under every defence, with a page of what each attack sees.
 //! - [`sweep`]: trainings of a config with every combination of some of its values.
-//! - [`merge()`]: what several machines have computed of one of these, each a [`Part`], becomes one report.
+//! - [`merge()`]: combines the [`Part`]s of a run that several machines computed into one report.
 //!
-//! Finished cases are kept in the output folder at once, so that a run that was cut off goes on where it stopped.
+//! A finished case is saved immediately, so that an interrupted run continues where it stopped.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

@@ -1,11 +1,11 @@
 //! Every attack on every picture under every defence.
 //!
-//! [`run`] plays a client: it computes updates of the pictures, protects them, and lets every attack have them. Finished rows
-//! are kept in the output folder at once, so that a run that was cut off goes on where it stopped; in the end the folder
-//! holds the rows as `matrix.json` and `matrix.csv`, and `matrix.html` to look at.
+//! [`run`] acts as a client: it computes updates of the pictures, protects them, and passes them to every attack. A
+//! finished row is saved immediately, so that an interrupted run continues where it stopped. At the end the folder has
+//! the rows as `matrix.json` and `matrix.csv`, and the page `matrix.html`.
 //!
-//! Every random choice follows from the row's seed and from what it is for, so that a row does not depend on which rows are
-//! computed beside it, in which order, or on how many threads.
+//! Every random choice is derived from the row's seed and its purpose, so that a row does not depend on other rows,
+//! their order, or the number of threads.
 
 mod cell;
 mod client;
@@ -52,60 +52,61 @@ use crate::{
     store::{RUN, at, damaged},
 };
 
-/// The page over all rows.
+/// The page with all rows.
 const PAGE: &str = "matrix.html";
 
-/// What is computed, with what, and where it goes.
+/// The settings, inputs and output folder of a matrix.
 #[derive(Debug, Clone)]
 pub struct MatrixRequest<'a> {
     pub settings: &'a MatrixSettings,
-    /// By their names.
+    /// The pictures with their names.
     pub pictures: &'a [(String, Picture)],
-    /// The model's weights in place of its initial ones.
+    /// The model's weights, if not its initial ones.
     pub start: Option<&'a ModelState>,
-    /// What runs the client's model and the searches.
+    /// The device for the client's model and the searches.
     pub device: &'a OpenDevice,
-    /// Rows that are computed side by side; as many as there are processors if absent. A GPU is fed by one.
+    /// Number of rows computed in parallel; one per processor if absent. A GPU uses one.
     pub threads: Option<usize>,
-    /// What the program was built from.
+    /// The commit that the program was built from.
     pub commit: Option<Commit>,
     pub out: &'a Path,
 }
 
-/// One attack on one picture (or one batch of them) under one defence.
+/// One attack on one picture, or one batch of pictures, under one defence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MatrixRow {
     pub attack: InferenceAttack,
     pub defence: Defence,
-    /// The picture's name; several names joined by `+` are one batch.
+    /// Name of the picture, or the names of a batch joined by `+`.
     pub image: String,
     pub seed: u64,
-    /// `verdict`, and `because` where it cannot be told.
+    /// `verdict`, and `because` if it cannot be told.
     #[serde(flatten)]
     pub verdict: Verdict,
-    /// There is no picture because the update leaves this attack nothing to solve, and not because the attack failed.
+    /// There is no picture because the update left the attack nothing to solve, not because the attack failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_nothing_to_solve: bool,
-    /// What to know about the result.
+    /// A remark about the result.
     pub reason: Option<String>,
     /// In dB, at most 99.
     pub psnr: Option<f64>,
-    /// Of a jigsaw, that of the best order of its pieces.
+    /// For a jigsaw, of the best arrangement of its pieces.
     pub ssim: Option<f64>,
-    /// What the pictures leave unexplained of the update, as [`Misfit`](unmask_attack::Misfit) has it: 0 nothing, 1 all.
+    /// The share of the update that the pictures do not explain, as a [`Misfit`](unmask_attack::Misfit): 0 is none, 1
+    /// is all.
     pub misfit: Option<f64>,
-    /// By the clock, with other rows beside it.
+    /// Wall-clock time, with other rows running in parallel.
     pub seconds: f64,
     /// Steps of a search or of alternating least squares.
     pub iterations: Option<usize>,
-    /// The reconstructions, in the folder `pictures`; after a jigsaw, its pieces in their best order.
+    /// Files of the reconstructions, in the folder `pictures`; for a jigsaw also its best arrangement.
     pub pictures: Vec<String>,
 }
 
-/// What happens while a matrix is computed.
+/// Events during the computation of a matrix.
 #[derive(Debug, Clone, Copy)]
 pub enum MatrixEvent<'a> {
-    /// The run starts; `left` of `rows` are not done yet, and are so much `work`.
+    /// The run starts. Of `rows` rows, `left` are not done yet; they take `work` units.
     Started {
         rows: usize,
         left: usize,
@@ -117,11 +118,11 @@ pub enum MatrixEvent<'a> {
         image: &'a str,
         seed: u64,
     },
-    /// So much of the work is done.
+    /// `done` units of work are done.
     Progress {
         done: u64,
     },
-    /// A row is kept, and so much of the work is done.
+    /// A row was saved, and `done` units of work are done.
     RowFinished {
         done: u64,
     },
@@ -131,19 +132,19 @@ pub enum MatrixEvent<'a> {
 pub struct MatrixOutcome {
     /// All finished rows, ordered by seed, picture, defence and attack.
     pub rows: Vec<MatrixRow>,
-    /// How many the whole matrix, or the part, has.
+    /// Number of rows in the whole matrix, or in the part.
     pub planned: usize,
 }
 
 /// Receives events, from one thread at a time, and may end the run.
 pub type OnMatrixEvent<'a> = &'a mut (dyn FnMut(MatrixEvent<'_>) -> ControlFlow<()> + Send);
 
-/// Computes the rows that the folder does not hold yet, side by side, and writes its tables and its page. `on_event` is told of
-/// every step and may end the run; searches under way are dropped then.
+/// Computes the rows that the folder does not have yet, in parallel, and writes the tables and the page. `on_event` may
+/// end the run; unfinished searches are then discarded.
 ///
 /// # Errors
-/// [`ExperimentError`]: the settings do not fit the pictures, the folder holds rows of another run or cannot be written, or a
-/// client's model fails.
+/// [`ExperimentError`]: the settings do not fit the pictures, the folder has rows of another run or cannot be written,
+/// or a client's model fails.
 pub fn run(request: &MatrixRequest<'_>, on_event: OnMatrixEvent<'_>) -> Result<MatrixOutcome, ExperimentError> {
     let (plan, outcome) = compute(request, &|_| true, on_event)?;
     let files = Rows::open(request.out, &plan.run)?;
@@ -151,8 +152,8 @@ pub fn run(request: &MatrixRequest<'_>, on_event: OnMatrixEvent<'_>) -> Result<M
     Ok(outcome)
 }
 
-/// Computes the rows of one part in its folder, in place of [`MatrixRequest::out`]; [`merge`](crate::merge) makes tables and
-/// page of all parts. The outcome is of the part.
+/// Computes the rows of one part in the part's folder, ignoring [`MatrixRequest::out`]. Use [`merge`](crate::merge) to
+/// create the tables and the page from all parts. The outcome covers only this part.
 ///
 /// # Errors
 /// As [`run`].
@@ -167,10 +168,10 @@ pub fn run_part(
     run_rows(&request, &|position| part.part().takes(position), on_event)
 }
 
-/// Tables and page of rows that lie together; gives the page's path.
+/// Writes tables and page of a merged run and returns the page's path.
 ///
 /// # Errors
-/// A file cannot be read or written, or is not what its part says.
+/// A file cannot be read or written, or does not match its part.
 pub(crate) fn report(merged: &MergedRun<'_>) -> Result<PathBuf, ExperimentError> {
     let plan = MatrixPlan::finished(merged.run()?);
     let files = Rows::open(merged.folder, &plan.run)?;
@@ -182,7 +183,7 @@ pub(crate) fn report(merged: &MergedRun<'_>) -> Result<PathBuf, ExperimentError>
 /// The rows of a folder in which all are finished.
 ///
 /// # Errors
-/// One is not there, or is another one than it should be.
+/// A row is missing or belongs to another run.
 pub(crate) fn finished(folder: &Path) -> Result<Vec<MatrixRow>, ExperimentError> {
     let path = folder.join(RUN);
     let bytes = fs::read(&path).map_err(at(&path))?;
@@ -198,7 +199,7 @@ fn all_rows(files: &Rows, plan: &MatrixPlan) -> Result<Vec<MatrixRow>, Experimen
     plan.cells().map(row).collect()
 }
 
-/// The files of all rows of a matrix below its folder.
+/// The files of all rows, relative to the matrix's folder.
 ///
 /// # Errors
 /// The settings do not fit the pictures.
@@ -211,7 +212,7 @@ fn write(files: &Rows, plan: &MatrixPlan, threads: usize, rows: &[MatrixRow]) ->
     page::write(files, plan, rows)
 }
 
-/// Those of the rows whose positions `takes` names; without tables and page.
+/// Computes only the rows at the positions that `takes` selects, without tables and page.
 ///
 /// # Errors
 /// As [`run`].
@@ -223,7 +224,8 @@ pub(crate) fn run_rows(
     Ok(compute(request, takes, on_event)?.1)
 }
 
-/// Computes those of the rows at the positions that `takes` names which the folder does not hold yet; the outcome is of these.
+/// Computes the rows at the positions that `takes` selects and the folder does not have yet. The outcome covers the
+/// selected rows.
 fn compute(
     request: &MatrixRequest<'_>,
     takes: &(dyn Fn(usize) -> bool + Sync),
@@ -237,7 +239,7 @@ fn compute(
         start,
         network: Network::new(settings.model, device.device())?,
         searches: GradientMatching::new(device.clone()),
-        // Attacks that do not work on the model need nothing: they say so in their rows.
+        // Attacks that do not work on the model need nothing. Their rows say that they do not work.
         needs: settings
             .attacks
             .iter()
@@ -275,7 +277,7 @@ fn compute(
     Ok((plan, MatrixOutcome { rows: rows.into_values().collect(), planned: taken.len() }))
 }
 
-/// Rows that are computed side by side; as many as there are processors if absent.
+/// Number of rows computed in parallel; one per processor if absent.
 fn row_threads(request: &MatrixRequest<'_>) -> Option<usize> {
     match request.device.compute() {
         Compute::Gpu => Some(1),
@@ -287,7 +289,7 @@ fn machine(request: &MatrixRequest<'_>) -> Machine {
     Machine::here(row_threads(request))
 }
 
-/// Threads for rows, and for what the model's passes share out.
+/// Threads for the rows, and for the parallel parts of the model's passes.
 fn pool(request: &MatrixRequest<'_>) -> Result<ThreadPool, ExperimentError> {
     if request.threads == Some(0) {
         return Err(ExperimentError::NoThreads);
@@ -297,7 +299,7 @@ fn pool(request: &MatrixRequest<'_>) -> Result<ThreadPool, ExperimentError> {
     ThreadPoolBuilder::new().num_threads(threads).thread_name(|n| format!("row {n}")).build().map_err(failed)
 }
 
-/// What the threads share.
+/// State shared by the threads.
 struct Computing<'a> {
     plan: &'a MatrixPlan,
     start: Option<&'a ModelState>,
@@ -309,7 +311,7 @@ struct Computing<'a> {
 }
 
 impl Computing<'_> {
-    /// The rows of all attacks on one update. A run that was stopped has fewer.
+    /// Computes the rows of all attacks on one update, or fewer if the run was stopped.
     fn update(&self, cells: &[Cell]) -> Result<Vec<(usize, MatrixRow)>, ExperimentError> {
         let Some(first) = cells.first().filter(|_| !self.progress.is_stopped()) else { return Ok(Vec::new()) };
         let client = AttackedClient {
@@ -327,7 +329,7 @@ impl Computing<'_> {
         cells.par_iter().filter_map(row).collect()
     }
 
-    /// One row, which is kept; `None` where the run was stopped before its end.
+    /// Computes and saves one row; `None` if the run was stopped before the row was finished.
     fn row(&self, cell: &Cell, observation: &Observation) -> Result<Option<MatrixRow>, ExperimentError> {
         let Self { plan, searches, files, progress, .. } = self;
         let (attack, defence, seed) = (cell.attack, cell.defence, cell.seed);
@@ -346,7 +348,7 @@ impl Computing<'_> {
             return Ok(None);
         }
         let row = files.put(&plan.file(cell), &plan.key(cell), plan.settings().model.side(), computed)?;
-        // The row is kept, whether or not another one begins.
+        // The row is saved, so a stop does not matter here.
         let _ = progress.finished(cell, work);
         Ok(Some(row))
     }

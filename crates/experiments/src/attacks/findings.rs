@@ -24,7 +24,7 @@ use crate::{
     run::ExperimentRun,
 };
 
-/// What came of a panel.
+/// Results of a panel.
 pub(super) struct PanelResults {
     pub(super) panel: Panel,
     pub(super) results: Vec<AttackResult>,
@@ -32,7 +32,7 @@ pub(super) struct PanelResults {
     pub(super) unsolved: Vec<Unsolved>,
 }
 
-/// What an attack says that makes no picture.
+/// Answer of an attack that does not reconstruct pictures.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Answer {
     /// Key of the defence.
@@ -43,15 +43,15 @@ pub(super) struct Answer {
     pub(super) seconds: f64,
 }
 
-/// A picture of which an attack made nothing.
+/// A picture that an attack did not reconstruct.
 pub(super) struct Unsolved {
     /// Key of the defence.
     pub(super) case: &'static str,
     pub(super) attacker: Knowledge,
     pub(super) picture: String,
-    /// In the attack's own words.
+    /// The attack's error message.
     pub(super) because: String,
-    /// Otherwise the attack failed, and what it would see is not known.
+    /// If false, the attack failed, and what it would show is unknown.
     pub(super) has_nothing_to_solve: bool,
 }
 
@@ -73,19 +73,19 @@ impl PanelResults {
         self.unsolved(case, attacker).filter(|unsolved| unsolved.has_nothing_to_solve)
     }
 
-    /// Of each picture, 0 where the attack had nothing to solve. Those it failed on are left out.
+    /// SSIM by picture, 0 if the attack had nothing to solve. Without pictures on which it failed.
     fn ssim(&self, case: &'static str, attacker: Knowledge) -> BTreeMap<&str, f64> {
         let nothing = self.nothing_to_solve(case, attacker).map(|unsolved| unsolved.picture.as_str());
         by_picture(self.seen(case, attacker), nothing)
     }
 
-    /// Of each update, in the same way.
+    /// SSIM of each update, with the same rules.
     fn by_update(&self, case: &'static str, attacker: Knowledge) -> Vec<f64> {
         let seen = self.seen(case, attacker).map(|result| result.ssim);
         seen.chain(self.nothing_to_solve(case, attacker).map(|_| 0.0)).collect()
     }
 
-    /// By how much the masks and starts of one picture lie apart in SSIM, at most, of each picture attacked more than once.
+    /// Largest difference in SSIM between the draws of a picture, for each picture attacked more than once.
     fn apart(&self, case: &'static str, attacker: Knowledge) -> BTreeMap<&str, f64> {
         let mut ranges: BTreeMap<&str, (f64, f64, usize)> = BTreeMap::new();
         for result in self.seen(case, attacker) {
@@ -96,13 +96,13 @@ impl PanelResults {
         several.map(|(picture, (least, most, _))| (picture, most - least)).collect()
     }
 
-    /// The same to be shown: nothing where nothing came out of any picture.
+    /// The values to draw: those of [`by_update`](Self::by_update), or none if the attack reconstructed no picture.
     fn shown(&self, case: &'static str, attacker: Knowledge) -> Vec<f64> {
         let is_any = self.seen(case, attacker).next().is_some();
         if is_any { self.by_update(case, attacker) } else { Vec::new() }
     }
 
-    /// None of an attack that makes no pictures.
+    /// `None` for an attack that does not reconstruct pictures.
     fn figure(&self, repeats: &str) -> Result<Option<Figure>, ExperimentError> {
         if self.results.is_empty() {
             return Ok(None);
@@ -193,8 +193,8 @@ impl PanelResults {
         rows
     }
 
-    /// Percent of the updates that the attack restores, or whose members it tells, without a defence, those it failed on not among them;
-    /// `None` where the panel has defended ones alone.
+    /// Percent of the undefended updates that the attack restores, or whose members it identifies; failures count as
+    /// not restored. `None` if the panel has only defended updates.
     fn restored(&self) -> Option<f64> {
         self.panel.defences.contains(&NONE.key).then(|| {
             if self.panel.attack == PanelAttack::Membership {
@@ -205,7 +205,7 @@ impl PanelResults {
         })
     }
 
-    /// How many pictures are recognisable, and how many it is not known of.
+    /// How many pictures are recognisable, and on how many more the attack failed.
     fn counted(&self, ssim: &[f64], defence: &ComparedDefence, attacker: Knowledge) -> String {
         let known = format!("{} of {}", recognisable(ssim), ssim.len());
         match self.failed(defence.key, attacker).count() {
@@ -214,7 +214,7 @@ impl PanelResults {
         }
     }
 
-    /// The line of an attack that could not be tried.
+    /// The row of an attack that was not possible.
     fn nothing(&self, defence: &ComparedDefence, attacker: Knowledge) -> Vec<String> {
         let why = self.unsolved(defence.key, attacker).next().map_or("not tried", |unsolved| unsolved.because.as_str());
         let empty = || "–".to_owned();
@@ -242,10 +242,10 @@ fn percent_recognisable(ssim: &[f64], of: usize) -> f64 {
     100.0 * recognisable(ssim) as f64 / of.max(1) as f64
 }
 
-/// What follows the panel's key where the attacker knows the mask.
+/// Suffix of the panel's key if the attacker knows the mask.
 const AWARE: &str = "-aware";
 
-/// An attacker of a panel and the defence: `april-aware/r0.5`.
+/// A panel's attacker and a defence: `april-aware/r0.5`.
 struct AttackCase<'a> {
     panel: &'a str,
     attacker: Knowledge,
@@ -263,7 +263,7 @@ impl<'a> AttackCase<'a> {
     }
 }
 
-/// The attackers of panels under their defences, as formulas name them.
+/// The attackers of all panels under their defences, as formulas name them.
 pub(super) fn cases(panels: &[Panel]) -> Vec<String> {
     let case = |panel: &Panel, defence: &ComparedDefence, at: Knowledge| {
         let aware = if at == Knowledge::Aware { AWARE } else { "" };
@@ -278,11 +278,11 @@ pub(super) fn cases(panels: &[Panel]) -> Vec<String> {
     cases
 }
 
-/// A number of each picture.
+/// A number per picture.
 #[derive(Debug, Clone, Copy)]
 enum PictureNumber {
     Ssim,
-    /// How far its draws lie apart in SSIM.
+    /// Difference in SSIM between the draws.
     Apart,
 }
 
@@ -295,7 +295,7 @@ impl PictureNumber {
     }
 }
 
-/// What all panels found, for formulas.
+/// Results of all panels, for formulas.
 struct AttackMeasurements<'a>(&'a [PanelResults]);
 
 impl<'a> AttackMeasurements<'a> {
@@ -309,10 +309,10 @@ impl<'a> AttackMeasurements<'a> {
         Ok((results, defence.key, attacker))
     }
 
-    /// Of each picture.
+    /// The number of each picture.
     ///
     /// # Errors
-    /// The attack failed on one of them: what it would have shown is not known.
+    /// The attack failed on a picture, so the picture's number is unknown.
     fn by_picture(&self, case: &str, of: PictureNumber) -> Result<BTreeMap<&'a str, f64>, String> {
         let (results, defence, attacker) = self.find(case)?;
         if let Some(Unsolved { picture, because, .. }) = results.failed(defence, attacker).next() {
@@ -325,7 +325,7 @@ impl<'a> AttackMeasurements<'a> {
         if numbers.is_empty() { Err(of.lacking(case)) } else { Ok(numbers) }
     }
 
-    /// The mean over pictures, or that of the differences, paired by picture, with its interval.
+    /// The mean over pictures, or of the differences paired by picture, with its interval.
     fn mean(&self, left: &Term, right: Option<&Term>, of: PictureNumber) -> Result<Measured, String> {
         let (results, ..) = self.find(&left.case)?;
         let numbers = self.by_picture(&left.case, of)?;
@@ -344,7 +344,8 @@ impl<'a> AttackMeasurements<'a> {
         Ok(Measured { mean, low: mean - half_width, high: mean + half_width, basis })
     }
 
-    /// Percent of the updates that are recognisable. Those it failed on may be or may not be: the interval is of both.
+    /// Percent of the updates that are recognisable. An update on which the attack failed may be recognisable or not;
+    /// the interval covers both.
     fn seen(&self, case: &str) -> Result<Measured, String> {
         let (results, defence, attacker) = self.find(case)?;
         let (ssim, failed) = (results.by_update(defence, attacker), results.failed(defence, attacker).count());
@@ -361,7 +362,7 @@ impl<'a> AttackMeasurements<'a> {
     }
 }
 
-/// Of how many pictures or updates a number is.
+/// The number of pictures or updates behind a number.
 fn basis(results: &PanelResults, pictures: usize) -> String {
     let what = if results.panel.batch > 1 { "updates" } else { "pictures" };
     match results.panel.draws {
@@ -398,7 +399,7 @@ impl Measurements for AttackMeasurements<'_> {
         if is_undefended_alone || !condition.terms().any(|term| term.metric.needs_a_working_attack()) {
             return Ground::Given;
         }
-        // Of two panels that are compared it is enough that one shows something.
+        // When two panels are compared, it is enough that one attack works.
         let restored = condition.terms().filter_map(|term| {
             let panel = AttackCase::parse(&term.case)?.panel;
             self.0.iter().find(|results| results.panel.key == panel).map(PanelResults::restored)
@@ -413,7 +414,7 @@ impl Measurements for AttackMeasurements<'_> {
 
 const COLUMNS: [&str; 5] = ["", "median SSIM", "mean SSIM", "recognisable", "reported"];
 
-/// What is to be known of either experiment.
+/// Notes that apply to both experiments.
 fn notes(run: &ExperimentRun<'_, '_>, all: &[PanelResults]) -> Result<Vec<String>, ExperimentError> {
     let mut notes = vec![
         "Mask seeds are no secret: the server needs the masks to average, so an attacker who knows the mask is no stronger than \
@@ -505,10 +506,10 @@ pub(super) fn findings(run: &ExperimentRun<'_, '_>, all: &[PanelResults]) -> Res
     })
 }
 
-/// The panel of the network that FLRSP attacked.
+/// The panel of the network type that FLRSP attacked.
 const RESNET: &str = "resnet";
 
-/// A result with the panel that it is of: one attack may have two.
+/// A result with its panel, because two panels may use the same attack.
 #[derive(Debug, Serialize)]
 struct PanelResult<'a> {
     panel: &'static str,
@@ -554,7 +555,7 @@ mod tests {
         panel("april", attack, draws)
     }
 
-    /// APRIL on 15 pictures: SSIM by the defence's key, nothing to solve where there is none.
+    /// APRIL on 15 pictures: SSIM by the defence's key; `None` means nothing to solve.
     fn april(ssim: impl Fn(&str) -> Option<[f64; 15]>) -> PanelResults {
         let result = |key: &str, picture: usize, ssim: f64| AttackResult {
             attack: AttackMethod::April,
@@ -577,7 +578,7 @@ mod tests {
         PanelResults { panel: april_panel(1), results, answers: Vec::new(), unsolved: unsolved_pictures }
     }
 
-    /// APRIL had nothing to solve.
+    /// An update that left APRIL nothing to solve.
     fn unsolved(case: &'static str, picture: usize) -> Unsolved {
         Unsolved {
             case,
@@ -611,7 +612,7 @@ mod tests {
         assert_eq!(alike.finding, Finding::Agrees, "{alike:?}");
     }
 
-    /// An attack that failed on a picture says nothing of it, and nothing for the defence.
+    /// A failed attack says nothing about a picture, and is no evidence for the defence.
     #[test]
     fn an_attack_that_failed_leaves_it_open() {
         let mut april = april(|key| match key {
@@ -626,7 +627,7 @@ mod tests {
         assert!(fixed.found.contains("15 updates; it failed on 1"), "{}", fixed.found);
     }
 
-    /// What an attack that fails in any case does not restore is no defence's merit.
+    /// If an attack does not work without a defence, its failures are no evidence for one.
     #[test]
     fn an_attack_that_does_not_work_decides_nothing() {
         let methods = [april(|_| Some([0.1; 15]))];
@@ -641,7 +642,7 @@ mod tests {
         );
     }
 
-    /// Pictures of 0.1 to 0.3 and all of them 0.05 lower: however pictures differ, the difference has no spread.
+    /// Values from 0.1 to 0.3, and the same values 0.05 lower: the pictures differ, but the difference has no spread.
     #[test]
     fn differences_are_paired_by_picture() {
         let ssim = |below: f64| std::array::from_fn(|picture| 0.1 + 0.014 * picture as f64 - below);
@@ -658,8 +659,8 @@ mod tests {
         assert!(alone.half_width() > 0.03, "{alone:?}");
     }
 
-    /// Pictures of 0.1, 0.114 and so on without the mask of R = 0.8, and 0.05 lower with it. Of picture 3, 0.142, nothing is
-    /// left: 14 differences of -0.05 and one of -0.142.
+    /// Values 0.1, 0.114 and so on without the mask of R = 0.8, and 0.05 lower with it. Picture 3 (0.142) has nothing
+    /// to solve: 14 differences of -0.05 and one of -0.142.
     #[test]
     fn a_picture_with_nothing_to_solve_counts_nothing_and_shifts_no_other() {
         let ssim = |below: f64| std::array::from_fn(|picture| 0.1 + 0.014 * picture as f64 - below);
@@ -682,7 +683,8 @@ mod tests {
         assert_eq!(measure(Metric::Seen, None).basis, "15 pictures");
     }
 
-    /// Of 15 pictures one is recognised under one mask of two: one update of 30, and a picture whose masks lie 0.5 apart.
+    /// One of 15 pictures is recognised under one of its two masks: one update of 30, and a picture with masks that
+    /// differ by 0.5.
     #[test]
     fn every_draw_counts_and_is_compared_with_the_others() {
         let mut first = april(|key| Some(if key == "none" { [0.9; 15] } else { [0.1; 15] }));

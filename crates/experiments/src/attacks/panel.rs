@@ -1,4 +1,4 @@
-//! What is attacked together and shown in one figure: a matrix of `unmask matrix`, or two.
+//! A panel: the attacks in one figure, computed as a matrix of `unmask matrix`.
 
 use unmask_core::{Architecture, AttackMethod, Knowledge, Rule, Verdict};
 use unmask_inversion::InferenceAttack;
@@ -17,39 +17,39 @@ use crate::{
 /// Attacks on one model that are shown in one figure.
 #[derive(Debug, Clone)]
 pub(super) struct Panel {
-    /// As formulas name it.
+    /// Name in formulas.
     pub(super) key: &'static str,
-    /// Of the attack.
+    /// Title of the attack.
     pub(super) title: &'static str,
     pub(super) model: Architecture,
     pub(super) weights: Weights,
     pub(super) attack: PanelAttack,
-    /// Their keys.
+    /// Keys of the defences.
     pub(super) defences: &'static [&'static str],
-    /// Steps of a search; what suits the attack if absent.
+    /// Steps of a search; the attack's default if absent.
     pub(super) iterations: Option<usize>,
-    /// First step size of a search; what suits the attack if absent.
+    /// First step size of a search; the attack's default if absent.
     pub(super) step: Option<f64>,
-    /// Most pictures that are attacked.
+    /// The most pictures to attack.
     pub(super) pictures: usize,
     /// Pictures in one update.
     pub(super) batch: usize,
-    /// How often each update is made and attacked, with masks, noise and starts of their own.
+    /// How often each update is made and attacked, each time with new masks, noise and starts.
     pub(super) draws: u64,
     pub(super) rule: Rule,
 }
 
-/// What attacks.
+/// The attack of a panel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PanelAttack {
-    /// A reconstruction: naive, and by one who knows the mask.
+    /// A reconstruction by a naive attacker, and by one who knows the mask.
     Pictures { naive: AttackMethod, aware: Option<AttackMethod> },
     /// Whether a photograph was in the update.
     Membership,
 }
 
 impl Panel {
-    /// Ours, on all pictures, each in an update of its own, made once.
+    /// A panel on all pictures, each alone in an update that is made once.
     pub(super) fn new(
         key: &'static str,
         title: &'static str,
@@ -77,13 +77,13 @@ impl Panel {
         ATTACKED.into_iter().filter(|defence| self.defences.contains(&defence.key)).collect()
     }
 
-    /// Who attacks under a defence: one who knows the mask is another attacker only where there is a mask.
+    /// The attackers under a defence. Knowing the mask makes a difference only if there is a mask.
     pub(super) fn attackers(&self, defence: &ComparedDefence) -> &'static [Knowledge] {
         let has_aware = matches!(self.attack, PanelAttack::Pictures { aware: Some(_), .. });
         if has_aware && defence.is_mask() { &[Knowledge::Naive, Knowledge::Aware] } else { &[Knowledge::Naive] }
     }
 
-    /// Whose attack `method` is here.
+    /// The attacker that uses `method` in this panel.
     pub(super) fn attacker(&self, method: AttackMethod) -> Knowledge {
         match self.attack {
             PanelAttack::Pictures { aware, .. } if aware == Some(method) => Knowledge::Aware,
@@ -91,15 +91,15 @@ impl Panel {
         }
     }
 
-    /// The model and its weights.
+    /// The model and its weights, in words.
     pub(super) fn attacked(&self) -> String {
         format!("{} {}", self.model, self.weights.words())
     }
 
-    /// The matrix that holds its rows.
+    /// The settings of the matrix that computes its rows.
     ///
     /// # Errors
-    /// A defence of the list has no such parameters.
+    /// A defence in the list has invalid parameters.
     pub(super) fn settings(&self, seed: u64) -> Result<MatrixSettings, ExperimentError> {
         let attacks = match self.attack {
             PanelAttack::Pictures { naive, aware } => {
@@ -122,7 +122,7 @@ impl Panel {
         })
     }
 
-    /// What its rows say.
+    /// Converts rows to results.
     pub(super) fn results(self, rows: &[MatrixRow]) -> PanelResults {
         let mut results = PanelResults { panel: self, results: Vec::new(), answers: Vec::new(), unsolved: Vec::new() };
         for row in rows {
@@ -146,7 +146,7 @@ impl Panel {
         results
     }
 
-    /// Under which defence a row is, and by whom; where nothing was dropped, one who knows the mask has no row of their own.
+    /// The defence and attacker of a row. If nothing was dropped, an attacker who knows the mask has no row.
     fn attacked_by(&self, row: &MatrixRow) -> Option<(ComparedDefence, Knowledge)> {
         let defence = self.defences().into_iter().find(|known| known.parsed().is_ok_and(|it| it == row.defence))?;
         let attacker = row.attack.method().map_or(Knowledge::Naive, |method| self.attacker(method));

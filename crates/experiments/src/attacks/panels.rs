@@ -1,4 +1,4 @@
-//! What each experiment attacks, and how.
+//! The panels of each experiment.
 
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ use crate::{
     run::{ExperimentEvent, ExperimentRun, Scope},
 };
 
-/// Inverting Gradients, and the same with the mask known.
+/// Inverting Gradients, without and with knowledge of the mask.
 const SEARCH: PanelAttack =
     PanelAttack::Pictures { naive: AttackMethod::Gradients, aware: Some(AttackMethod::GradientsAware) };
 const MATCHING: PanelAttack =
@@ -38,7 +38,7 @@ const PATIENT: usize = 24_000;
 const NONE: &[&str] = &["none"];
 const MASKS: &[&str] = &["none", "r0.2", "r0.5", "r0.8"];
 const MASKS_AND_NOISE: &[&str] = &["none", "r0.2", "r0.5", "r0.8", "eps4", "eps2", "eps1"];
-/// Masks, and noise to the letter: without clipping, and once with a small delta.
+/// Masks, and noise exactly as printed: without clipping, and once with a small delta.
 const MASKS_AND_PRINTED: &[&str] =
     &["none", "r0.2", "r0.5", "r0.8", "eps4-printed", "eps2-printed", "eps1-printed", "eps4-delta-1e-5-printed"];
 
@@ -48,13 +48,13 @@ const UNEVEN: Weights = Weights::Trained {
     set: &["partition=dirichlet:0.1"],
     words: "after training on shards of few classes each",
 };
-/// A wide ResNet's rounds take fifty times a LeNet's.
+/// A wide ResNet's round takes fifty times as long as a LeNet's.
 const BRIEFLY: Weights = Weights::Trained { key: "brief", set: &["rounds=100"], words: "after a brief training" };
 
-/// Pictures that token matching searches for, which takes its time.
+/// Number of pictures for token matching, which is slow.
 const MATCHED: usize = 5;
 
-/// What an experiment attacks at a scale.
+/// The panels of an experiment at a scale.
 fn panels(experiment: Experiment, scale: Scale) -> Vec<Panel> {
     let mut panels = match experiment {
         Experiment::AttacksCnn => convolutional(scale),
@@ -71,14 +71,14 @@ fn panels(experiment: Experiment, scale: Scale) -> Vec<Panel> {
             panels.retain(|panel| panel.iterations.is_none_or(|steps| steps < PATIENT));
             panels.iter_mut().for_each(|panel| panel.draws = 1);
         }
-        // A fine-tuned ViT would begin with ImageNet's weights there, which do not come with the program.
+        // At this scale a fine-tuned ViT would start from ImageNet weights, which the program does not include.
         Scale::Paper => panels.retain(|panel| panel.weights != Weights::FineTuned),
         Scale::Small => {}
     }
     panels
 }
 
-/// LeNets, which Inverting Gradients inverts, and ResNets as the paper attacked.
+/// LeNets, which Inverting Gradients can invert, and ResNets, which the paper attacked.
 fn convolutional(scale: Scale) -> Vec<Panel> {
     let steps = match scale {
         Scale::Quick => 150,
@@ -90,11 +90,11 @@ fn convolutional(scale: Scale) -> Vec<Panel> {
         iterations: Some(steps),
         ..Panel::new(key, title, model, SEARCH, defences)
     };
-    // A trained model's gradient changes faster with the picture.
+    // A trained model's gradient changes faster with the picture, so the steps are smaller.
     let trained = |panel: Panel| Panel { step: Some(0.05), iterations: Some(2 * steps), ..panel };
     let lenet = |width, side| Architecture::Lenet(LenetConfig { width, side, classes: 10 });
     let (narrow, wide, small_narrow, small_wide) = match scale {
-        // As wide as the paper's, and as three times that, on fewer pixels.
+        // The paper's width and about three times that, also on fewer pixels.
         Scale::Tiny => (lenet(2, 12), lenet(3, 12), lenet(2, 8), lenet(3, 8)),
         Scale::Quick | Scale::Small | Scale::Paper => (lenet(12, 32), lenet(32, 32), lenet(12, 16), lenet(32, 16)),
     };
@@ -110,7 +110,7 @@ fn convolutional(scale: Scale) -> Vec<Panel> {
         search("lenet32-wide", title, wide, Weights::Wide, MASKS),
         search("lenet12-16px", title, small_narrow, Weights::Initial, MASKS),
         search("lenet32-16px", title, small_wide, Weights::Initial, MASKS),
-        // Where the naive search sees something through masks and noise, so that they can be compared.
+        // Here the naive search sees something through masks and noise, so they can be compared.
         Panel { draws: 3, ..search("lenet12-16px-wide", title, small_narrow, Weights::Wide, MASKS_AND_PRINTED) },
         search("lenet32-16px-wide", title, small_wide, Weights::Wide, MASKS),
         Panel {
@@ -141,7 +141,7 @@ fn convolutional(scale: Scale) -> Vec<Panel> {
         },
     ];
     match scale {
-        // A wide ResNet takes its time.
+        // A wide ResNet takes too long.
         Scale::Quick => {}
         Scale::Tiny => panels.push(search("resnet", title, ResnetPreset::Nano.into(), Weights::Initial, NONE)),
         Scale::Small => {
@@ -163,7 +163,7 @@ fn convolutional(scale: Scale) -> Vec<Panel> {
     panels
 }
 
-/// Four times as wide as `resnet_nano`, whose gradients say too little of the picture, and a stage shorter.
+/// Four times as wide as `resnet_nano`, whose gradients reveal too little of the picture, and one stage shorter.
 fn wide_resnet() -> Architecture {
     let stages = [(64, 1), (128, 1), ResnetConfig::NO_STAGE, ResnetConfig::NO_STAGE];
     let config = ResnetConfig { stem: Stem::Three, block: BlockKind::Basic, stages };
@@ -243,7 +243,7 @@ pub(crate) fn cases(experiment: Experiment) -> Vec<String> {
     findings::cases(&panels(experiment, Scale::Small))
 }
 
-/// What the searches at the papers' scale take; `None` where closed forms are most of it.
+/// The cost of the searches at the papers' scale; `None` if most attacks are closed forms.
 pub(crate) fn cost(run: &ExperimentRun<'_, '_>) -> Result<Option<Cost>, ExperimentError> {
     if run.request.experiment != Experiment::AttacksCnn || run.request.scale == Scale::Tiny {
         return Ok(None);
@@ -268,7 +268,7 @@ pub(crate) fn run(run: &mut ExperimentRun<'_, '_>) -> Result<Option<Findings>, E
     findings::findings(run, &results).map(Some)
 }
 
-/// The rows of each panel, as far as they are for this part.
+/// The rows of each panel that this part computes.
 fn rows(run: &mut ExperimentRun<'_, '_>, panels: &[Panel]) -> Result<Vec<Vec<MatrixRow>>, ExperimentError> {
     let name = |run: &ExperimentRun<'_, '_>, panel: &Panel| run.file(panel.key, run.request.seed);
     if let Scope::Merged { .. } = run.scope {
@@ -296,7 +296,7 @@ fn rows(run: &mut ExperimentRun<'_, '_>, panels: &[Panel]) -> Result<Vec<Vec<Mat
         })
         .collect();
     let mut files = Vec::new();
-    // At which place among the rows of all matrices those of each begin.
+    // Position of each matrix's first row among the rows of all matrices.
     let mut firsts = Vec::new();
     for (panel, request) in panels.iter().zip(&requests) {
         firsts.push(files.len());

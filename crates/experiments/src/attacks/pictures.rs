@@ -1,11 +1,11 @@
-//! The pictures that are attacked.
+//! The attacked pictures.
 
 use unmask_data::datasets::{DataSet, Source};
 use unmask_data::{Picture, PictureError};
 
 use crate::{catalogue::Scale, error::ExperimentError, run::ExperimentRun};
 
-/// How many are attacked, as in the papers.
+/// Number of pictures to attack, as in the papers.
 pub(super) fn wanted(scale: Scale) -> usize {
     match scale {
         Scale::Tiny => 6,
@@ -14,7 +14,7 @@ pub(super) fn wanted(scale: Scale) -> usize {
     }
 }
 
-/// The first pictures of the test half by name: CIFAR-10's, but for the tiny scale.
+/// The first test pictures with their names: from CIFAR-10, or generated at the tiny scale.
 pub(super) fn named_pictures(run: &ExperimentRun<'_, '_>) -> Result<Vec<(String, Picture)>, ExperimentError> {
     let source = if run.request.scale == Scale::Tiny { Source::Generated } else { Source::Cifar10 };
     let (data, wanted) = (run.request.load(&source)?, wanted(run.request.scale));
@@ -31,7 +31,7 @@ pub(super) fn named_pictures(run: &ExperimentRun<'_, '_>) -> Result<Vec<(String,
         .map_err(|error| ExperimentError::Attack { what: "the test pictures".to_owned(), reason: error.to_string() })
 }
 
-/// Its place in the test half, and its class.
+/// Index in the test half, and class.
 fn name(data: &DataSet, index: usize) -> String {
     let class = data.test.labels().get(index).and_then(|&label| data.test.classes().get(usize::from(label)));
     format!("{index:05}-{}", class.map_or("", String::as_str))

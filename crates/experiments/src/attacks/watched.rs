@@ -1,4 +1,4 @@
-//! A matrix within an experiment.
+//! Computes a matrix within an experiment.
 
 use std::{
     ops::ControlFlow,
@@ -15,11 +15,11 @@ use crate::{
     run::{ExperimentEvent, ExperimentRun},
 };
 
-/// Computes the rows of a matrix whose positions `takes` names, on a thread of its own: whoever is told of the experiment
-/// may stay on this one.
+/// Computes the rows of a matrix at the positions that `takes` selects. Uses a separate thread, because the
+/// experiment's event handler must stay on this one.
 ///
 /// # Errors
-/// As [`matrix::run_rows`], and [`ExperimentError::Stopped`] where rows are left because the run was ended.
+/// As [`matrix::run_rows`], and [`ExperimentError::Stopped`] if the run was ended before the last row.
 pub(crate) fn watched(
     request: &MatrixRequest<'_>,
     takes: &(dyn Fn(usize) -> bool + Sync),
@@ -34,7 +34,7 @@ pub(crate) fn watched(
                 match event {
                     MatrixEvent::Started { work, .. } => total = work.max(1),
                     MatrixEvent::RowStarted { .. } => (),
-                    // Nobody listens only if this thread is about to end.
+                    // The receiver is gone only if this thread is about to be stopped.
                     MatrixEvent::Progress { done } | MatrixEvent::RowFinished { done } => {
                         let _ = send.send(done as f64 / total as f64);
                     }

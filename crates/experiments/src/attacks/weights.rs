@@ -1,4 +1,4 @@
-//! Where the weights of an attacked model come from.
+//! The weights of an attacked model.
 
 use serde::{Deserialize, Serialize};
 use unmask_core::{Architecture, InitOptions, LenetInit, ModelState, initial_lenet, initial_weights};
@@ -12,35 +12,36 @@ use crate::{
     training::train,
 };
 
-/// Standard deviation of the q, k and v weights of a block that nothing was changed for.
+/// Standard deviation of the q, k and v weights of an ordinary block.
 const USUAL_QKV_STD: f32 = 0.02;
 
-/// Where an attacked model's weights come from.
+/// The origin of an attacked model's weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Weights {
-    /// As a new room draws them: of a block made for APRIL with wide q, k and v weights.
+    /// Drawn as in a new room: an APRIL block has wide q, k and v weights.
     Initial,
-    /// The same with q, k and v weights as narrow as everywhere else.
+    /// The same, but with q, k and v weights as narrow as in other blocks.
     NarrowApril,
-    /// A LeNet's as Deep Leakage from Gradients draws them.
+    /// A LeNet's weights as Deep Leakage from Gradients draws them.
     Wide,
-    /// What this network came to by `configs/attacked.toml` with these changes, what they are in words, and the name of its file.
+    /// Trained with `configs/attacked.toml` changed by `set`. `key` is the name of the file, `words` describes the
+    /// weights.
     Trained { key: &'static str, set: &'static [&'static str], words: &'static str },
-    /// What the study `vit-fine-tuned` came to without a defence.
+    /// The result of the study `vit-fine-tuned` without a defence.
     FineTuned,
 }
 
-/// A model that was trained to be attacked.
+/// A model that was trained as a target for attacks.
 #[derive(Debug, Serialize, Deserialize)]
 struct TrainedModel {
     weights: Vec<f32>,
     statistics: Vec<f32>,
-    /// Share of test pictures that it classifies correctly.
+    /// Share of test pictures classified correctly.
     accuracy: f64,
 }
 
 impl Weights {
-    /// What they are, to follow a model's name.
+    /// Description to follow a model's name.
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::Initial => "at its initial weights",
@@ -51,7 +52,7 @@ impl Weights {
         }
     }
 
-    /// The weights of `architecture`; trained ones are kept.
+    /// The weights of `architecture`. Trained weights are cached.
     ///
     /// # Errors
     /// The pictures are missing, or training fails or is ended.
@@ -94,7 +95,7 @@ impl Weights {
         Ok(state)
     }
 
-    /// One file for all panels that attack these weights.
+    /// All panels that attack these weights share one file.
     fn key(self, architecture: Architecture) -> String {
         let key = if let Self::Trained { key, .. } = self { key } else { "fine-tuned" };
         format!("{}-{key}-weights", architecture.name())
@@ -119,7 +120,7 @@ impl Weights {
         Ok(Config::read(include_str!("../../configs/attacked.toml"), &set)?)
     }
 
-    /// How well a trained model that is kept classifies, in percent of the test pictures.
+    /// Accuracy of a cached trained model, in percent of the test pictures.
     pub(super) fn accuracy(
         self,
         run: &ExperimentRun<'_, '_>,

@@ -23,12 +23,12 @@ pub(crate) enum Metric {
     Always,
     Misfit,
     PrintedSum,
-    /// What no study measures yet.
+    /// A metric that no study measures yet.
     Unmeasured(String),
 }
 
 impl Metric {
-    /// Those that a study measures.
+    /// The metrics that a study measures.
     pub(crate) const MEASURED: [Self; 14] = [
         Self::Accuracy,
         Self::Early,
@@ -46,7 +46,7 @@ impl Metric {
         Self::PrintedSum,
     ];
 
-    /// As formulas have it.
+    /// Name in formulas.
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Accuracy => "accuracy",
@@ -67,7 +67,7 @@ impl Metric {
         }
     }
 
-    /// What it is, with its unit.
+    /// The metric's meaning, with its unit.
     pub(crate) fn meaning(&self) -> &'static str {
         match self {
             Self::Accuracy => "test pictures classified correctly after the last round, in %",
@@ -92,7 +92,8 @@ impl Metric {
         }
     }
 
-    /// What its 95 % interval is of; `None` of a count, which is of these pictures or parameters, and of what is compared as it is.
+    /// What its 95 % interval covers. `None` for a count, which is exact for these pictures or parameters, and for
+    /// other values that are compared without an interval.
     pub(crate) fn interval(&self) -> Option<&'static str> {
         match self {
             Self::Accuracy | Self::Early => {
@@ -116,7 +117,8 @@ impl Metric {
         }
     }
 
-    /// Whether it is of what an attack tells, and says nothing of a defence where the attack does not work without one.
+    /// Whether it measures what an attack reveals. It says nothing about a defence if the attack does not work without
+    /// one.
     pub(crate) fn needs_a_working_attack(&self) -> bool {
         matches!(self, Self::Ssim | Self::Seen | Self::SeedSsim | Self::Told)
     }
@@ -144,7 +146,8 @@ impl Metric {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Term {
     pub(crate) metric: Metric,
-    /// A case's key; of attacks the panel's, and of the attacker who knows the mask `-aware`, before a slash.
+    /// The case's key. For attacks, the panel's key, with `-aware` for the attacker who knows the mask, comes before a
+    /// slash.
     pub(crate) case: String,
 }
 
@@ -154,10 +157,10 @@ pub(crate) enum Right {
     Number(f64),
 }
 
-/// Where the difference of the two sides is to lie, in the metric's unit.
+/// Where the difference of the two sides should be, in the metric's unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Direction {
-    /// No further from 0 than the margin.
+    /// At most the margin away from 0.
     Equal,
     /// Below 0 by more than the margin.
     Lower,
@@ -165,7 +168,7 @@ pub(crate) enum Direction {
     Higher,
 }
 
-/// One comparison with its direction and margin.
+/// A comparison with its direction and margin.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Condition {
@@ -184,7 +187,7 @@ impl Condition {
         std::iter::once(&self.left).chain(right)
     }
 
-    /// The case that the other is compared with; the only one where it is compared with a number.
+    /// The case on the right side, or the only case if the right side is a number.
     pub(crate) fn reference(&self) -> &Term {
         match &self.right {
             Right::Term(term) => term,
@@ -193,7 +196,7 @@ impl Condition {
     }
 }
 
-/// What is no formula.
+/// Why a text is not a formula.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ConditionError {
     #[error(

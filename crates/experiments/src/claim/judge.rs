@@ -1,4 +1,4 @@
-//! The one place where a measurement becomes a verdict.
+//! The only place where a measurement becomes a verdict.
 
 use super::{
     Claim, Finding,
@@ -7,24 +7,24 @@ use super::{
 };
 use crate::accuracy::Estimate;
 
-/// Points of accuracy that an undefended model must gain, or a comparison with it tells nothing.
+/// The least accuracy, in points, that an undefended model must gain for a comparison with it to count.
 pub(crate) const LEAST_GAIN: f64 = 10.0;
 
-/// Percent of the pictures that an attack must restore without a defence, or what it does not restore tells nothing.
+/// The share of pictures, in percent, that an attack must exceed without a defence for its failures to count.
 pub(crate) const LEAST_RESTORED: f64 = 50.0;
 
-/// A number with its 95 % interval. Of a count it is the number itself.
+/// A number with its 95 % interval. For a count, the interval is the number itself.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Measured {
     pub(crate) mean: f64,
     pub(crate) low: f64,
     pub(crate) high: f64,
-    /// Of what it was measured: "3 seeds".
+    /// The sample behind the number: "3 seeds".
     pub(crate) basis: String,
 }
 
 impl Measured {
-    /// Known without an interval.
+    /// A value known without an interval.
     pub(crate) fn exact(value: f64, basis: impl Into<String>) -> Self {
         Self { mean: value, low: value, high: value, basis: basis.into() }
     }
@@ -46,7 +46,7 @@ impl Measured {
         }
     }
 
-    /// Half of its interval.
+    /// Half the width of the interval.
     pub(crate) fn half_width(&self) -> f64 {
         (self.high - self.low) / 2.0
     }
@@ -56,37 +56,37 @@ impl Measured {
     }
 }
 
-/// What a study must show without a defence, before anything follows from what it shows under one.
+/// What a study must show without a defence before its results under a defence count.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Ground {
-    /// Points of accuracy that the undefended model gained.
+    /// Accuracy in points that the undefended model gained.
     Learnt(f64),
     /// Percent of the pictures that the attack restores without a defence.
     Restored(f64),
-    /// Nothing.
+    /// Nothing is required.
     Given,
 }
 
-/// What a study measured, for formulas.
+/// Results of a study, for formulas.
 pub(crate) trait Measurements {
-    /// `left`, or `left` minus `right`: paired by seed or picture, where both have it.
+    /// Measures `left`, or `left` minus `right`, paired by seed or picture if both have it.
     ///
     /// # Errors
-    /// Why it was not measured, in words.
+    /// The reason why it was not measured.
     fn measure(&self, left: &Term, right: Option<&Term>) -> Result<Measured, String>;
 
-    /// What `condition` rests on.
+    /// What `condition` requires of the undefended case.
     fn ground(&self, condition: &Condition) -> Ground;
 }
 
-/// Whether one formula holds, with the number in words and, where it is undecided, why.
+/// Whether a formula holds, with the number in words and, if it is undecided, the reason.
 struct Judged {
     finding: Finding,
     found: String,
     because: Option<String>,
 }
 
-/// Whether `claim` holds. It agrees if all of its formulas hold, and differs if one of them does not.
+/// Judges `claim`. It agrees if all formulas hold, and differs if one does not.
 pub(crate) fn judge(claim: &ListedClaim, measurements: &dyn Measurements) -> Claim {
     let judged: Vec<Judged> = claim.holds.iter().map(|condition| judge_one(condition, measurements)).collect();
     let is_any = |finding: Finding| judged.iter().any(|judged| judged.finding == finding);
@@ -113,7 +113,7 @@ pub(crate) fn judge(claim: &ListedClaim, measurements: &dyn Measurements) -> Cla
     }
 }
 
-/// The numbers of the formulas that decide: all of a claim that agrees, of another those that do not hold.
+/// The numbers of the deciding formulas: all of a claim that agrees, otherwise those that do not hold.
 fn numbers(judged: &[Judged], finding: Finding) -> String {
     let (deciding, others): (Vec<&Judged>, Vec<&Judged>) = judged.iter().partition(|judged| judged.finding == finding);
     let mut numbers = deciding.iter().map(|judged| judged.found.as_str()).collect::<Vec<_>>().join("; ");
@@ -124,8 +124,8 @@ fn numbers(judged: &[Judged], finding: Finding) -> String {
     numbers
 }
 
-/// Whether nothing but the width of its interval leaves `condition` undecided: its ground is given, and the interval reaches
-/// over the margin.
+/// Whether `condition` is undecided only because its interval is too wide: its ground is given, and the interval
+/// includes the margin.
 pub(crate) fn reaches_over_margin(condition: &Condition, measurements: &dyn Measurements) -> bool {
     let is_open = |measured| told(condition, measured) == Finding::Open;
     groundless(measurements.ground(condition)).is_none() && measure(condition, measurements).is_ok_and(is_open)
@@ -155,7 +155,7 @@ fn judge_one(condition: &Condition, measurements: &dyn Measurements) -> Judged {
     Judged { finding, found, because }
 }
 
-/// Why nothing follows, if the ground is missing.
+/// Why the result does not count, if the ground is missing.
 fn groundless(ground: Ground) -> Option<String> {
     match ground {
         Ground::Learnt(points) if points < LEAST_GAIN => {
@@ -169,7 +169,7 @@ fn groundless(ground: Ground) -> Option<String> {
     }
 }
 
-/// By the whole interval.
+/// Decides by the whole interval.
 fn told(condition: &Condition, measured: Measured) -> Finding {
     let margin = condition.margin;
     let Measured { low, high, .. } = match condition.right {
@@ -203,7 +203,7 @@ fn words(condition: &Condition, measured: &Measured) -> String {
     }
 }
 
-/// About three digits, without trailing zeros.
+/// Formats with about three digits, without trailing zeros.
 fn number(value: f64) -> String {
     if value.abs() >= 1e4 {
         return format!("{value:.1e}");
@@ -224,7 +224,7 @@ fn number(value: f64) -> String {
 mod tests {
     use super::*;
 
-    /// One number for every formula.
+    /// The same result for every formula.
     struct Fixed(Result<Measured, String>, Ground);
 
     impl Measurements for Fixed {
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn all_formulas_must_hold_and_one_refutes() {
-        /// The margin at which a formula stands says what it finds.
+        /// The case's name selects its result.
         struct ByCase;
         impl Measurements for ByCase {
             fn measure(&self, left: &Term, _: Option<&Term>) -> Result<Measured, String> {

@@ -1,4 +1,4 @@
-//! The list of claims: read, and checked against the studies there are.
+//! Reads the list of claims, and checks it against the studies.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::catalogue::Experiment;
 
-/// The lists that come with the program, by name.
+/// The lists included in the program, by name.
 const FILES: [(&str, &str); 4] = [
     ("rbw.toml", include_str!("../../claims/rbw.toml")),
     ("flrsp.toml", include_str!("../../claims/flrsp.toml")),
@@ -22,14 +22,14 @@ const FILES: [(&str, &str); 4] = [
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ListedClaim {
     pub(crate) id: String,
-    /// The id of the claim that says the same in another paper, further up in the list.
+    /// The id of an earlier claim in the list that says the same in another paper.
     pub(crate) like: Option<String>,
     pub(crate) source: Source,
     /// Section or figure.
     pub(crate) place: String,
-    /// In our words.
+    /// The claim in our words.
     pub(crate) sentence: String,
-    /// All of them must hold.
+    /// The formulas, all of which must hold.
     pub(crate) holds: Vec<Condition>,
     pub(crate) decided: Decided,
 }
@@ -38,7 +38,7 @@ pub(crate) struct ListedClaim {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decided {
     By(Experiment),
-    /// No study does, and why.
+    /// No study does, with the reason.
     Not(String),
 }
 
@@ -61,7 +61,7 @@ struct Entry {
     undecided: Option<String>,
 }
 
-/// What is wrong with a list of claims.
+/// The problem with a list of claims.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClaimListError {
     #[error("{file}: {problem}")]
@@ -83,12 +83,12 @@ pub enum ClaimListError {
 }
 
 impl ListedClaim {
-    /// The formulas, as a report has them.
+    /// The formulas as text for a report.
     pub(crate) fn criterion(&self) -> String {
         self.holds.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     }
 
-    /// One of our own about these formulas.
+    /// A claim of our own with these formulas.
     #[cfg(test)]
     pub(super) fn of(holds: Vec<Condition>) -> Self {
         Self {
@@ -103,10 +103,10 @@ impl ListedClaim {
     }
 }
 
-/// Checks that studies have the cases that formulas ask them for; `cases` names those of a study.
+/// Checks that studies have the cases that the formulas name; `cases` lists the cases of a study.
 ///
 /// # Errors
-/// The first case that is none of its study.
+/// The first case that its study does not have.
 pub(crate) fn check_cases(cases: &dyn Fn(Experiment) -> Vec<String>) -> Result<(), ClaimListError> {
     check_cases_of(&listed()?, cases)
 }
@@ -133,7 +133,7 @@ pub(crate) fn conditions(experiment: Experiment) -> Result<Vec<Condition>, Claim
     Ok(of(experiment)?.into_iter().flat_map(|claim| claim.holds).collect())
 }
 
-/// The claims that `experiment` decides, decided.
+/// The claims that `experiment` decides, with their verdicts.
 pub(crate) fn judged(experiment: Experiment, measurements: &dyn Measurements) -> Result<Vec<Claim>, ClaimListError> {
     Ok(of(experiment)?.iter().map(|claim| judge(claim, measurements)).collect())
 }

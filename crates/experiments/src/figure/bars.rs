@@ -1,4 +1,4 @@
-//! Shares as bars, with what is expected of them as dots.
+//! A bar chart of shares, with dots for the expected values.
 
 use plotters::prelude::*;
 
@@ -7,16 +7,16 @@ use super::{Axes, FigureError, SeriesStyle, ink, svg};
 /// A distribution over 0, 1, 2, ...
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bars {
-    /// How the bars are drawn; the dots take the page's ink.
+    /// Style of the bars; the dots have the page's text colour.
     pub series: SeriesStyle,
     pub found: Vec<f64>,
     pub expected: Vec<f64>,
 }
 
-/// A share below this is not seen.
+/// A share below this is invisible.
 const UNSEEN: f64 = 5e-4;
 
-/// Bars from the first one that can be seen, a dot for each where it is expected to end.
+/// Draws bars from the first visible one on, each with a dot at its expected height.
 ///
 /// # Errors
 /// The drawing library's.

@@ -1,4 +1,4 @@
-//! Box plots with every value beside its box.
+//! Box plots with all values.
 
 use plotters::{
     prelude::*,
@@ -7,16 +7,17 @@ use plotters::{
 
 use super::{Axes, FigureError, SeriesStyle, ink, label, svg};
 
-/// The boxes over one place of the x axis.
+/// The boxes at one position of the x axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BoxGroup {
-    /// What stands below the axis.
+    /// Label below the axis.
     pub name: String,
-    /// Boxes from left to right, each with how it is drawn and its values.
+    /// Style and values of the boxes, from left to right.
     pub boxes: Vec<(SeriesStyle, Vec<f64>)>,
 }
 
-/// Box plots: quartiles, whiskers to the smallest and the largest value, and each value as a dot. `line` is drawn across.
+/// Box plots: quartiles, whiskers to the smallest and largest values, and a dot for each value. `line` is the height of
+/// a horizontal line.
 ///
 /// # Errors
 /// The drawing library's.
@@ -62,7 +63,7 @@ pub fn boxes(y: &str, groups: &[BoxGroup], range: (f64, f64), line: f64) -> Resu
     })
 }
 
-/// Smallest value, quartiles and largest value, interpolated between neighbours; `None` of nothing.
+/// Smallest value, quartiles and largest value, interpolated linearly; `None` for no values.
 fn quartiles(values: &[f64]) -> Option<[f64; 5]> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -74,7 +75,7 @@ fn quartiles(values: &[f64]) -> Option<[f64; 5]> {
     }))
 }
 
-/// The median; `None` of nothing.
+/// The median; `None` for no values.
 pub fn median(values: &[f64]) -> Option<f64> {
     quartiles(values).map(|[_, _, median, _, _]| median)
 }

@@ -1,4 +1,4 @@
-//! Lines over rounds.
+//! Line charts over rounds.
 
 use plotters::prelude::*;
 
@@ -11,7 +11,7 @@ pub struct Curve {
     pub points: Vec<(f64, f64)>,
 }
 
-/// Lines in one frame, y from 0.
+/// Draws lines in one chart, with y from 0.
 ///
 /// # Errors
 /// The drawing library's.

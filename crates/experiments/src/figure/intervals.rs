@@ -1,4 +1,4 @@
-//! One mean with its interval in each line.
+//! A chart with one mean and its interval per row.
 
 use plotters::prelude::*;
 
@@ -13,11 +13,10 @@ pub struct Interval {
 }
 
 const LINE: u32 = 30;
-/// Width of a letter in pixels, about.
+/// Approximate width of a letter in pixels.
 const LETTER: u32 = 9;
 
-/// Intervals below each other over a common axis `x`, with a band around the first: what lies in it is within `margin` of
-/// the first mean.
+/// Draws intervals below each other on a common axis `x`. A band marks the values within `margin` of the first mean.
 ///
 /// # Errors
 /// The drawing library's.

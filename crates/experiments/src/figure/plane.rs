@@ -1,4 +1,4 @@
-//! Points with an interval in both directions.
+//! A scatter chart with intervals in both directions.
 
 use plotters::prelude::*;
 use unmask_core::MeanInterval;
@@ -7,7 +7,7 @@ use super::{Axes, FONT_SIZE, FigureError, LineStyle, SeriesStyle, label, svg};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanePoint {
-    /// Beside it.
+    /// Label next to the point.
     pub name: String,
     pub x: MeanInterval,
     pub y: MeanInterval,
@@ -16,11 +16,11 @@ pub struct PlanePoint {
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlaneSeries {
     pub series: SeriesStyle,
-    /// Joined by a line in this order, where there are several.
+    /// Joined by a line in this order if there are several.
     pub points: Vec<PlanePoint>,
 }
 
-/// Points in one frame, `x` from 0 to 1 and `y` from 0, each with its name and its intervals.
+/// Draws labelled points with their intervals, with `x` from 0 to 1 and `y` from 0.
 ///
 /// # Errors
 /// The drawing library's.

@@ -1,4 +1,4 @@
-//! One row: the attack and its verdict.
+//! Computes one row: the attack and its verdict.
 
 use std::{ops::ControlFlow, time::Instant};
 
@@ -13,13 +13,13 @@ use super::{
 };
 use crate::error::ExperimentError;
 
-/// A row and the pictures that belong to it, each `[side, side, 3]` in [0, 1].
+/// A row and its pictures, each `[side, side, 3]` in [0, 1].
 pub(super) struct ComputedRow {
     pub(super) row: MatrixRow,
     pub(super) pictures: Vec<Vec<f32>>,
 }
 
-/// Runs one attack. `progress` is told how far a search is, and may end it.
+/// Runs one attack. `progress` receives the progress of a search, and may end it.
 pub(super) fn compute(
     plan: &MatrixPlan,
     cell: &Cell,
@@ -101,7 +101,7 @@ fn judge_pictures(
     Ok(())
 }
 
-/// The labels are recognised if each of them is.
+/// Labels count as recognised if all of them are right.
 fn judge_labels(row: &mut MatrixRow, observation: &Observation, truth: &[usize]) {
     let clock = Instant::now();
     let read = observation.read_labels().map(|read| read.labels());
@@ -122,7 +122,7 @@ fn judge_labels(row: &mut MatrixRow, observation: &Observation, truth: &[usize])
     }
 }
 
-/// The picture itself must be told apart from the next one of the folder, where there is one.
+/// The attack must answer correctly for the picture itself, and for the next picture of the folder if there is one.
 fn judge_membership(
     row: &mut MatrixRow,
     observation: &Observation,

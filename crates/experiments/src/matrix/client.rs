@@ -1,4 +1,4 @@
-//! The client whose updates are attacked, and what the relay holds of it.
+//! The attacked client, and what the relay knows about it.
 
 use std::sync::Arc;
 
@@ -16,19 +16,19 @@ use super::{
     plan::{PictureBatch, seed_of},
 };
 
-/// Plays rounds of one client with a relay that gives it a model and steps by its update alone.
+/// Plays rounds between one client and a relay that updates the model only from this client.
 pub(super) struct AttackedClient<'a> {
     pub(super) network: &'a Network,
     pub(super) settings: &'a MatrixSettings,
-    /// The weights it begins with; initial ones if absent.
+    /// Initial weights of the run; the model's own initial weights if absent.
     pub(super) start: Option<&'a ModelState>,
-    /// Of weights, masks, noise and keys.
+    /// Seed of weights, masks, noise and keys.
     pub(super) seed: u64,
 }
 
 impl AttackedClient<'_> {
-    /// Plays rounds with one batch under one defence: all of them where several are needed. Of the first, the relay keeps
-    /// what `needs` names; of later ones what several rounds together are good for.
+    /// Plays a round with one batch under one defence, or all rounds if `needs` asks for several. Keeps what `needs`
+    /// names of the first round, and what the attack `rounds` needs of later ones.
     pub(super) fn observe(
         &self,
         defence: Defence,
@@ -79,7 +79,7 @@ impl AttackedClient<'_> {
         Ok(observation)
     }
 
-    /// The room's key, from a passphrase that nobody guesses.
+    /// The room's key, from a passphrase that cannot be guessed.
     fn key(&self, start: EncryptionStart) -> Result<RoomKey, ExperimentError> {
         let secret = seed_of(self.seed, &["passphrase"]).0;
         let passphrase: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -88,7 +88,7 @@ impl AttackedClient<'_> {
         Ok(RoomKey::derive(&passphrase, &salt, start)?)
     }
 
-    /// What the client computes at the model it was sent, protected, and the running statistics beside it.
+    /// The client's protected update for the model it was sent, and the running statistics.
     fn update(
         &self,
         defence: Defence,
@@ -114,8 +114,8 @@ impl AttackedClient<'_> {
         Ok((task.protect(trained.values, seed)?, trained.statistics))
     }
 
-    /// The update as a gradient, and which of its entries arrived. Under FedAvg that is (w - W_n) / (rate x steps), the mean gradient
-    /// of the local steps: labels are counted, and searches match, at a gradient's own scale.
+    /// The update as a gradient, and which of its entries arrived. Under FedAvg it is (w - W_n) / (rate x steps), the
+    /// mean gradient of the local steps, because label counting and searches expect the scale of a gradient.
     fn gradient(
         &self,
         held: &[f32],
@@ -134,13 +134,13 @@ impl AttackedClient<'_> {
         Ok((sent, update.mask(layout).map(|mask| mask.entries().collect())))
     }
 
-    /// All of a client's pictures are one batch.
+    /// All pictures of a client are in one batch.
     fn local_steps(&self) -> u64 {
         self.settings.rule.local_steps(1, 1)
     }
 
-    /// The server's side of the round: w - rate theta (FLRSP Eqs. 1 and 2), or the client's weights where it sent them
-    /// (Eqs. 3 and 4). With one client, what was dropped stays as it was.
+    /// The server's side of the round: w - rate theta (FLRSP Eqs. 1 and 2), or the client's weights under FedAvg (Eqs.
+    /// 3 and 4). With one client, dropped entries keep their values.
     fn step(&self, held: &mut Vec<f32>, update: &ProtectedUpdate) -> Result<(), ExperimentError> {
         let layout = self.network.layout();
         match self.settings.rule {
@@ -151,8 +151,8 @@ impl AttackedClient<'_> {
     }
 }
 
-/// What comes the relay's way of an encrypted room's key: both forms of a model that it made itself, and a client that
-/// gives the key away.
+/// What the relay may learn about an encrypted room's key: the plain and the encrypted form of a model that it created,
+/// and the key itself from a colluding client.
 fn encryption(
     defence: Defence,
     key: &RoomKey,
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
     use crate::matrix::plan::tests::{plan, settings};
 
-    /// The front of the gradient that attacks are given, and of each of its entries whether it arrived.
+    /// The gradient that attacks receive, and which of its entries arrived.
     fn observed(rule: &str, defence: &str) -> (Vec<f32>, Option<Vec<bool>>) {
         let settings = MatrixSettings { rule: rule.parse().unwrap(), ..settings("embedding", defence) };
         let plan = plan(&settings, &["a"]).unwrap();
@@ -191,7 +191,7 @@ mod tests {
         (whole.gradient.clone(), whole.kept.clone())
     }
 
-    /// Of a difference of weights attacks are given a gradient at its own scale, whatever the rate and the steps were.
+    /// From a difference of weights, attacks receive a gradient of the usual scale for any rate and number of steps.
     #[test]
     fn a_difference_of_weights_is_scaled_by_rate_and_steps() {
         let size = |gradient: &[f32]| gradient.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt();

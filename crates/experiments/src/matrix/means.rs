@@ -1,4 +1,4 @@
-//! What each attack sees under each defence, over pictures and seeds.
+//! What each attack sees under each defence, averaged over pictures and seeds.
 
 use serde::{Deserialize, Serialize};
 use unmask_core::{Defence, Verdict};
@@ -12,7 +12,7 @@ use crate::accuracy::{mean, t_half_width};
 pub struct MatrixMean {
     pub attack: InferenceAttack,
     pub defence: Defence,
-    /// Finished rows, of each verdict.
+    /// Number of finished rows with each verdict.
     pub recognisable: usize,
     pub not_recognisable_by_this_attack: usize,
     pub cannot_tell: usize,
@@ -22,21 +22,21 @@ pub struct MatrixMean {
     pub psnr: Option<Interval>,
 }
 
-/// A mean over seeds of the mean over pictures, and where 95 % of such means of K seeds lie: mean ± t s / sqrt(K), with
+/// A mean over seeds of the mean over pictures, with its 95 % interval: mean ± t s / sqrt(K) for K seeds, with
 /// Student's t of K - 1 degrees of freedom and the standard deviation s of the seeds' means.
 ///
-/// It tells what other weights, masks, noise and starts would give for these pictures, and says nothing of other pictures.
+/// The interval covers other weights, masks, noise and starts for these pictures. It does not cover other pictures.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     pub mean: f64,
-    /// None of one seed, which shows no spread.
+    /// `None` for one seed, which has no spread.
     pub half_width: Option<f64>,
-    /// With a row at least.
+    /// Number of seeds with at least one value.
     pub seeds: usize,
 }
 
 impl Interval {
-    /// Of each seed's values; `None` where there is no value at all.
+    /// From the values of each seed; `None` if there are no values.
     fn of(seeds: &[Vec<f64>]) -> Option<Self> {
         let means: Vec<f64> = seeds.iter().filter(|values| !values.is_empty()).map(|values| mean(values)).collect();
         let count = means.len();
@@ -45,7 +45,7 @@ impl Interval {
     }
 }
 
-/// In the order of the settings, attack by attack.
+/// Means in the order of the settings, attack by attack.
 pub(super) fn means(settings: &MatrixSettings, rows: &[MatrixRow]) -> Vec<MatrixMean> {
     let pairs =
         settings.attacks.iter().flat_map(|&attack| settings.defences.iter().map(move |&defence| (attack, defence)));

@@ -1,4 +1,4 @@
-//! `matrix.html`: one page that holds its pictures.
+//! `matrix.html`: one page with embedded pictures.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use maud::{Markup, html};
@@ -21,7 +21,7 @@ pub(super) fn write(files: &Rows, plan: &MatrixPlan, rows: &[MatrixRow]) -> Resu
     files.write(PAGE, html(plan, rows, &picture)?.as_bytes())
 }
 
-/// Base64 of a picture's file by its name.
+/// Returns a picture file's contents in base64, by name.
 type Pictures<'a> = &'a dyn Fn(&str) -> Result<String, ExperimentError>;
 
 fn html(plan: &MatrixPlan, rows: &[MatrixRow], pictures: Pictures<'_>) -> Result<String, ExperimentError> {
@@ -75,7 +75,7 @@ fn html(plan: &MatrixPlan, rows: &[MatrixRow], pictures: Pictures<'_>) -> Result
     Ok(page::page(&format!("Attacks and defences on {}", settings.model), STYLE, &body))
 }
 
-/// Under what the rows were computed, in a sentence.
+/// The conditions of the run in a sentence.
 fn conditions(plan: &MatrixPlan) -> String {
     let MatrixSettings { model, seed, seeds, rule, rounds, rate, batch, iterations, .. } = plan.settings();
     let weights = if plan.run.start.is_some() { "weights of its own" } else { "its initial weights" };
@@ -115,7 +115,8 @@ fn image(alt: &str, data: &str) -> Markup {
     html! { img alt=(alt) src={ "data:image/png;base64," (data) }; }
 }
 
-/// The mean of an attack under a defence, over pictures and seeds; `why` one of its verdicts cannot be told.
+/// The mean of an attack under a defence, over pictures and seeds. `why` is the reason of a verdict that cannot be
+/// told.
 fn summary(mean: &MatrixMean, why: Option<&str>) -> Markup {
     let &MatrixMean { recognisable, not_recognisable_by_this_attack, cannot_tell, .. } = mean;
     let all = recognisable + not_recognisable_by_this_attack + cannot_tell;
@@ -145,7 +146,7 @@ fn summary(mean: &MatrixMean, why: Option<&str>) -> Markup {
     }
 }
 
-/// How a cell looks.
+/// CSS class of a cell.
 fn class(verdict: &Verdict) -> &'static str {
     match verdict {
         Verdict::Recognisable => "recognisable",
@@ -172,7 +173,7 @@ fn cell(row: &MatrixRow, pictures: Pictures<'_>) -> Result<Markup, ExperimentErr
     })
 }
 
-/// A number, and a bar with a line where pictures begin to be recognisable.
+/// A number, and a bar with a mark where pictures become recognisable.
 fn gauge(ssim: f64) -> Markup {
     let percent = |share: f64| format!("{:.0}%", 100.0 * share);
     html! {

@@ -1,4 +1,4 @@
-//! Which rows there are, and what decides them.
+//! The rows of a matrix, and what determines them.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -14,24 +14,24 @@ use crate::{
     store::{self, ROWS, hexadecimal},
 };
 
-/// What decides the rows of a matrix, besides the pictures.
+/// What determines the rows of a matrix, except the pictures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MatrixSettings {
     /// The model, at its initial weights unless the request has others.
     pub model: Architecture,
-    /// In the order they are shown.
+    /// In display order.
     pub attacks: Vec<InferenceAttack>,
-    /// In the order they are shown.
+    /// In display order.
     pub defences: Vec<Defence>,
-    /// The first seed of weights, masks, noise, keys and starts; further ones are counted up from it.
+    /// The first seed of weights, masks, noise, keys and starts; the others follow it.
     pub seed: u64,
-    /// How often every row is computed, each time with another seed.
+    /// Number of seeds with which every row is computed.
     pub seeds: u64,
-    /// Steps of a search; `None` takes what suits the method.
+    /// Steps of a search; `None` for the method's default.
     pub iterations: Option<usize>,
-    /// First step size of a search; `None` takes what suits the method.
+    /// First step size of a search; `None` for the method's default.
     pub step: Option<f64>,
-    /// Rounds that the client takes part in with the same pictures.
+    /// Number of rounds that the client trains on the same pictures.
     pub rounds: usize,
     /// The server's learning rate between the rounds, under FedSGD.
     pub rate: f32,
@@ -41,7 +41,7 @@ pub struct MatrixSettings {
 }
 
 impl MatrixSettings {
-    /// The defences that are compared unless others are named, as far as they protect anything of `model`.
+    /// The default defences, without those that protect nothing in `model`.
     pub fn default_defences(model: Architecture) -> Vec<Defence> {
         [
             "none",
@@ -59,7 +59,7 @@ impl MatrixSettings {
         .collect()
     }
 
-    /// All attacks that have something to work on.
+    /// All attacks that can work on the model.
     pub fn default_attacks(model: Architecture, defences: &[Defence]) -> Vec<InferenceAttack> {
         let is_encrypted = defences.iter().any(Defence::is_encrypted);
         let applies =
@@ -78,7 +78,7 @@ impl MatrixSettings {
     }
 }
 
-/// 32 bytes that follow from the seed and from what they are for.
+/// 32 bytes derived from the seed and the purpose.
 pub(super) fn seed_of(seed: u64, purpose: &[&str]) -> MaskSeed {
     let mut hash = Sha256::new();
     hash.update(b"unmask matrix");
@@ -90,13 +90,13 @@ pub(super) fn seed_of(seed: u64, purpose: &[&str]) -> MaskSeed {
     MaskSeed(hash.finalize().into())
 }
 
-/// What `run.json` holds: a folder's rows are all of one run.
+/// The contents of `run.json`. All rows in a folder belong to one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct RunRecord {
     #[serde(flatten)]
     pub(super) build: Build,
     pub(super) settings: MatrixSettings,
-    /// SHA-256 of the weights and statistics it begins with, where they are not the initial ones.
+    /// SHA-256 of the initial weights and statistics, if they are not the model's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) start: Option<String>,
     pub(super) images: Vec<Image>,
@@ -108,14 +108,14 @@ pub(super) struct Image {
     pub(super) sha256: String,
 }
 
-/// Pictures of one update. A plan of finished rows has their names alone.
+/// Pictures of one update. The plan of a finished run has only their names.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PictureBatch {
     /// Their names, joined by `+`.
     pub(super) name: String,
     /// Each `[side, side, 3]` in [0, 1].
     pub(super) truths: Vec<Vec<f32>>,
-    /// The same as the client has them.
+    /// The same as the client's batch.
     pub(super) batch: Batch,
 }
 
@@ -129,7 +129,7 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    /// Which update it attacks.
+    /// The update that it attacks.
     pub(super) fn update(&self) -> (u64, usize, Defence) {
         (self.seed, self.batch, self.defence)
     }
@@ -185,7 +185,7 @@ impl MatrixPlan {
         Ok(Self { run, batches })
     }
 
-    /// The plan of a run whose rows are all finished.
+    /// The plan of a run with all rows finished.
     pub(super) fn finished(run: RunRecord) -> Self {
         let names: Vec<&str> = run.images.iter().map(|image| image.name.as_str()).collect();
         let batches = names.chunks(run.settings.batch.max(1));
@@ -193,7 +193,7 @@ impl MatrixPlan {
         Self { run, batches }
     }
 
-    /// The files of all rows below the folder of the matrix.
+    /// The files of all rows, relative to the matrix's folder.
     pub(super) fn files(&self) -> Vec<String> {
         self.cells().map(|cell| format!("{ROWS}/{}", store::file(&self.file(&cell)))).collect()
     }
@@ -221,16 +221,16 @@ impl MatrixPlan {
         (cell.attack, cell.defence, self.batches[cell.batch].name.clone(), cell.seed)
     }
 
-    /// The name of its file, with which those of its pictures begin.
+    /// Name of the row's file, and prefix of the names of its pictures.
     pub(super) fn file(&self, cell: &Cell) -> String {
         format!("{:04}-{}", cell.number, cell.attack)
     }
 
-    /// Roughly, in steps of a search.
+    /// Approximate work, in steps of a search.
     pub(super) fn work(&self, cell: &Cell) -> u64 {
         const SEARCH: u64 = 2000;
         const CLOSED_FORM: u64 = 20;
-        // A step through every parameter takes three times as long as one through the first block's.
+        // A step through all parameters takes three times as long as one through the first block.
         const EVERYTHING: u64 = 3;
         let steps = self.settings().iterations.map_or(SEARCH, |iterations| iterations as u64);
         let is_idle = self.redundancy(cell).is_some() || cell.defence.is_encrypted();
@@ -244,10 +244,10 @@ impl MatrixPlan {
         }
     }
 
-    /// Why a row is not worth its time: another row of the matrix says the same or more.
+    /// The reason for skipping a row: another row of the matrix shows the same or more.
     pub(super) fn redundancy(&self, cell: &Cell) -> Option<String> {
         let (settings, method) = (self.settings(), cell.attack.method()?);
-        // What does not work on the model says so itself.
+        // An attack that does not work on the model reports that itself.
         let needs = cell.attack.needs(settings.model).ok()?;
         let listed = || settings.attacks.iter().filter_map(|attack| attack.method());
         let is_naive_twin = |other: &AttackMethod| {
@@ -268,7 +268,7 @@ impl MatrixPlan {
     }
 }
 
-/// The file of a batch's picture, before any attack.
+/// The file of an original picture of a batch.
 pub(super) fn truth_file(batch: usize, index: usize) -> String {
     format!("truth-{batch:03}-{index}.png")
 }
@@ -398,7 +398,7 @@ pub(super) mod tests {
         assert!(plain.iter().all(|attack| attack.name() != "colluder"));
     }
 
-    /// Seeds tell purposes apart however these are cut, and nothing else decides them.
+    /// A seed depends only on its parts, and where they are split matters.
     #[test]
     fn seeds_follow_from_their_purpose() {
         assert_eq!(seed_of(1, &["mask", "none"]), seed_of(1, &["mask", "none"]));

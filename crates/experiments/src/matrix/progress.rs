@@ -1,4 +1,4 @@
-//! How far rows are that are computed side by side.
+//! Progress of rows that are computed in parallel.
 
 use std::{
     collections::BTreeMap,
@@ -8,14 +8,14 @@ use std::{
 
 use super::{MatrixEvent, OnMatrixEvent, plan::Cell};
 
-/// Tells events one after another, whichever thread they come from.
+/// Passes events on one at a time, from any thread.
 pub(super) struct Progress<'a>(Mutex<State<'a>>);
 
 struct State<'a> {
     on_event: OnMatrixEvent<'a>,
     /// Work of finished rows.
     finished: u64,
-    /// Of those under way, by their number.
+    /// Work of unfinished rows, by row number.
     under_way: BTreeMap<usize, u64>,
     is_stopped: bool,
 }
@@ -25,19 +25,19 @@ impl<'a> Progress<'a> {
         Self(Mutex::new(State { on_event, finished: 0, under_way: BTreeMap::new(), is_stopped: false }))
     }
 
-    /// Tells of the whole run, or of a row that begins.
+    /// Reports the start of the run or of a row.
     pub(super) fn tell(&self, event: MatrixEvent<'_>) -> ControlFlow<()> {
         self.lock().tell(|_| event)
     }
 
-    /// A row has done so much of its work.
+    /// Reports that a row has done `work` units.
     pub(super) fn reached(&self, cell: &Cell, work: u64) -> ControlFlow<()> {
         let mut state = self.lock();
         state.under_way.insert(cell.number, work);
         state.tell(|done| MatrixEvent::Progress { done })
     }
 
-    /// A row that took `work` is kept.
+    /// Reports that a row with `work` units was saved.
     pub(super) fn finished(&self, cell: &Cell, work: u64) -> ControlFlow<()> {
         let mut state = self.lock();
         state.under_way.remove(&cell.number);
@@ -45,7 +45,7 @@ impl<'a> Progress<'a> {
         state.tell(|done| MatrixEvent::RowFinished { done })
     }
 
-    /// No further row is to begin.
+    /// Prevents further rows from starting.
     pub(super) fn stop(&self) {
         self.lock().is_stopped = true;
     }
@@ -62,7 +62,7 @@ impl<'a> Progress<'a> {
 impl State<'_> {
     fn tell<'b>(&mut self, event: impl FnOnce(u64) -> MatrixEvent<'b>) -> ControlFlow<()> {
         let done = self.finished + self.under_way.values().sum::<u64>();
-        // Whoever said stop is not asked again.
+        // After the handler has stopped the run it is not called again.
         self.is_stopped = self.is_stopped || (self.on_event)(event(done)).is_break();
         if self.is_stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }

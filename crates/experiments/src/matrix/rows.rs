@@ -1,4 +1,4 @@
-//! The folder of a matrix: finished rows with their pictures, and which run they are of.
+//! The folder of a matrix: finished rows with their pictures, and a record of their run.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use crate::store::{Store, at, write};
 
 const PICTURES: &str = "pictures";
 
-/// Rows on disk, of one process at a time; its threads write different rows.
+/// Rows on disk, used by one process at a time. Its threads write different rows.
 #[derive(Debug)]
 pub(super) struct Rows {
     folder: PathBuf,
@@ -24,24 +24,24 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Opens the rows of `run`, or begins them.
+    /// Opens the rows of `run`, or creates their folder.
     pub(super) fn open(folder: &Path, run: &RunRecord) -> Result<Self, ExperimentError> {
         Ok(Self { folder: folder.to_owned(), store: Store::of_run(folder, run)? })
     }
 
-    /// A finished row. One whose pictures somebody deleted is computed again.
+    /// Returns a finished row, or `None` if one of its pictures is missing, so that it is computed again.
     pub(super) fn get(&self, name: &str, key: &Key) -> Result<Option<MatrixRow>, ExperimentError> {
         let row: Option<MatrixRow> = self.store.get(name, key)?;
         let is_there = |name: &String| self.folder.join(PICTURES).join(name).is_file();
         Ok(row.filter(|row| row.pictures.iter().all(is_there)))
     }
 
-    /// The path of a row's file.
+    /// Path of a row's file.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.store.file(name)
     }
 
-    /// Keeps a row, its pictures first, so that it never stands without them.
+    /// Saves a row after its pictures, so that a row always has its pictures.
     pub(super) fn put(
         &self,
         name: &str,
@@ -124,7 +124,7 @@ mod tests {
         let put = |image: &str| rows.put(image, &key(image), 16, computed(&run, image)).unwrap();
         let kept = ["a", "b"].map(put);
         drop(rows);
-        // Whoever is cut off leaves a file beside the final one.
+        // An interrupted write leaves a temporary file.
         let whole = fs::read(folder.path().join(ROWS).join("a.json")).unwrap();
         fs::write(folder.path().join(ROWS).join(".c.json-x"), &whole[..whole.len() / 3]).unwrap();
         let rows = Rows::open(folder.path(), &run).unwrap();

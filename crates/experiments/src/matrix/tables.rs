@@ -15,7 +15,7 @@ use crate::report;
 #[derive(Serialize)]
 struct Table<'a> {
     run: &'a RunRecord,
-    /// Rows that were computed side by side, which makes each of them slower.
+    /// Number of rows computed in parallel, which slows down each of them.
     threads: usize,
     means: Vec<MatrixMean>,
     rows: &'a [MatrixRow],
@@ -63,7 +63,7 @@ fn csv(rows: &[MatrixRow]) -> Result<Vec<u8>, ExperimentError> {
     report::csv(&columns, rows)
 }
 
-/// What a spreadsheet would take for a formula is kept from it by an apostrophe.
+/// An apostrophe keeps spreadsheets from taking the text as a formula.
 fn text(text: &str) -> Cow<'_, str> {
     if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{text}").into() } else { text.into() }
 }
