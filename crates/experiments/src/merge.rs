@@ -1,4 +1,4 @@
-//! All parts of a run become the run.
+//! Merges the parts of a run into one run.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -19,35 +19,35 @@ use crate::{
     sweep,
 };
 
-/// Folders below a given one in which parts are looked for: that of all parts, of a part, of an experiment.
+/// How deep to search for parts below a given folder: the folder of all parts, of a part, of an experiment.
 const DEPTH: usize = 2;
 
-/// What [`merge`] made of the parts, and what it lacked.
+/// Result of [`merge`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Merged {
-    /// Pages of the runs that are whole.
+    /// Pages of the complete runs.
     pub pages: Vec<PathBuf>,
-    /// Parts of the others.
+    /// Missing parts of the incomplete runs.
     pub missing: Vec<MissingPart>,
 }
 
-/// A part some of whose cases nobody has computed.
+/// A part with cases that were not computed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingPart {
     pub part: Part,
-    /// Cases that are missing, of so many.
+    /// Number of missing cases, out of `cases`.
     pub missing: usize,
     pub cases: usize,
-    /// The words behind the program's name that compute them.
+    /// The arguments after the program's name that compute them.
     pub command: Vec<String>,
 }
 
-/// Brings the cases of parts together in `out`, and writes the report of each run that is whole, as if one machine had
-/// computed it. `folders` are those of parts, or hold them. Where cases are missing nothing is written.
+/// Copies the cases of all parts to `out` and writes the report of each complete run, as if one machine had computed
+/// it. Each of `folders` is a part, or contains parts. An incomplete run writes nothing.
 ///
 /// # Errors
-/// [`ExperimentError`]: a folder holds no part, parts are of different builds or settings, a case came out differently in two
-/// of them, or a file cannot be read or written.
+/// [`ExperimentError`]: a folder has no part, parts have different builds or settings, two parts have different results
+/// for a case, or a file cannot be read or written.
 pub fn merge(folders: &[PathBuf], out: &Path) -> Result<Merged, ExperimentError> {
     let mut runs: BTreeMap<(RunKind, PathBuf), Vec<Found>> = BTreeMap::new();
     for folder in folders {
@@ -60,7 +60,7 @@ pub fn merge(folders: &[PathBuf], out: &Path) -> Result<Merged, ExperimentError>
         }
         for part in found {
             let parts = runs.entry((part.record.kind, part.inner()?)).or_default();
-            // A folder that is given twice, or within another, counts once.
+            // A folder that is given twice, or inside another, counts once.
             if !parts.iter().any(|known| known.folder == part.folder) {
                 parts.push(part);
             }
@@ -90,7 +90,7 @@ pub fn merge(folders: &[PathBuf], out: &Path) -> Result<Merged, ExperimentError>
     Ok(merged)
 }
 
-/// Has the run's own code write its report.
+/// Writes the report of a run of this kind.
 fn report(kind: RunKind, run: &MergedRun<'_>) -> Result<PathBuf, ExperimentError> {
     match kind {
         RunKind::Matrix => matrix::report(run),
@@ -99,7 +99,7 @@ fn report(kind: RunKind, run: &MergedRun<'_>) -> Result<PathBuf, ExperimentError
     }
 }
 
-/// A part as its folder has it.
+/// A part found in a folder.
 #[derive(Debug)]
 struct Found {
     folder: PathBuf,
@@ -107,7 +107,7 @@ struct Found {
 }
 
 impl Found {
-    /// Where in the folder of a whole run its cases are: an experiment has a folder of its own.
+    /// Subfolder of the whole run for its cases: an experiment has its own folder.
     fn inner(&self) -> Result<PathBuf, ExperimentError> {
         match self.record.kind {
             RunKind::Matrix | RunKind::Sweep => Ok(PathBuf::new()),
@@ -119,7 +119,7 @@ impl Found {
     }
 }
 
-/// The parts in a folder and in those below it, ordered by path.
+/// Finds the parts in a folder and below it, ordered by path.
 fn find(folder: &Path, depth: usize, found: &mut Vec<Found>) -> Result<(), ExperimentError> {
     let path = folder.join(PART);
     if let Some(bytes) = read(&path)? {
@@ -155,14 +155,14 @@ fn missing(record: &PartRecord, parts: &[Found]) -> Vec<MissingPart> {
     }
     let lacks = by_part.into_iter().filter(|(_, (missing, _))| *missing > 0);
     let command = |part: Part| {
-        // Its own paths, where it had begun.
+        // If the part was started, its own command has the right paths.
         let own = parts.iter().find(|found| found.record.part == part).map_or(record, |found| &found.record);
         [&own.command[..], &["--part".to_owned(), part.to_string()]].concat()
     };
     lacks.map(|(part, (missing, cases))| MissingPart { part, missing, cases, command: command(part) }).collect()
 }
 
-/// Copies the files of all parts to `out`: of a case that two of them have, the first, if they are the same.
+/// Copies the files of all parts to `out`. If two parts have a case, their results must agree and the first is copied.
 fn collect(record: &PartRecord, parts: &[Found], out: &Path) -> Result<(), ExperimentError> {
     refuse_other_run(record, out)?;
     let cases: HashSet<&Path> = record.cases.iter().map(Path::new).collect();
@@ -175,7 +175,7 @@ fn collect(record: &PartRecord, parts: &[Found], out: &Path) -> Result<(), Exper
             match sources.get(&name) {
                 None => drop(sources.insert(name, file)),
                 Some(first) if cases.contains(name.as_path()) => refuse_differing(first, &file)?,
-                // Beside the cases lie pictures of theirs, and what describes them all.
+                // Other files: pictures of the cases, and descriptions of all cases.
                 Some(_) => {}
             }
         }
@@ -186,10 +186,10 @@ fn collect(record: &PartRecord, parts: &[Found], out: &Path) -> Result<(), Exper
     Ok(())
 }
 
-/// A folder may hold this run, from an earlier merge, and no other one.
+/// Accepts a folder with this run, from an earlier merge, but not with another run.
 fn refuse_other_run(record: &PartRecord, out: &Path) -> Result<(), ExperimentError> {
     let path = out.join(RUN);
-    // An experiment's `run.json` is of its report, which is written anew.
+    // An experiment's `run.json` belongs to its report, which is overwritten.
     if record.kind == RunKind::Reproduce {
         return Ok(());
     }
@@ -203,7 +203,7 @@ fn refuse_other_run(record: &PartRecord, out: &Path) -> Result<(), ExperimentErr
     }
 }
 
-/// All files below a folder but those of the part itself and those that somebody is writing.
+/// All files below a folder, except those about the part itself and temporary files.
 fn list(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), ExperimentError> {
     for path in entries(folder)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -216,7 +216,7 @@ fn list(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), ExperimentError> 
     Ok(())
 }
 
-/// Two computations of a case must have come to the same, at whatever speed.
+/// Two computations of a case must agree except for their times.
 fn refuse_differing(one: &Path, other: &Path) -> Result<(), ExperimentError> {
     let [held, wanted] = [one, other].map(|path| -> Result<Value, ExperimentError> {
         let bytes = fs::read(path).map_err(at(path))?;
@@ -228,7 +228,7 @@ fn refuse_differing(one: &Path, other: &Path) -> Result<(), ExperimentError> {
     Err(ExperimentError::OtherRow { one: one.to_owned(), other: other.to_owned() })
 }
 
-/// The value without what a clock said.
+/// Removes all times.
 fn without_times(value: Value) -> Value {
     match value {
         Value::Object(fields) => fields
@@ -248,7 +248,7 @@ mod tests {
     use super::*;
     use crate::parts::Machine;
 
-    /// A part of three cases in the folder `name`, of which those in `has` are there.
+    /// A part of three cases in the folder `name`, with the results of those in `has`.
     fn part(folder: &Path, name: &str, part: &str, run: &Value, has: &[(&str, Value)]) -> PathBuf {
         let folder = folder.join(name);
         let record = PartRecord {
@@ -291,7 +291,7 @@ mod tests {
             command: command(words),
         };
         assert_eq!(merged.pages, Vec::<PathBuf>::new());
-        // The part that had not begun is made by the command of another one.
+        // A part that was not started uses the command of another part.
         assert_eq!(merged.missing, [of("2/3", "sweep --out two --part 2/3"), of("3/3", "sweep --out one --part 3/3")]);
         assert!(!out.exists(), "nothing is written");
     }
@@ -302,7 +302,7 @@ mod tests {
         let out = folder.path().join("out");
         part(folder.path(), "one", "1/3", &run, &[("a", row(0.5, 1.0)), ("b", row(0.25, 1.0))]);
         part(folder.path(), "two", "1/3", &run, &[("a", row(0.5, 2.0)), ("c", row(0.75, 2.0))]);
-        // A file that a killed process was writing is nobody's.
+        // An interrupted write leaves a temporary file, which is ignored.
         fs::write(folder.path().join("two/rows/.b.json-x"), "{").unwrap();
         let found = parts(folder.path(), &["one", "two"]);
         assert!(missing(&found[0].record, &found).is_empty());

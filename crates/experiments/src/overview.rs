@@ -1,4 +1,4 @@
-//! The page over all reports of a folder: what holds, what does not, what nobody knows, then every claim.
+//! The page over all reports in a folder: what holds, what does not, what is undecided, then every claim.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -12,14 +12,14 @@ use crate::{
     store::{at, damaged},
 };
 
-/// A report of the folder.
+/// A report in the folder.
 struct Report {
     experiment: Experiment,
     provenance: Provenance,
     claims: Vec<Recorded>,
 }
 
-/// A claim as a report has it. One that names no criterion was written down after it was measured, and counts for nothing.
+/// A claim in a report. One without a criterion was written down after its measurement and does not count.
 #[derive(Deserialize)]
 struct Recorded {
     #[serde(default)]
@@ -51,10 +51,10 @@ struct Line<'a> {
     report: Option<&'a Report>,
 }
 
-/// The page, from the list of claims and the reports in `folder`, as Markdown.
+/// Creates the page as Markdown from the list of claims and the reports in `folder`.
 ///
 /// # Errors
-/// A report's `run.json` or `results.json` cannot be read, or the list of claims does not fit.
+/// A report's `run.json` or `results.json` cannot be read, or the list of claims is invalid.
 pub fn overview(folder: &Path) -> Result<String, ExperimentError> {
     let reports = reports(folder)?;
     let claims = listed()?;
@@ -93,7 +93,7 @@ fn json<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, ExperimentError> {
     serde_json::from_slice(&fs::read(path).map_err(at(path))?).map_err(damaged(path))
 }
 
-/// A claim's verdict: a report's, if it measured by the formulas that stand in the list.
+/// The verdict on a claim: the report's, if it used the same formulas as the list.
 fn line<'a>(claim: &'a ListedClaim, reports: &'a [Report]) -> Line<'a> {
     let open = |because: String, report| Line {
         claim,
@@ -124,7 +124,7 @@ fn line<'a>(claim: &'a ListedClaim, reports: &'a [Report]) -> Line<'a> {
 
 const NOT_SINCE: &str = "not measured since its criterion was written down";
 
-/// What a person reads in two minutes: the papers' claims, each once. Then our own.
+/// A two-minute summary: the papers' claims, each once, then our own.
 fn summary(lines: &[Line<'_>]) -> String {
     let (papers, ours): (Vec<&Line<'_>>, Vec<&Line<'_>>) = lines.iter().partition(|line| line.claim.source.is_paper());
     let count = |who: &str, lines: &[&Line<'_>]| {
@@ -149,7 +149,7 @@ fn summary(lines: &[Line<'_>]) -> String {
     text + "Undecided:\n\n" + &unknown(&ours)
 }
 
-/// The sentences of one finding. What several papers say, and what was found of all of them alike, is said once.
+/// The sentences with one finding. A claim of several papers is listed once if all have the same finding.
 fn found(lines: &[&Line<'_>], finding: Finding) -> String {
     let lines: Vec<&Line<'_>> = lines.iter().copied().filter(|line| line.finding == finding).collect();
     let mut text = String::new();
@@ -172,9 +172,9 @@ fn found(lines: &[&Line<'_>], finding: Finding) -> String {
     if text.is_empty() { "Nothing yet.\n\n".to_owned() } else { text + "\n" }
 }
 
-/// How many claims are undecided, by the reason.
+/// Number of undecided claims by reason.
 fn unknown(lines: &[&Line<'_>]) -> String {
-    // Each with one of its sentences.
+    // Reason, count and an example sentence.
     let mut reasons: Vec<(&str, usize, &str)> = Vec::new();
     for line in lines.iter().filter(|line| line.finding == Finding::Open && line.claim.like.is_none()) {
         let because = line.because.as_deref().unwrap_or_default();
@@ -240,7 +240,7 @@ fn formulas(lines: &[Line<'_>]) -> String {
     text + "\n"
 }
 
-/// How many intervals decide `claims`: of a study each formula counts once, however many claims it stands in.
+/// Number of intervals that decide `claims`. A formula of a study counts once, even if several claims use it.
 fn comparisons<'a>(claims: impl Iterator<Item = &'a ListedClaim>) -> usize {
     let mut all = BTreeSet::new();
     for ListedClaim { holds, decided, .. } in claims {

@@ -1,11 +1,11 @@
-//! The frame of every page: one HTML file that loads nothing, so that it can be mailed.
+//! The frame of every page: a self-contained HTML file, so that it can be mailed.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-/// Colours and type of all pages.
+/// Style sheet of all pages.
 const STYLE: &str = include_str!("page.css");
 
-/// A whole page; `style` adds to what all pages share.
+/// A complete page; `style` is added to the common style sheet.
 pub(crate) fn page(title: &str, style: &str, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
@@ -22,7 +22,7 @@ pub(crate) fn page(title: &str, style: &str, body: &Markup) -> String {
     page.into_string()
 }
 
-/// A table that scrolls by itself where the screen is narrow; `rows` are its `tr` elements.
+/// A table that scrolls horizontally on narrow screens; `rows` are its `tr` elements.
 pub(crate) fn table(columns: &[String], rows: &Markup) -> Markup {
     html! {
         div.scroll {

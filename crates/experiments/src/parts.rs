@@ -1,8 +1,8 @@
-//! The cases of a matrix, a sweep or an experiment, divided among machines, and put together again.
+//! Division of the cases of a matrix, a sweep or an experiment among machines.
 //!
-//! Cases are a list, and what a [`Part`] computes follows from a case's place in it alone. Each part has a folder
-//! ([`PartFolder`]) in which its cases are kept as a whole run keeps them, beside `part.json`, which says what they are cases
-//! of. [`merge`](crate::merge()) brings the cases of all parts together and has the run's own report made of them.
+//! The cases form a list, and a [`Part`] selects cases only by their position. Each part has a folder ([`PartFolder`])
+//! with its cases in the same form as in a whole run, and a `part.json` that describes the run.
+//! [`merge`](crate::merge()) combines the cases of all parts and writes the run's report.
 
 mod folder;
 mod merged;
@@ -29,25 +29,25 @@ pub(crate) use self::{
 pub struct Part(NthOf);
 
 impl Part {
-    /// Whether the case at `position`, counted from 0, is for this part. Every case is for one part.
+    /// Whether this part computes the case at `position`, counted from 0. Every case belongs to exactly one part.
     pub fn takes(self, position: usize) -> bool {
         self == Self::of_case(position, self.of())
     }
 
-    /// The part of `of` that computes the case at `position`.
+    /// The part out of `of` that computes the case at `position`.
     ///
-    /// Every `of` consecutive cases go to different parts, and each next row of them begins one part later. Otherwise lists in
-    /// which each n-th case is a long one would give all of these to one part.
+    /// Each group of `of` consecutive cases goes to different parts, and each following group starts one part later.
+    /// Otherwise, in a list where every n-th case is long, one part would get all the long ones.
     pub(crate) fn of_case(position: usize, of: usize) -> Self {
         Self(NthOf::cyclic(position + position / of.max(1), of))
     }
 
-    /// Into how many parts the list is divided.
+    /// Number of parts.
     pub(crate) fn of(self) -> usize {
         self.0.of()
     }
 
-    /// The folder of this part below that of all parts.
+    /// The folder of this part in the folder of all parts.
     pub fn folder(self, out: &Path) -> PathBuf {
         out.join(format!("part-{}-of-{}", self.0.number(), self.of()))
     }
@@ -108,7 +108,7 @@ mod tests {
         }
     }
 
-    /// Two attacks, the first of which is a search: neither part has all searches.
+    /// Two attacks, of which the first is a search: the searches are spread over both parts.
     #[test]
     fn what_comes_round_in_step_with_the_parts_is_shared() {
         let part: Part = "1/2".parse().unwrap();

@@ -1,4 +1,4 @@
-//! What an experiment says in the end: a page to read, and tables for programs.
+//! The results of an experiment: a page to read, and tables for programs.
 
 mod page;
 
@@ -14,26 +14,26 @@ use crate::{
     figure::SeriesStyle,
 };
 
-/// Where numbers come from: enough to get them again.
+/// Provenance of the numbers: enough to reproduce them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Provenance {
     pub(crate) experiment: Experiment,
     pub(crate) scale: Scale,
     pub(crate) seed: u64,
-    /// How many seeds, counted up from the first; of cases with different numbers the most.
+    /// Number of seeds, counted up from the first; the largest number if cases differ.
     pub(crate) seeds: u64,
     pub(crate) version: String,
     pub(crate) commit: Option<String>,
     pub(crate) has_local_changes: bool,
     pub(crate) device: String,
-    /// The processor's name, where the system tells it.
+    /// Name of the processor, if the system provides it.
     #[serde(default)]
     pub(crate) processor: Option<String>,
-    /// Threads that were there to compute.
+    /// Number of available threads.
     pub(crate) threads: usize,
     /// When the report was written, in seconds since 1970.
     pub(crate) finished: i64,
-    /// Times of all parts added up, also of those that ran side by side.
+    /// Sum of the times of all cases, even if they ran in parallel.
     pub(crate) seconds: f64,
     pub(crate) command: String,
 }
@@ -48,41 +48,41 @@ impl From<&Provenance> for CurveProvenance {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figure {
-    /// What is seen, in a sentence or two.
+    /// Explains the figure in a sentence or two.
     pub(crate) caption: String,
     pub(crate) svg: String,
-    /// Each series, and how it is drawn.
+    /// Style and name of each series.
     pub(crate) legend: Vec<(SeriesStyle, String)>,
 }
 
-/// A table; the first column names its rows.
+/// A table. The first column names its rows.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Table {
     pub(crate) caption: String,
     pub(crate) columns: Vec<String>,
-    /// As many cells in each as there are columns.
+    /// Each row has as many cells as there are columns.
     pub(crate) rows: Vec<Vec<String>>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Findings {
-    /// How many seeds, counted up from the first; of cases with different numbers the most.
+    /// Number of seeds, counted up from the first; the largest number if cases differ.
     pub(crate) seeds: u64,
-    /// Times of all parts added up, also of those that ran side by side.
+    /// Sum of the times of all cases, even if they ran in parallel.
     pub(crate) seconds: f64,
     /// What was done, in a few sentences.
     pub(crate) lead: String,
     pub(crate) claims: Vec<Claim>,
     pub(crate) figures: Vec<Figure>,
     pub(crate) tables: Vec<Table>,
-    /// What to know before quoting a number, a paragraph each.
+    /// What to know before quoting a number, one paragraph each.
     pub(crate) notes: Vec<String>,
-    /// What the papers' scale would take, where it was measured.
+    /// Cost of the papers' scale, if measured.
     pub(crate) cost: Option<String>,
     pub(crate) commands: Vec<String>,
     pub(crate) records: Vec<u8>,
     pub(crate) results: serde_json::Value,
-    /// Where the experiment measures it, with what all of its points share.
+    /// The points of the trade-off curve, if the experiment measures it, with their common settings.
     pub(crate) curve: Option<(CurveSetup, Vec<CurvePoint>)>,
 }
 

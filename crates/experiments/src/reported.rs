@@ -1,13 +1,13 @@
-//! Numbers that the papers report, as far as they are at hand.
+//! Numbers from the papers, where available.
 
 use crate::catalogue::Experiment;
 
-/// What is written where no number is known.
+/// Placeholder for an unknown number.
 pub(crate) const UNKNOWN: &str = "read off no table here";
 
 /// The accuracy that a paper reports for a case, in percent.
 ///
-/// FLRSP's stand below the pictures that were restored from gradients of its one CNN (Figs. 9 to 11), after ten epochs.
+/// FLRSP gives them below the restored pictures in Figs. 9 to 11, for its one CNN after ten epochs.
 pub(crate) fn accuracy(experiment: Experiment, case: &str) -> Option<f64> {
     match (experiment, case) {
         (Experiment::ResnetFedsgd, case) => match case {
@@ -24,7 +24,7 @@ pub(crate) fn accuracy(experiment: Experiment, case: &str) -> Option<f64> {
     }
 }
 
-/// The paper's number in a table, or that there is none here.
+/// The paper's number as a table cell, or the placeholder.
 pub(crate) fn cell(percent: Option<f64>) -> String {
     percent.map_or_else(|| UNKNOWN.to_owned(), |percent| format!("{percent:.2}"))
 }

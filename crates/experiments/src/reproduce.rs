@@ -1,4 +1,4 @@
-//! An experiment from the request to the files.
+//! Runs an experiment and writes its files.
 
 use std::{
     ops::ControlFlow,
@@ -30,18 +30,18 @@ use crate::{
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reproduced {
-    /// The folder with `report.html`, `results.json`, `results.csv` and `run.json`, and of [`Experiment::TradeOff`]
+    /// The folder with `report.html`, `results.json`, `results.csv`, `run.json` and, for [`Experiment::TradeOff`],
     /// `trade-off.json`.
     pub folder: PathBuf,
     pub claims: Vec<Claim>,
 }
 
-/// Runs an experiment and writes its report to a folder of its name in [`ExperimentRequest::out`]; `None` if `on_event` ended it before
-/// the last case. Finished cases are kept either way.
+/// Runs an experiment and writes its report to a folder with its name in [`ExperimentRequest::out`]. Returns `None` if
+/// `on_event` ended the run before the last case. Finished cases are saved in any case.
 ///
 /// # Errors
-/// [`ExperimentError`]: pictures or weights are missing, the folder cannot be written, or the computation failed. Where no
-/// case is kept, no folder is left behind.
+/// [`ExperimentError`]: pictures or weights are missing, the folder cannot be written, or the computation failed. If no
+/// case was saved, no folder remains.
 pub fn reproduce(
     request: &ExperimentRequest<'_>,
     on_event: OnEvent<'_>,
@@ -54,15 +54,15 @@ pub fn reproduce(
             let build = Build::new(request.commit.as_ref(), request.device);
             report_findings(request, folder, findings, build, machine).map(Some)
         }
-        // A whole run ends with its findings.
+        // A run that is not a part always has findings.
         Ok((None, _)) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// Computes the cases of one part in its folder, in place of [`ExperimentRequest::out`]; [`merge`](crate::merge) makes the
-/// report of all parts. Where `ExperimentRequest::seeds` says nothing, there are as many seeds as the scale begins with.
-/// `false` if `on_event` ended it before the last case.
+/// Computes the cases of one part in the part's folder, ignoring [`ExperimentRequest::out`]. Use
+/// [`merge`](crate::merge) to create the report from all parts. Without `ExperimentRequest::seeds`, uses the scale's
+/// smallest number of seeds. Returns `false` if `on_event` ended the run before the last case.
 ///
 /// # Errors
 /// As [`reproduce`].
@@ -80,10 +80,10 @@ pub fn reproduce_part(
     }
 }
 
-/// The report of an experiment all of whose cases lie together; gives the page's path.
+/// Writes the report of a merged experiment and returns the page's path.
 ///
 /// # Errors
-/// A file cannot be read or written, or is not what its part says.
+/// A file cannot be read or written, or does not match its part.
 pub(crate) fn report(merged: &MergedRun<'_>) -> Result<PathBuf, ExperimentError> {
     let RunRecord { build, settings } = merged.run()?;
     let ReproduceSettings { experiment, scale, seed, seeds, has_cifar10, weights, .. } = settings;
@@ -109,7 +109,7 @@ pub(crate) fn report(merged: &MergedRun<'_>) -> Result<PathBuf, ExperimentError>
     Ok(report_findings(&request, merged.folder.to_owned(), findings, build, machine)?.folder.join(PAGE))
 }
 
-/// Computes what is not kept; what was found, unless a part was asked for, and where.
+/// Computes the missing cases. Returns the findings, unless a part was requested, and the machine.
 fn find(
     request: &ExperimentRequest<'_>,
     folder: &Path,
@@ -127,7 +127,7 @@ fn find(
     Ok((found, run.machine()))
 }
 
-/// The page of a report.
+/// File name of a report's page.
 const PAGE: &str = "report.html";
 
 fn report_findings(
@@ -156,11 +156,10 @@ fn report_findings(
     Ok(Reproduced { folder, claims: findings.claims })
 }
 
-/// What the experiment takes at the papers' scale, from steps that are measured now; `None` where a model's steps do not
-/// tell.
+/// Estimates the cost of the papers' scale from steps measured now; `None` if a model's steps do not determine it.
 ///
 /// # Errors
-/// [`ExperimentError`]: the weights are another model's, the model cannot be run, or the folder cannot be written.
+/// [`ExperimentError`]: the weights belong to another model, the model cannot be run, or the folder cannot be written.
 pub fn estimate(request: &ExperimentRequest<'_>) -> Result<Option<Cost>, ExperimentError> {
     request.check_weights(Scale::Paper)?;
     let store = Store::open(&request.out.join(request.experiment.name()).join(CASES))?;
@@ -203,7 +202,7 @@ fn cases(experiment: Experiment) -> Vec<String> {
     }
 }
 
-/// Writes the page over all claims and reports of a folder, `README.md`, and gives its path.
+/// Writes `README.md`, the page over all claims and reports in a folder, and returns its path.
 ///
 /// # Errors
 /// [`ExperimentError`]: a report cannot be read, or the page cannot be written.

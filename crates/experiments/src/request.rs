@@ -1,4 +1,4 @@
-//! Which experiment is run, and with what.
+//! The request for an experiment.
 
 mod record;
 
@@ -21,26 +21,26 @@ use crate::{
 pub struct ExperimentRequest<'a> {
     pub experiment: Experiment,
     pub scale: Scale,
-    /// The first seed; further ones are counted up from it.
+    /// The first seed; the others follow it.
     pub seed: u64,
-    /// How many seeds; what suits the scale if absent.
+    /// Number of seeds; the scale's default if absent.
     pub seeds: Option<u64>,
-    /// Where the experiment gets a folder of its own.
+    /// The experiment creates its own folder in this one.
     pub out: PathBuf,
     pub cifar10: PathBuf,
-    /// A safetensors file of pretrained weights, in place of those the scale begins with.
+    /// A safetensors file of pretrained weights to use in place of the scale's.
     pub weights: Option<PathBuf>,
     pub device: &'a OpenDevice,
-    /// Threads to compute with; all if absent.
+    /// Number of threads; all if absent.
     pub threads: Option<usize>,
     pub commit: Option<Commit>,
 }
 
 impl ExperimentRequest<'_> {
-    /// Whether it can be met, as far as that shows before anything is computed.
+    /// Checks the request as far as possible before anything is computed.
     ///
     /// # Errors
-    /// There are no seeds or threads, or the weights are missing, are another model's or would not be used.
+    /// There are no seeds or threads, or the weights are missing, belong to another model or would not be used.
     pub fn check(&self) -> Result<(), ExperimentError> {
         if self.seeds == Some(0) {
             return Err(ExperimentError::NoSeeds);
@@ -58,10 +58,10 @@ impl ExperimentRequest<'_> {
         Ok(())
     }
 
-    /// Whether the weights that are given, if any are, are those of the model that the experiment trains at `scale`.
+    /// Checks that any given weights fit the model that the experiment trains at `scale`.
     ///
     /// # Errors
-    /// They are not, or the experiment has no use for them.
+    /// They do not fit, or the experiment does not use them.
     pub(crate) fn check_weights(&self, scale: Scale) -> Result<(), ExperimentError> {
         let Some(start) = self.start() else { return Ok(()) };
         let study = Study::of(self.experiment, scale).filter(|_| self.experiment.takes_weights());
@@ -72,15 +72,15 @@ impl ExperimentRequest<'_> {
         Ok(check_start(&study.config(case, self.seed, &[start])?)?)
     }
 
-    /// The key of a config that sets where weights come from, if it is not what the study says.
+    /// The config override for the given weights, if there are any.
     pub(crate) fn start(&self) -> Option<String> {
         self.weights.as_ref().map(|path| format!("start={}", path.display()))
     }
 
-    /// What is run, in a line: model, pictures, clients and rounds where there are such.
+    /// Describes the run in one line: model, pictures, clients and rounds, where they apply.
     ///
     /// # Errors
-    /// The experiment's own settings do not fit.
+    /// The experiment's own settings are invalid.
     pub fn describe(&self) -> Result<String, ExperimentError> {
         let Self { experiment, scale, seed, .. } = self;
         let what = match (Study::of(*experiment, *scale), experiment) {
@@ -109,13 +109,13 @@ impl ExperimentRequest<'_> {
         Ok(format!("{experiment}: {what}"))
     }
 
-    /// The same for one of several parts: each knows beforehand how many seeds there are.
+    /// The same request for one of several parts. All parts must use the same fixed number of seeds.
     pub(crate) fn of_part(&self, part: &PartFolder) -> Self {
         let least = Study::of(self.experiment, self.scale).map(|study| self.seeds(&study).least);
         Self { seeds: self.seeds.or(least), out: part.path().to_owned(), ..self.clone() }
     }
 
-    /// The command that does it again, without the paths of one machine.
+    /// The command that repeats the run, without paths of this machine.
     pub(crate) fn command(&self) -> String {
         let Self { experiment, scale, seed, seeds, weights, .. } = self;
         let seeds = seeds.map_or(String::new(), |seeds| format!(" --seeds {seeds}"));
@@ -123,17 +123,17 @@ impl ExperimentRequest<'_> {
         format!("unmask reproduce {experiment} --scale {scale} --seed {seed}{seeds}{weights} --out reports")
     }
 
-    /// The pictures. Generated ones are drawn from the seed.
+    /// Loads the pictures. Generated ones are drawn from the seed.
     pub(crate) fn load(&self, source: &Source) -> Result<DataSet, ExperimentError> {
         Ok(DataSet::load(source, &self.cifar10, self.seed)?)
     }
 
-    /// Whether the photographs are there, which an experiment adds where it can.
+    /// Whether CIFAR-10 is available. Some experiments add cases if it is.
     pub(crate) fn has_cifar10(&self) -> bool {
         self.cifar10.is_dir()
     }
 
-    /// With how many seeds each training is repeated.
+    /// Number of seeds for each training.
     pub(crate) fn seeds(&self, study: &Study) -> Seeds {
         self.seeds.map_or(study.seeds, Seeds::exactly)
     }

@@ -1,4 +1,4 @@
-//! An experiment while it runs: what it reports, and where its finished cases are kept.
+//! A running experiment: its events, and the folder of its finished cases.
 
 use std::ops::ControlFlow;
 
@@ -15,22 +15,22 @@ use crate::{
 pub enum ExperimentEvent<'a> {
     Started {
         cases: usize,
-        /// Cases that are not finished yet.
+        /// Number of cases that are not finished yet.
         left: usize,
     },
-    /// Intervals are still too wide: further seeds are trained.
+    /// Some intervals are still too wide, so more seeds are trained.
     CasesAdded {
-        /// So many cases more that are not finished yet.
+        /// Number of additional cases that are not finished yet.
         cases: usize,
     },
     CaseStarted {
         name: &'a str,
     },
-    /// The case at hand has come this far.
+    /// Progress of the current case.
     Progress {
-        /// Share of it that is done, in [0, 1].
+        /// Share that is done, in [0, 1].
         share: f64,
-        /// A few words on its state.
+        /// Its state in a few words.
         note: &'a str,
     },
     CaseFinished,
@@ -39,20 +39,20 @@ pub enum ExperimentEvent<'a> {
 /// Receives events, and may end the run.
 pub type OnEvent<'a> = &'a mut dyn FnMut(ExperimentEvent<'_>) -> ControlFlow<()>;
 
-/// How much of an experiment is computed here.
+/// How much of an experiment to compute.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Scope<'a> {
     Whole,
-    /// Those cases that are for the part; no report follows.
+    /// Only the cases of the part, without a report.
     Part(&'a PartFolder),
-    /// Nothing: all parts have come together.
+    /// Nothing: the cases come from the merged parts.
     Merged {
         parts: &'a MergedRun<'a>,
         has_cifar10: bool,
     },
 }
 
-/// What an experiment computes with, and where it keeps what it found.
+/// A running experiment with its request and storage.
 pub(crate) struct ExperimentRun<'a, 'b> {
     pub(crate) request: &'a ExperimentRequest<'a>,
     pub(crate) store: Store,
@@ -60,28 +60,28 @@ pub(crate) struct ExperimentRun<'a, 'b> {
     pub(crate) on_event: OnEvent<'b>,
 }
 
-/// What trains, and who is told of it.
+/// Settings for a training, and its event handler.
 pub(crate) struct Trainer<'a> {
     pub(crate) device: &'a OpenDevice,
-    /// All if absent.
+    /// All threads if absent.
     pub(crate) threads: Option<usize>,
     pub(crate) on_event: OnEvent<'a>,
 }
 
-/// The folder of finished cases in that of an experiment.
+/// Subfolder of an experiment for its finished cases.
 pub(crate) const CASES: &str = "cases";
 
 impl ExperimentRun<'_, '_> {
-    /// The name of a case's file.
+    /// File name of a case.
     pub(crate) fn file(&self, key: &str, seed: u64) -> String {
-        // A case of a group has a slash in its key.
+        // The key of a case in a group has a slash.
         format!("{}-{}-{seed}", self.request.scale, key.replace('/', "-"))
     }
 
-    /// Says which files of the store keep all cases of the experiment, in their order, where that is of use: in a part.
+    /// Records the files of all cases of the experiment, in order. Only a part needs this.
     ///
     /// # Errors
-    /// The folder is of another run, or cannot be written.
+    /// The folder belongs to another run, or cannot be written.
     pub(crate) fn plan(&self, files: impl IntoIterator<Item = String>) -> Result<(), ExperimentError> {
         let Scope::Part(part) = self.scope else { return Ok(()) };
         let files = files.into_iter().map(|file| format!("{CASES}/{file}")).collect();
@@ -89,12 +89,12 @@ impl ExperimentRun<'_, '_> {
         part.record(self.request.experiment.name(), RunKind::Reproduce, machine, &RunRecord::new(self.request)?, files)
     }
 
-    /// Whether the case at this position of all is computed here, or was.
+    /// Whether this run includes the case at this position among all cases.
     pub(crate) fn takes(&self, position: usize) -> bool {
         self.part().is_none_or(|part| part.takes(position))
     }
 
-    /// The part that is computed here, if it is no whole.
+    /// The part, if only a part is computed.
     pub(crate) fn part(&self) -> Option<Part> {
         match self.scope {
             Scope::Part(part) => Some(part.part()),
@@ -102,12 +102,12 @@ impl ExperimentRun<'_, '_> {
         }
     }
 
-    /// Whether this is a part, so that no report can be made.
+    /// Whether this is a part, which has no report.
     pub(crate) fn is_part(&self) -> bool {
         self.part().is_some()
     }
 
-    /// Whether the photographs are there, or were where it was computed.
+    /// Whether CIFAR-10 is available, or was available where the parts were computed.
     pub(crate) fn has_cifar10(&self) -> bool {
         match self.scope {
             Scope::Merged { has_cifar10, .. } => has_cifar10,
@@ -115,10 +115,10 @@ impl ExperimentRun<'_, '_> {
         }
     }
 
-    /// A case that is not kept is to be computed.
+    /// Checks that a missing case may be computed here.
     ///
     /// # Errors
-    /// It should have been by a part.
+    /// The parts should have computed it.
     pub(crate) fn check_due(&self, name: &str) -> Result<(), ExperimentError> {
         match self.scope {
             Scope::Merged { .. } => Err(ExperimentError::OtherCase { path: self.store.file(name) }),
@@ -126,7 +126,7 @@ impl ExperimentRun<'_, '_> {
         }
     }
 
-    /// Where the whole was computed.
+    /// The machine that computed the whole run.
     pub(crate) fn machine(&self) -> Machine {
         match self.scope {
             Scope::Merged { parts, .. } => parts.machine(),
@@ -134,25 +134,25 @@ impl ExperimentRun<'_, '_> {
         }
     }
 
-    /// What trains a case with the threads of the request.
+    /// A trainer with the request's device and threads.
     pub(crate) fn trainer(&mut self) -> Trainer<'_> {
         let request = self.request;
         Trainer { device: request.device, threads: request.threads, on_event: &mut *self.on_event }
     }
 
-    /// Passes an event on.
+    /// Passes an event to the handler.
     ///
     /// # Errors
-    /// [`ExperimentError::Stopped`], if the run is to end.
+    /// [`ExperimentError::Stopped`] if the handler ends the run.
     pub(crate) fn notify(&mut self, event: ExperimentEvent<'_>) -> Result<(), ExperimentError> {
         notify(self.on_event, event)
     }
 }
 
-/// Passes an event on.
+/// Passes an event to the handler.
 ///
 /// # Errors
-/// [`ExperimentError::Stopped`], if the run is to end.
+/// [`ExperimentError::Stopped`] if the handler ends the run.
 pub(crate) fn notify(on_event: OnEvent<'_>, event: ExperimentEvent<'_>) -> Result<(), ExperimentError> {
     match on_event(event) {
         ControlFlow::Continue(()) => Ok(()),

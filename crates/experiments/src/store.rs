@@ -1,4 +1,4 @@
-//! The folder in which finished cases are kept, so that a run that was cut off goes on where it stopped.
+//! The folder of finished cases, from which an interrupted run continues.
 
 use std::{
     fmt,
@@ -14,41 +14,41 @@ use unmask_simulation::files::write_whole;
 
 use crate::error::ExperimentError;
 
-/// Finished cases on disk, one writer at a time.
+/// Finished cases on disk, with one writer at a time.
 #[derive(Debug)]
 pub(crate) struct Store {
     folder: PathBuf,
-    /// Folders that were not there before, innermost first.
+    /// Folders that this store created, innermost first.
     created: Vec<PathBuf>,
-    /// Locked as long as this lives.
+    /// Locked while this value lives.
     _lock: File,
 }
 
-/// Locked by who writes to the folder.
+/// Lock file of the process that writes to the folder.
 pub(crate) const LOCK: &str = "lock";
-/// What the cases of a folder are of, in the folder above.
+/// File in the parent folder that describes the run.
 pub(crate) const RUN: &str = "run.json";
-/// Where the cases of a matrix or a sweep are.
+/// Folder of the cases of a matrix or a sweep.
 pub(crate) const ROWS: &str = "rows";
 
-/// The file that keeps the case `name`.
+/// File name of the case `name`.
 pub(crate) fn file(name: &str) -> String {
     format!("{name}.json")
 }
 
-/// A case as its file has it.
+/// A case as stored in its file.
 #[derive(Serialize, Deserialize)]
 struct Kept<S, T> {
-    /// What decides the result: where this differs, the result is of something else.
+    /// The settings that determine the result. If they differ, the result is for something else.
     settings: S,
     result: T,
 }
 
 impl Store {
-    /// Opens the folder, which is made if it is not there, and goes again if no case is kept in it.
+    /// Opens the folder and creates it if needed. If no case is saved in it, a new folder is removed on drop.
     ///
     /// # Errors
-    /// It cannot be written, or another process is writing to it.
+    /// The folder cannot be written, or another process is writing to it.
     pub(crate) fn open(folder: &Path) -> Result<Self, ExperimentError> {
         let created = folder.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists());
         let created = created.map(Path::to_owned).collect();
@@ -62,11 +62,11 @@ impl Store {
         }
     }
 
-    /// Opens the folder `rows` of `folder`, whose cases are all of one `run`: that of its `run.json`, or this one where there
-    /// are no cases yet.
+    /// Opens the folder `rows` in `folder`. All its cases belong to the run in `run.json`, or to `run` if there are no
+    /// cases yet.
     ///
     /// # Errors
-    /// As [`open`](Self::open), or the cases are of another run.
+    /// As [`open`](Self::open), or the cases belong to another run.
     pub(crate) fn of_run(folder: &Path, run: &impl Serialize) -> Result<Self, ExperimentError> {
         let store = Self::open(&folder.join(ROWS))?;
         let path = folder.join(RUN);
@@ -93,20 +93,20 @@ impl Store {
         Ok(names.flatten().any(|entry| entry.path().extension().is_some_and(|extension| extension == "json")))
     }
 
-    /// The folder itself.
+    /// The path of the folder.
     pub(crate) fn path(&self) -> &Path {
         &self.folder
     }
 
-    /// A folder of the case's own, for what keeps its own files.
+    /// A subfolder for a case that has several files.
     pub(crate) fn folder(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// The result of case `name`, if it is there and was computed with these `settings`.
+    /// Returns the result of case `name` if it exists and was computed with these `settings`.
     ///
     /// # Errors
-    /// The file cannot be read, or is not one that [`put`](Self::put) wrote.
+    /// The file cannot be read, or was not written by [`put`](Self::put).
     pub(crate) fn get<T: DeserializeOwned>(
         &self,
         name: &str,
@@ -121,7 +121,7 @@ impl Store {
         serde_json::from_value(kept.result).map(Some).map_err(damaged(&path))
     }
 
-    /// Keeps the result of case `name`, whole or not at all.
+    /// Saves the result of case `name`, completely or not at all.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -141,12 +141,12 @@ impl Store {
 }
 
 impl Drop for Store {
-    /// Leaves no folder behind that this made and that holds nothing but the lock.
+    /// Removes new folders that have nothing but the lock file.
     fn drop(&mut self) {
         let only_lock = fs::read_dir(&self.folder).is_ok_and(|entries| entries.count() == 1);
         if only_lock && !self.created.is_empty() && fs::remove_file(self.folder.join(LOCK)).is_ok() {
             for folder in &self.created {
-                // One that holds something else stays.
+                // A folder that has other files stays.
                 let _ = fs::remove_dir(folder);
             }
         }
@@ -161,17 +161,17 @@ pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, ExperimentError> {
     }
 }
 
-/// Writes a file that is there whole or not at all.
+/// Writes a file completely or not at all.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), ExperimentError> {
     write_whole(path, bytes).map_err(at(path))
 }
 
-/// A value as it is read back from a file: in text an f32 has fewer digits than as a value.
+/// Converts a value to JSON text and back. An f32 has fewer digits as text than as a `Value`.
 pub(crate) fn as_read(value: &impl Serialize) -> serde_json::Result<Value> {
     serde_json::from_slice(&serde_json::to_vec(value)?)
 }
 
-/// A place at which two values differ, with what stands there.
+/// A place where two values differ, with both contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Difference {
     pub(crate) place: String,
@@ -186,7 +186,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// The first place where two values differ; `place` is where they stand.
+/// The first place where two values differ; `place` is their path.
 pub(crate) fn difference(place: &str, held: &Value, wanted: &Value) -> Option<Difference> {
     let inner = |key: &str| if place.is_empty() { key.to_owned() } else { format!("{place}.{key}") };
     let differ = |held: String, wanted: String| Some(Difference { place: place.to_owned(), held, wanted });
@@ -210,17 +210,17 @@ pub(crate) fn difference(place: &str, held: &Value, wanted: &Value) -> Option<Di
     }
 }
 
-/// A digest in words.
+/// The digest in hexadecimal.
 pub(crate) fn hexadecimal(hash: Sha256) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The file system's refusal, with the path.
+/// Adds the path to a file system error.
 pub(crate) fn at(path: &Path) -> impl Fn(io::Error) -> ExperimentError {
     move |source| ExperimentError::Io { path: path.to_owned(), source }
 }
 
-/// What is no JSON of ours, with the path.
+/// Adds the path to a JSON error.
 pub(crate) fn damaged(path: &Path) -> impl Fn(serde_json::Error) -> ExperimentError {
     move |error| ExperimentError::Damaged { path: path.to_owned(), problem: error.to_string() }
 }

@@ -1,4 +1,4 @@
-//! Trainings that are compared.
+//! Studies: trainings to compare.
 
 mod scale;
 
@@ -14,17 +14,18 @@ use crate::{
     figure::{LineStyle, SeriesStyle},
 };
 
-/// One training, by what sets it apart.
+/// One training, described by how it differs from the others.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
-    /// The name of its files.
+    /// Key in file names.
     pub key: String,
-    /// The name a person reads.
+    /// Name for readers.
     pub name: String,
     pub style: SeriesStyle,
-    /// `KEY=VALUE` for each key of the study's config that is different here.
+    /// `KEY=VALUE` overrides of the study's config.
     pub set: Vec<String>,
-    /// Whether its curve is drawn, besides its last accuracy: a dozen curves can be told apart, and no more.
+    /// Whether its curve is drawn, and not only its final accuracy. A figure with more than a dozen curves is
+    /// unreadable.
     pub has_curve: bool,
 }
 
@@ -39,7 +40,7 @@ impl Case {
         }
     }
 
-    /// The same in `group`, which has an undefended case of its own, with these settings.
+    /// The same case in `group`, which has its own undefended case, with these additional settings.
     fn of_group(self, (group, name): (&str, &str), line: LineStyle, set: &[&str]) -> Self {
         Self {
             key: format!("{group}/{}", self.key),
@@ -55,11 +56,11 @@ impl Case {
     }
 }
 
-/// With how many seeds each case is repeated.
+/// Number of seeds for each case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seeds {
     pub least: u64,
-    /// No more than so many, where intervals stay wide.
+    /// The limit for cases with wide intervals.
     pub most: u64,
 }
 
@@ -73,12 +74,12 @@ impl Seeds {
 pub struct Study {
     /// A config for `unmask train`, which each case changes.
     pub config: &'static str,
-    /// `KEY=VALUE` for what the scale changes in it.
+    /// `KEY=VALUE` overrides of the scale.
     pub set: Vec<String>,
-    /// The first case is what the others are compared with.
+    /// The others are compared with the first case.
     pub cases: Vec<Case>,
     pub seeds: Seeds,
-    /// Test pictures of the last, whole evaluation.
+    /// Number of pictures in the final test.
     pub test_pictures: usize,
 }
 
@@ -97,7 +98,7 @@ impl Study {
         };
         let mut cases = cases;
         if scale == Scale::Quick {
-            // What figures show is what there is time for.
+            // There is only time for the cases in the figures.
             cases.retain(|case| case.has_curve);
         }
         Some(Self {
@@ -109,10 +110,10 @@ impl Study {
         })
     }
 
-    /// What one case is run with.
+    /// The config of one case.
     ///
     /// # Errors
-    /// [`ConfigError`], where the study's own config does not fit.
+    /// [`ConfigError`] if the study's own config is invalid.
     pub fn config(&self, case: &Case, seed: u64, also: &[String]) -> Result<Config, ConfigError> {
         let seed = format!("seed={seed}");
         let set = [&self.set[..], &case.set, also, &[seed]].concat();
@@ -120,7 +121,7 @@ impl Study {
     }
 }
 
-/// What the experiment that counts updates runs under `defence`, with these changes.
+/// The config of the experiment that counts updates, under `defence` and with these changes.
 pub(crate) fn update_ratios(scale: Scale, seed: u64, defence: &str, also: &[&str]) -> Result<Config, ConfigError> {
     let set = scale::set(Experiment::UpdateRatios, scale);
     let own = vec![format!("defence={defence}"), format!("seed={seed}")];
@@ -139,7 +140,8 @@ fn trade_off(scale: Scale) -> Vec<Case> {
     }
 }
 
-/// What both papers compare, FLRSP's noise to the letter, masks by group, and what Eq. 12 says masks amount to.
+/// The comparison of both papers, FLRSP's noise exactly as printed, masks by group, and the learning rates that masks
+/// are equivalent to by Eq. 12.
 fn fine_tuned(scale: Scale) -> Vec<Case> {
     let also = [R0, R095, R08_EMBEDDINGS, EPS4_PRINTED, EPS1_PRINTED].iter().map(Case::under);
     let config_rate = if scale == Scale::Paper { PAPERS_RATE } else { 0.1 };
@@ -153,7 +155,7 @@ fn fine_tuned(scale: Scale) -> Vec<Case> {
     cases(&ALL).into_iter().chain(also.chain(rates).map(Case::without_curve)).collect()
 }
 
-/// What both papers compare, and masks that last for an epoch, as RBW's do.
+/// The comparison of both papers, and masks that last an epoch, as in RBW.
 fn from_scratch() -> Vec<Case> {
     let an_epoch = |masked: &ComparedDefence| {
         let case = Case::under(masked);
@@ -168,16 +170,16 @@ fn from_scratch() -> Vec<Case> {
     cases(&ALL).into_iter().chain([R02, R05, R08].iter().map(an_epoch)).collect()
 }
 
-/// FLRSP's noise to the letter.
+/// FLRSP's noise exactly as printed.
 const PRINTED: [ComparedDefence; 3] = [EPS4_PRINTED, EPS2_PRINTED, EPS1_PRINTED];
 
-/// What FLRSP compares, with its noise clipped and as printed.
+/// FLRSP's comparison, with its noise clipped and as printed.
 fn fedavg() -> Vec<Case> {
     let printed = PRINTED.iter().map(|noise| Case::under(noise).without_curve());
     cases(&MASKS_AND_NOISE).into_iter().chain(printed).collect()
 }
 
-/// What FLRSP compares, by Adam, which learns fastest, and by the papers' SGD with noise as printed.
+/// FLRSP's comparison with Adam, which learns fastest, and with the papers' SGD and noise as printed.
 fn fedsgd(scale: Scale) -> Vec<Case> {
     let optimiser = format!("optimiser=sgd:{}", if scale == Scale::Paper { PAPERS_RATE } else { 0.3 });
     let sgd = |defence: ComparedDefence| {
@@ -197,7 +199,7 @@ fn non_iid() -> Vec<Case> {
     even.chain(cases(("a0.1", "α = 0.1"), LineStyle::Dashed, &["partition=dirichlet:0.1"])).collect()
 }
 
-/// In the plain and on cipher text, under both rules.
+/// With and without encryption, under both rules.
 fn encrypted(scale: Scale) -> Vec<Case> {
     let plain = || Case { name: "plain".to_owned(), ..Case::under(&NONE) };
     let cipher = || Case {
@@ -205,7 +207,7 @@ fn encrypted(scale: Scale) -> Vec<Case> {
         ..Case::under(&ENCRYPTED)
     };
     let rule = format!("rule=fedavg:epochs=1,rate={}", if scale == Scale::Paper { PAPERS_RATE } else { 0.05 });
-    // Each client passes over its pictures once.
+    // Each client makes one pass over its pictures.
     let fedavg = |case: Case| {
         let set = [&rule, "schedule=constant", "rounds=1", "evaluate-every=1"];
         case.of_group(("fedavg", "FedAvg"), LineStyle::Dotted, &set).without_curve()

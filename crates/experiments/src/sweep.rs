@@ -1,7 +1,7 @@
 //! Trainings of one config with every combination of some of its values, each with several seeds.
 //!
-//! [`run`] trains what the folder does not hold yet, and writes the trainings as `sweep.json` and `sweep.csv`, and
-//! `sweep.html` to look at. Every training is the one that `unmask train` runs with the same `--set`.
+//! [`run`] trains what the folder does not have yet, and writes the results as `sweep.json` and `sweep.csv`, and the
+//! page `sweep.html`. Each training is identical to `unmask train` with the same `--set`.
 
 mod plan;
 mod report;
@@ -22,33 +22,33 @@ use crate::{
     training::{TrainingRun, train},
 };
 
-/// What is trained, with what, and where it goes.
+/// The settings, inputs and output folder of a sweep.
 #[derive(Debug, Clone)]
 pub struct SweepRequest<'a> {
-    /// A config as `unmask train` reads it.
+    /// A config in the form that `unmask train` reads.
     pub config: &'a str,
-    /// `KEY=VALUE` for what is different from it in all trainings.
+    /// `KEY=VALUE` overrides for all trainings.
     pub set: &'a [String],
-    /// What differs from training to training.
+    /// The keys that differ between trainings, with their values.
     pub vary: &'a [Axis],
-    /// With how many seeds each is repeated, counted up from that of the config.
+    /// Number of seeds for each combination, counted up from the config's seed.
     pub seeds: u64,
-    /// Where the CIFAR-10 files are, if the config does not say.
+    /// Folder of the CIFAR-10 files, if the config has none.
     pub cifar10: PathBuf,
     pub device: &'a OpenDevice,
-    /// Threads to compute with; those of the config if absent. No result depends on it.
+    /// Number of threads; the config's if absent. Does not affect the results.
     pub threads: Option<usize>,
-    /// What the program was built from.
+    /// The commit that the program was built from.
     pub commit: Option<Commit>,
     pub out: &'a Path,
 }
 
-/// Trains all that is not there yet and writes the tables and the page, whose path is given; `None` if `on_event` ended it
-/// before the last training. Finished trainings are kept either way.
+/// Runs the missing trainings, writes the tables and the page, and returns the page's path. Returns `None` if
+/// `on_event` ended the run before the last training. Finished trainings are saved in any case.
 ///
 /// # Errors
-/// [`ExperimentError`]: a config does not fit, pictures are missing, the folder holds another sweep or cannot be written, or a
-/// training failed.
+/// [`ExperimentError`]: a config is invalid, pictures are missing, the folder has another sweep or cannot be written,
+/// or a training failed.
 pub fn run(request: &SweepRequest<'_>, on_event: OnEvent<'_>) -> Result<Option<PathBuf>, ExperimentError> {
     let plan = SweepPlan::new(request)?;
     let store = Store::of_run(request.out, &plan.run)?;
@@ -58,8 +58,9 @@ pub fn run(request: &SweepRequest<'_>, on_event: OnEvent<'_>) -> Result<Option<P
     }
 }
 
-/// Trains what is for one part, in its folder in place of [`SweepRequest::out`]; [`merge`](crate::merge()) makes the tables
-/// and the page of all parts. `false` if `on_event` ended it before the last training.
+/// Runs the trainings of one part in the part's folder, ignoring [`SweepRequest::out`]. Use [`merge`](crate::merge())
+/// to create the tables and the page from all parts. Returns `false` if `on_event` ended the run before the last
+/// training.
 ///
 /// # Errors
 /// As [`run`].
@@ -74,10 +75,10 @@ pub fn run_part(request: &SweepRequest<'_>, part: &PartFolder, on_event: OnEvent
     }
 }
 
-/// Tables and page of trainings that lie together; gives the page's path.
+/// Writes tables and page of a merged run and returns the page's path.
 ///
 /// # Errors
-/// A file cannot be read or written, or is not what its part says.
+/// A file cannot be read or written, or does not match its part.
 pub(crate) fn report(merged: &MergedRun<'_>) -> Result<PathBuf, ExperimentError> {
     let plan = SweepPlan::finished(merged.run()?)?;
     let store = Store::of_run(merged.folder, &plan.run)?;
@@ -97,7 +98,7 @@ fn threads(request: &SweepRequest<'_>, config: &Config) -> Option<usize> {
     request.threads.or(config.threads)
 }
 
-/// Trains those cases at the positions that `takes` names which are not kept.
+/// Runs the missing trainings at the positions that `takes` selects.
 fn compute(
     request: &SweepRequest<'_>,
     plan: &SweepPlan,
@@ -125,7 +126,7 @@ fn compute(
     Ok(trained.into_iter().filter_map(|(_, found)| found).collect())
 }
 
-/// The pictures of the newest training: the next ones most often have the same.
+/// The pictures of the last training, because the next one usually has the same.
 #[derive(Default)]
 struct Pictures(Option<Loaded>);
 

@@ -1,8 +1,9 @@
-//! What each defence costs in accuracy beside what it leaves to the best attacker.
+//! Accuracy under each defence against what the defence leaks to the best attacker.
 //!
-//! Accuracy is that of the trained models on held-out pictures. Leakage is the SSIM of what an attacker makes of a sample
-//! photograph, alone in its update, at the initial weights and at those the training under this very defence ended with. The
-//! best attacker is the one whose mean over photographs and seeds is the largest, whatever it knows and whenever it strikes.
+//! Accuracy is that of the trained models on held-out pictures. Leakage is the SSIM of an attacker's reconstruction of
+//! a sample photograph that is alone in its update, at the initial weights and at the final weights of the training
+//! under the same defence. The best attacker has the largest mean over photographs and seeds, regardless of its
+//! knowledge and of the weights it attacks.
 
 mod curve;
 mod findings;
@@ -32,7 +33,7 @@ use crate::{
     training::{TrainingRun, train},
 };
 
-/// The study on each data set: on generated shapes, and on CIFAR-10 where it is there, with fewer cases.
+/// The study for each data set: generated shapes, and CIFAR-10 with fewer cases if it is available.
 pub(crate) fn studies(scale: Scale, has_cifar10: bool, study: &Study) -> Vec<Study> {
     let on = |source: Source, keeps: &dyn Fn(&Case) -> bool| {
         let mut study = study.clone();
@@ -59,7 +60,7 @@ pub(crate) fn cases() -> Vec<String> {
     [on(Source::Generated, &TRADE_OFF), on(Source::Cifar10, &TRADE_OFF_IN_SHORT)].concat()
 }
 
-/// A training and what attackers see at its end, or what they see before any.
+/// A training with attacks at its end, or only attacks at the initial weights.
 #[derive(Debug)]
 struct Trial<'a> {
     name: String,
@@ -67,7 +68,7 @@ struct Trial<'a> {
     case: &'a Case,
     defence: Defence,
     config: Config,
-    /// Absent where nothing is trained.
+    /// `None` if nothing is trained.
     study: Option<&'a Study>,
     methods: Vec<AttackMethod>,
 }
@@ -78,9 +79,9 @@ struct TrialResult {
     leaks: Leaks,
 }
 
-/// All that was found, by the data sets of the studies.
+/// All results, by the data sets of the studies.
 struct Outcome<'a> {
-    /// The first is on all cases.
+    /// The first study has all cases.
     studies: &'a [Study],
     photographs: usize,
     /// At initial weights.
@@ -96,7 +97,7 @@ struct StudyOutcome {
     leaks: Vec<Leaks>,
 }
 
-/// Attacks fresh models under each defence, trains them, and attacks them again.
+/// Attacks new models under each defence, trains them, and attacks them again.
 pub(crate) fn run(run: &mut ExperimentRun<'_, '_>, study: &Study) -> Result<Option<Findings>, ExperimentError> {
     let photographs = photographs(run.request.scale)?;
     let studies = studies(run.request.scale, run.has_cifar10(), study);
@@ -137,7 +138,7 @@ pub(crate) fn run(run: &mut ExperimentRun<'_, '_>, study: &Study) -> Result<Opti
     findings::findings(run, &outcome).map(Some)
 }
 
-/// The sample photographs; of the tiny scale the first two.
+/// The sample photographs; only the first two at the tiny scale.
 fn photographs(scale: Scale) -> Result<Vec<(String, Picture)>, ExperimentError> {
     let refused = |error: unmask_data::NotAPicture| ExperimentError::Attack {
         what: "the sample photographs".to_owned(),
@@ -150,7 +151,7 @@ fn photographs(scale: Scale) -> Result<Vec<(String, Picture)>, ExperimentError> 
     Ok(all)
 }
 
-/// Seed by seed, so that what is finished can be compared even if the last seed is not.
+/// Seed by seed, so that a partial run can already be compared.
 fn trials<'a>(
     run: &ExperimentRun<'_, '_>,
     study: &'a Study,
@@ -167,7 +168,7 @@ fn trials<'a>(
                     Some(_) => (format!(" on {}", config.data), config.data.to_string()),
                     None => (", fresh model".to_owned(), "initial".to_owned()),
                 };
-                // A search seldom finds anything on a trained model, and takes a minute for each picture: the small scale has
+                // A search rarely finds anything on a trained model and takes a minute per picture. The small scale has
                 // time for one only where closed forms have nothing to solve.
                 let is_worth_it =
                     !matches!(run.request.scale, Scale::Quick | Scale::Small) || defence.fixes(ParamGroup::Position);
@@ -191,7 +192,7 @@ fn architecture(config: &Config) -> Result<Architecture, ExperimentError> {
     Ok(Architecture::named(&config.model, CLASSES.len()).map_err(ConfigError::from)?)
 }
 
-/// `data` are the sets that were loaded so far.
+/// `data` caches the sets loaded so far.
 fn compute(
     run: &mut ExperimentRun<'_, '_>,
     trial: &Trial<'_>,
@@ -222,7 +223,7 @@ fn compute(
         methods: &trial.methods,
         seed: trial.config.seed,
     };
-    // Weights that grew beyond all bounds give no update.
+    // Diverged weights give no update to attack.
     let leaks = match &training {
         Some(TrainingRun { diverged: Some(_), .. }) => target.nothing(),
         _ => target.attack(run, photographs)?,

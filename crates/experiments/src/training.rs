@@ -1,4 +1,4 @@
-//! Experiments that train: each case with its seeds, then figures, tables and claims.
+//! Training experiments: each case with its seeds, then figures, tables and claims.
 
 mod comparison;
 mod findings;
@@ -22,7 +22,7 @@ use crate::{
     study::{Case, Seeds, Study},
 };
 
-/// Trains all cases with all seeds and says what came out.
+/// Trains all cases with all seeds and returns the findings.
 pub(crate) fn run(run: &mut ExperimentRun<'_, '_>, study: &Study) -> Result<Option<Findings>, ExperimentError> {
     let trained = train_all(run, study)?;
     if run.is_part() { Ok(None) } else { findings::findings(run, study, &trained).map(Some) }
@@ -33,8 +33,8 @@ fn config(request: &ExperimentRequest<'_>, study: &Study, case: &Case, seed: u64
     Ok(study.config(case, seed, request.start().as_slice())?)
 }
 
-/// Seed by seed, so that what is finished can be compared even if the last seed is not. Cases whose intervals are wider than
-/// the margins they are judged by get further seeds.
+/// Trains seed by seed, so that a partial run can already be compared. Cases with intervals wider than their margins
+/// get more seeds.
 fn train_all(run: &mut ExperimentRun<'_, '_>, study: &Study) -> Result<Vec<TrainingRun>, ExperimentError> {
     let conditions = conditions(run.request.experiment)?;
     let (first, Seeds { least, most }) = (run.request.seed, run.request.seeds(study));
@@ -61,8 +61,8 @@ fn train_all(run: &mut ExperimentRun<'_, '_>, study: &Study) -> Result<Vec<Train
 /// A case and a seed to train it with.
 type Planned<'a> = (&'a Case, u64);
 
-/// Trains what is not kept. `data` is loaded when it is first needed; `begin` says how many cases there are, and how many of
-/// them are left.
+/// Trains what is not saved yet. `data` is loaded on first use. `begin` creates the event with the numbers of all cases
+/// and of unfinished ones.
 fn train_planned(
     run: &mut ExperimentRun<'_, '_>,
     study: &Study,
@@ -97,7 +97,7 @@ fn train_planned(
     Ok(trained.into_iter().filter_map(|(_, _, _, found)| found).collect())
 }
 
-/// What decides the result of a training. Named, so that those kept without their first test are trained again.
+/// The settings that determine a training's result. The tag invalidates results that were saved without a first test.
 fn settings(config: &Config, study: &Study) -> (String, usize, &'static str) {
     (config.to_toml(), study.test_pictures, "first test")
 }

@@ -1,4 +1,4 @@
-//! How often each parameter is updated, beside G(f).
+//! How often each parameter is updated, compared with G(f).
 
 mod distribution;
 
@@ -21,15 +21,15 @@ use crate::{
     store, study,
 };
 
-/// A training whose updates are counted.
+/// A training with counted updates.
 #[derive(Debug, Clone, Copy)]
 struct CountedCase {
-    /// As formulas name it.
+    /// Name in formulas.
     key: &'static str,
-    /// In a caption.
+    /// Name in captions.
     name: &'static str,
     defence: ComparedDefence,
-    /// `KEY=VALUE` of what else is different.
+    /// `KEY=VALUE` overrides besides the defence.
     set: &'static [&'static str],
 }
 
@@ -39,7 +39,7 @@ impl CountedCase {
     }
 }
 
-/// What the papers compare, and R = 0.8 with more rounds or clients.
+/// The papers' cases, and R = 0.8 with more rounds or clients.
 fn all_cases() -> Vec<CountedCase> {
     let more = [
         CountedCase {
@@ -61,7 +61,7 @@ fn all_cases() -> Vec<CountedCase> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct CountedRun {
     case: String,
-    /// As the command line has it.
+    /// Form on the command line.
     defence: String,
     /// R of a mask.
     rate: Option<f64>,
@@ -77,7 +77,7 @@ pub(crate) fn cases() -> Vec<String> {
     all_cases().iter().map(|case| case.key.to_owned()).collect()
 }
 
-/// Trains under each defence, and counts.
+/// Trains under each defence and counts the updates.
 pub(crate) fn run(run: &mut ExperimentRun<'_, '_>) -> Result<Option<Findings>, ExperimentError> {
     let cases = all_cases();
     run.plan(cases.iter().map(|case| store::file(&run.file(case.key, run.request.seed))))?;
@@ -92,7 +92,8 @@ pub(crate) fn run(run: &mut ExperimentRun<'_, '_>) -> Result<Option<Findings>, E
     if run.is_part() { Ok(None) } else { findings(run, &all).map(Some) }
 }
 
-/// `data`, the same for all cases, is loaded when it is first needed: drawing the shapes takes longer than a short training.
+/// Loads `data` on first use and shares it between the cases, because drawing the shapes takes longer than a short
+/// training.
 fn count(
     run: &mut ExperimentRun<'_, '_>,
     case: &CountedCase,
@@ -183,7 +184,7 @@ fn findings(run: &ExperimentRun<'_, '_>, all: &[CountedRun]) -> Result<Findings,
     })
 }
 
-/// What was counted, for formulas. All parameters are counted, so that only [`Metric::Misfit`] asks how likely a share is.
+/// The counts, for formulas. They cover all parameters, so only [`Metric::Misfit`] tests a hypothesis.
 struct CountMeasurements<'a>(&'a [CountedRun]);
 
 impl CountedRun {
@@ -220,7 +221,7 @@ impl Measurements for CountMeasurements<'_> {
     }
 }
 
-/// The mean of f, of shares that were updated f times.
+/// The mean of f, where `shares[f]` parameters were updated f times.
 fn mean_updates(shares: &[f64]) -> f64 {
     shares.iter().enumerate().map(|(f, share)| f as f64 * share).sum()
 }
@@ -274,7 +275,7 @@ mod tests {
     use super::*;
     use crate::claim::{Claim, Finding};
 
-    /// Ten rounds of five clients, counted as `histogram` says.
+    /// Ten rounds of five clients with the counts in `histogram`.
     fn counted(case: &CountedCase, histogram: [u64; 11], never_position: f64) -> CountedRun {
         let rate = case.defence.parsed().unwrap().rates().and_then(|rates| rates.single()).map(as_written);
         let missed = rate.unwrap_or(0.0).powi(5);
@@ -300,8 +301,8 @@ mod tests {
         claims.into_iter().find(|claim| claim.id == id).unwrap()
     }
 
-    /// Of 100000 parameters: all in all rounds, but the position embedding's hundred; masks as G(f) has it, rounded; frozen
-    /// masks a share of R never.
+    /// 100000 parameters. Without a mask, every round updates all of them, except the hundred of a fixed position
+    /// embedding. Masks follow G(f), rounded. Frozen masks never update a share of R.
     fn as_the_papers_say() -> Vec<CountedRun> {
         let all = |never: u64| {
             std::array::from_fn(|f| {
@@ -325,7 +326,7 @@ mod tests {
             "f0.2" => counted(case, all(20_100), 0.2),
             "f0.5" => counted(case, all(50_100), 0.5),
             "f0.8" => counted(case, all(79_900), 0.8),
-            // Half as many that miss a round.
+            // More updates than "r0.8": here every round updates all parameters.
             "r0.8-20-rounds" | "r0.8-10-clients" => counted(case, all(0), 0.0),
             _ => masked(case),
         };

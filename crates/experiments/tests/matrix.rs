@@ -1,4 +1,4 @@
-//! Whole matrices, with real models, defences and searches.
+//! Whole matrices with real models, defences and searches.
 
 use std::{fs, ops::ControlFlow, path::Path};
 
@@ -72,8 +72,8 @@ fn of<'a>(rows: &'a [MatrixRow], attack: &str, defence: &str) -> Vec<&'a MatrixR
     found
 }
 
-/// Every picture under this attack and defence has an SSIM within these bounds. Below the line a search has come to its end,
-/// or says that it has not.
+/// Every picture under this attack and defence has an SSIM within these bounds. Below the threshold, a search has
+/// converged or says that it has not.
 fn expect(rows: &[MatrixRow], attack: &str, defence: &str, bounds: std::ops::RangeInclusive<f64>) {
     for row in of(rows, attack, defence) {
         let ssim = row.ssim.unwrap_or_else(|| panic!("{attack} under {defence}: {:?}", row.reason));
@@ -96,7 +96,7 @@ fn expect_cannot(rows: &[MatrixRow], attack: &str, defence: &str, says: &str) {
     }
 }
 
-/// The lesson in numbers: what is seen of photographs by each attacker under each defence.
+/// The lesson in numbers: what each attacker sees of photographs under each defence.
 #[test]
 fn attacks_and_defences_on_photographs() {
     let folder = TempDir::new().unwrap();
@@ -118,7 +118,7 @@ fn attacks_and_defences_on_photographs() {
     expect_cannot(&rows, "embedding", "fixed-position", "position embedding");
     expect_cannot(&rows, "matching-aware", "none", "this is matching");
     expect_cannot(&rows, "jigsaw", "random-binary:0.5", "sees more");
-    // Measured: 0.16, 0.19 and 0.09, after few steps.
+    // Measured 0.16, 0.19 and 0.09, after few steps.
     expect(&rows, "jigsaw", "fixed-position", 0.02..=0.35);
     let picture = |name: &str| decode(&fs::read(folder.path().join("pictures").join(name)).unwrap()).unwrap().to_hwc();
     for (number, row) in of(&rows, "jigsaw", "fixed-position").into_iter().enumerate() {
@@ -154,7 +154,7 @@ fn attacks_and_defences_on_photographs() {
     }
 }
 
-/// What a ResNet allows: labels, and a search that comes closer from noise; what needs embeddings says so.
+/// On a ResNet, labels can be read and a search makes progress from noise. Attacks that need embeddings say so.
 #[test]
 fn a_resnet_is_attacked_by_what_needs_no_embeddings() {
     let attacks =
@@ -173,8 +173,8 @@ fn a_resnet_is_attacked_by_what_needs_no_embeddings() {
     expect(&rows, "inverting-gradients-aware", "random-binary:0.5", -0.3..=0.3);
 }
 
-/// What needs no picture: labels, and whether a given picture was there. Neither masks nor a fixed position hide them; noise and
-/// a key hide members.
+/// Attacks without a reconstruction: labels, and whether a given picture was in the update. Masks and a fixed position
+/// hide neither; noise and encryption hide members.
 #[test]
 fn labels_and_members_show_without_a_picture() {
     let defences = ["none", "random-binary:0.2", "random-binary:0.5", "frozen-binary:0.5", "fixed-position"];
@@ -194,7 +194,7 @@ fn labels_and_members_show_without_a_picture() {
     assert!(reason.starts_with("cat: was there") && reason.contains("rocket: was not there"), "{reason}");
 }
 
-/// The truth explains its update, a masked guess does not, and noise hides even the truth.
+/// The true picture explains its update, a masked guess does not, and noise hides even the true picture.
 #[test]
 fn every_picture_is_checked_by_its_own_gradient() {
     let folder = TempDir::new().unwrap();
@@ -209,7 +209,7 @@ fn every_picture_is_checked_by_its_own_gradient() {
     assert_eq!(of(&rows, "matching", "none")[0].verdict, Verdict::Recognisable);
 }
 
-/// With every seed a row of its own, and a mean with its interval over them.
+/// Each seed has its own row, and the mean over seeds has an interval.
 #[test]
 fn seeds_are_rows_and_means_have_intervals() {
     let settings =
@@ -278,7 +278,7 @@ fn without_seconds(rows: &[MatrixRow]) -> Vec<MatrixRow> {
     rows.iter().map(|row| MatrixRow { seconds: 0.0, ..row.clone() }).collect()
 }
 
-/// A run that is cut off in the middle of a search, and again between rows, ends with the rows of one that is not.
+/// A run that is interrupted during a search, and again between rows, ends with the same rows as an uninterrupted one.
 #[test]
 fn an_interrupted_run_goes_on_with_the_same_rows() {
     let settings = settings(
@@ -325,7 +325,7 @@ fn an_interrupted_run_goes_on_with_the_same_rows() {
     }
 }
 
-/// A row does not depend on the rows beside it, and another seed makes another one.
+/// A row does not depend on the other rows, but does depend on the seed.
 #[test]
 fn rows_follow_from_the_seed_alone() {
     let pictures = photographs(&["cat", "coffee"]);
@@ -341,7 +341,7 @@ fn rows_follow_from_the_seed_alone() {
     assert_ne!(row("embedding-aware", "random-binary:0.5", &pictures[..1], 2), together);
 }
 
-/// A model may begin with weights of its own: rows are those of these weights, and no folder mixes two.
+/// A matrix can use given weights. Its rows belong to these weights, and a folder does not mix two sets.
 #[test]
 fn rows_are_of_the_weights_that_are_given() {
     let settings = settings(VitPreset::Pico, "embedding-aware", "random-binary:0.5");
@@ -370,7 +370,7 @@ fn rows_are_of_the_weights_that_are_given() {
     assert!(page.contains("at weights of its own"), "{page}");
 }
 
-/// Half of an update is enough for every photograph, the dark ones among them; of bright ones three tenths are.
+/// Half of an update is enough for every photograph, including dark ones. For bright ones three tenths are enough.
 #[test]
 fn rank_undoes_the_masks_on_every_sample() {
     let names = ["astronaut", "cameraman", "cat", "coffee", "hubble", "rocket"];
@@ -385,10 +385,10 @@ fn rank_undoes_the_masks_on_every_sample() {
     }
 }
 
-/// Several rounds with fresh masks show what one does not; so they do where weights are sent, not gradients.
+/// Several rounds with new masks reveal what one does not, also if clients send weights instead of gradients.
 #[test]
 fn rounds_and_federated_averaging() {
-    // A larger model needs a minute for the same.
+    // A larger model takes a minute for this.
     let mut settings = settings(VitPreset::Pico, "embedding,embedding-aware,rounds", "none;random-binary:0.3");
     settings.rounds = 5;
     let pictures = photographs(&["cat"]);
@@ -406,7 +406,7 @@ fn rounds_and_federated_averaging() {
     expect(&rows, "embedding", "random-binary:0.3", -0.3..=0.3);
 }
 
-/// Pictures of one update are one row, and a closed form sees their mixture.
+/// The pictures of one update are one row, and a closed form sees their mixture.
 #[test]
 fn batches_are_rows_of_their_own() {
     let mut settings = settings(VitPreset::Pico, "embedding,matching,label", "none");

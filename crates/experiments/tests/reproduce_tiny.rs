@@ -1,4 +1,4 @@
-//! Every experiment from the request to the files, at the tiny scale.
+//! Every experiment from request to files, at the tiny scale.
 
 #[path = "../../../tests/support/schema.rs"]
 mod schema;
@@ -38,7 +38,7 @@ fn json(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-/// The page holds the verdict that follows from the claims, figures, and nothing from elsewhere. Gives the folder of all
+/// The page has the verdict that follows from the claims and has figures, and loads nothing. Returns the folder of all
 /// reports.
 fn check(experiment: Experiment, cases: usize) -> TempDir {
     let out = tempfile::tempdir().unwrap();
@@ -135,7 +135,7 @@ fn trade_off() {
         match point.defence {
             Defence::None => assert!(means[0] > 0.99 && !has("rounds"), "{point:?}"),
             Defence::FixedPosition => assert!(has("jigsaw") && !has("embedding"), "{point:?}"),
-            // Of what a higher rate leaves so small a model, not every attack can make something.
+            // At higher rates, some attacks fail on such a small model.
             Defence::RandomBinary { .. } if point.rate.is_some_and(|rate| rate <= 0.5) => {
                 assert!(has("embedding-aware") && has("rounds") && has("matching-aware"), "{point:?}");
             }
@@ -148,7 +148,7 @@ fn trade_off() {
     }
 }
 
-/// What was finished before an interruption is not computed again, and comes out the same.
+/// Cases finished before an interruption are not computed again, and have the same results.
 #[test]
 fn an_interrupted_run_goes_on_where_it_was() {
     let (out, whole) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

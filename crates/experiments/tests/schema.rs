@@ -1,4 +1,4 @@
-//! The committed reports, and those of a fresh matrix, are what `docs/schema` says.
+//! The committed reports, and those of a new matrix, conform to `docs/schema`.
 
 #[path = "../../../tests/support/schema.rs"]
 mod schema;
@@ -39,7 +39,7 @@ fn committed_reports_conform() {
     }
 }
 
-/// The page of all claims is what the program makes of the list of claims and of the reports beside it.
+/// The committed page of claims is what the program writes from the list of claims and the reports.
 #[test]
 fn the_committed_page_of_claims_is_what_the_program_writes() {
     let folder = repository().join("docs/reports");
@@ -51,7 +51,7 @@ fn the_committed_page_of_claims_is_what_the_program_writes() {
     );
 }
 
-/// The curve that comes with the program was measured, with what it says of its origin.
+/// The trade-off curve included in the program conforms, and its provenance is complete.
 #[test]
 fn the_committed_trade_off_conforms() {
     let curve = json(&repository().join("assets/trade-off.json"));
@@ -69,7 +69,7 @@ fn the_committed_trade_off_conforms() {
     }
 }
 
-/// Every kind of row: pictures, a label, a member, and what cannot be told.
+/// Every kind of row: pictures, a label, a member, and a verdict that cannot be told.
 #[test]
 fn a_matrix_conforms() {
     let samples = load_folder(&repository().join("www/samples")).unwrap();
@@ -106,7 +106,7 @@ fn a_matrix_conforms() {
     assert!(has("recognisable") && has("cannot-tell"));
 }
 
-/// A schema that nothing fails says nothing.
+/// Shows that the schemas can fail.
 #[test]
 #[should_panic(expected = "additionalProperties")]
 fn a_field_that_nobody_described_is_noticed() {

@@ -1,4 +1,4 @@
-//! The folder of one part while it is computed.
+//! The folder of a part during its computation.
 
 use std::{ops::ControlFlow, path::Path, thread, time::Duration};
 
@@ -13,10 +13,10 @@ use crate::{
     store::{Store, as_read, damaged, read, write},
 };
 
-/// Between two looks at whether another process is done.
+/// Interval between checks whether another process has finished.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// The folder of one part, in which nobody else computes as long as this lives.
+/// The folder of one part, locked for this process while this value lives.
 #[derive(Debug)]
 pub struct PartFolder {
     store: Store,
@@ -25,10 +25,11 @@ pub struct PartFolder {
 }
 
 impl PartFolder {
-    /// Makes the folder of `part` below `out`, or opens it to go on. Where another process computes the same part, waits
-    /// for it, asking `is_wanted` from time to time; `None` if that ended the wait. A folder in which nothing is kept goes again.
+    /// Creates the folder of `part` in `out`, or opens it to continue. If another process computes the same part, waits
+    /// for it and calls `is_wanted` from time to time; returns `None` if that stopped the wait. A new folder is removed
+    /// again if no case is saved in it.
     ///
-    /// `command` are the words behind the program's name that compute the whole: the arguments without `--part` and without
+    /// `command` has the arguments after the program's name that compute the whole run, without `--part` and without
     /// secrets.
     ///
     /// # Errors
@@ -57,10 +58,10 @@ impl PartFolder {
         self.part
     }
 
-    /// Says in `part.json` of the subfolder `inner` what its cases are cases of.
+    /// Writes `part.json`, which describes the run, to the subfolder `inner`.
     ///
     /// # Errors
-    /// The folder holds a part of something else, or cannot be written.
+    /// The folder has a part of another run, or cannot be written.
     pub(crate) fn record(
         &self,
         inner: &str,
@@ -99,7 +100,7 @@ mod tests {
         folder.record("", RunKind::Sweep, machine, &json!({ "seed": seed }), vec!["rows/a.json".to_owned()])
     }
 
-    /// Two runs of one part: the second waits for the first, and goes on where that one ended.
+    /// Two processes with the same part: the second waits for the first and continues where it ended.
     #[test]
     fn one_process_at_a_time_computes_a_part() {
         let out = tempfile::tempdir().unwrap();

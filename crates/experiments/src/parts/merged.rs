@@ -1,4 +1,4 @@
-//! A run that several machines have computed.
+//! A run that several machines computed.
 
 use std::path::Path;
 
@@ -8,13 +8,13 @@ use serde_json::Value;
 use super::{Machine, record::PART};
 use crate::{error::ExperimentError, store::damaged};
 
-/// A run whose cases lie together.
+/// A run with all its cases in one folder.
 #[derive(Debug)]
 pub(crate) struct MergedRun<'a> {
-    /// Where they are, and where the report goes.
+    /// The folder of the cases and of the report.
     pub(crate) folder: &'a Path,
     run: &'a Value,
-    /// Those of all parts.
+    /// The machines of all parts.
     machines: Vec<Machine>,
 }
 
@@ -23,15 +23,15 @@ impl<'a> MergedRun<'a> {
         Self { folder, run, machines }
     }
 
-    /// What decides the rows.
+    /// The settings that determine the cases.
     ///
     /// # Errors
-    /// It is not what this program writes.
+    /// They are not in the form that this program writes.
     pub(crate) fn run<T: DeserializeOwned>(&self) -> Result<T, ExperimentError> {
         T::deserialize(self.run).map_err(damaged(&self.folder.join(PART)))
     }
 
-    /// Threads of the first part, and the processors of all.
+    /// Threads of the first part, and the processors of all parts.
     pub(crate) fn machine(&self) -> Machine {
         let threads = self.machines.first().map_or(1, |machine| machine.threads);
         Machine { processor: Machine::processors(&self.machines), threads }

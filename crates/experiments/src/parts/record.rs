@@ -1,4 +1,4 @@
-//! `part.json`: what the cases of a folder are cases of.
+//! `part.json`: the run that the cases in a folder belong to.
 
 use std::{fs, thread};
 
@@ -11,10 +11,10 @@ use unmask_simulation::Commit;
 use super::Part;
 use crate::store::{Difference, difference};
 
-/// The name of its file.
+/// File name.
 pub(crate) const PART: &str = "part.json";
 
-/// What is divided.
+/// The kind of run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum RunKind {
@@ -23,13 +23,13 @@ pub(crate) enum RunKind {
     Reproduce,
 }
 
-/// The program and what it computes with: another one may compute other rows.
+/// The program and its device. Another build may compute other results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Build {
     pub(crate) version: String,
-    /// What the program was built from, `-dirty` where files differed from it; unknown outside a checkout.
+    /// The commit that the program was built from, with `-dirty` if files differed from it; unknown outside a checkout.
     pub(crate) commit: Option<String>,
-    /// What computed: another one rounds otherwise.
+    /// The compute device. Another one rounds differently.
     pub(crate) device: String,
 }
 
@@ -43,17 +43,17 @@ impl Build {
     }
 }
 
-/// Where something was computed. It decides no row.
+/// The machine of a computation. It does not affect the results.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Machine {
-    /// The processor's name, where the system tells it.
+    /// Name of the processor, if the system provides it.
     pub(crate) processor: Option<String>,
-    /// Threads that were there to compute.
+    /// Number of available threads.
     pub(crate) threads: usize,
 }
 
 impl Machine {
-    /// This one; `threads` are all of it if absent.
+    /// This machine; all its threads if `threads` is absent.
     pub(crate) fn here(threads: Option<usize>) -> Self {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").ok();
         Self {
@@ -62,7 +62,7 @@ impl Machine {
         }
     }
 
-    /// The processors of several, each once.
+    /// The processors of several machines, without duplicates.
     pub(crate) fn processors(machines: &[Self]) -> Option<String> {
         let mut names: Vec<&str> = machines.iter().filter_map(|machine| machine.processor.as_deref()).collect();
         names.sort_unstable();
@@ -74,18 +74,18 @@ impl Machine {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PartRecord {
     pub(crate) part: Part,
-    /// The words behind the program's name that compute the whole: the same for all parts, but for their paths.
+    /// The arguments after the program's name that compute the whole run: the same for all parts, except for paths.
     pub(crate) command: Vec<String>,
     pub(crate) machine: Machine,
     pub(crate) kind: RunKind,
-    /// What decides the rows, the program's build among it.
+    /// The settings that determine the cases, including the program's build.
     pub(crate) run: Value,
-    /// All cases of the whole in their order, as the files that keep them, beside `part.json`.
+    /// All cases of the whole run in order, as file paths relative to `part.json`.
     pub(crate) cases: Vec<String>,
 }
 
 impl PartRecord {
-    /// Where the two are not of one whole.
+    /// The first difference that makes these parts of different runs.
     pub(crate) fn difference(&self, other: &Self) -> Option<Difference> {
         let of = |record: &Self| {
             serde_json::json!({
@@ -93,7 +93,7 @@ impl PartRecord {
             })
         };
         let (held, wanted) = (of(self), of(other));
-        // What is of another run has other cases too, which tells less.
+        // Another run also has other cases, but that difference explains less, so it comes last.
         ["kind", "run", "parts", "cases"]
             .iter()
             .find_map(|&name| difference(if name == "run" { "" } else { name }, &held[name], &wanted[name]))

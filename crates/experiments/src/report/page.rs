@@ -41,7 +41,7 @@ pub(crate) fn report_page(provenance: &Provenance, findings: &Findings) -> Strin
     page::page(experiment.title(), STYLE, &body)
 }
 
-/// What the numbers say to each claim, in words first: the claim, and where it is not confirmed the numbers or why not.
+/// The verdicts in words: each claim and, unless it is confirmed, the numbers or the reason.
 fn verdict(claims: &[Claim]) -> Markup {
     html! {
         div.verdict {
@@ -76,7 +76,7 @@ fn figure(Figure { caption, svg, legend }: &Figure) -> Markup {
     }
 }
 
-/// A piece of the line as it is drawn.
+/// A sample of the line for the legend.
 fn swatch(series: SeriesStyle) -> Markup {
     let dashes = match series.line {
         LineStyle::Solid => None,
@@ -134,7 +134,7 @@ fn table_rows(rows: &[Vec<String>]) -> Markup {
     }
 }
 
-/// How to get the numbers again, and where they came from.
+/// How to reproduce the numbers, and their provenance.
 fn again(provenance: &Provenance, commands: &[String]) -> Markup {
     let Provenance {
         seed,
@@ -175,7 +175,7 @@ fn again(provenance: &Provenance, commands: &[String]) -> Markup {
     }
 }
 
-/// A time as people say it.
+/// A duration in a convenient unit.
 pub(crate) fn duration(seconds: f64) -> String {
     match seconds {
         ..90.0 => format!("{seconds:.0} seconds"),

@@ -1,5 +1,3 @@
-//! What decides the cases of an experiment.
-
 use std::{fs, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -13,7 +11,7 @@ use crate::{
     store::{at, hexadecimal},
 };
 
-/// What decides the cases of an experiment, for its parts.
+/// The settings that determine the cases of an experiment, for its parts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RunRecord {
     #[serde(flatten)]
@@ -27,9 +25,9 @@ pub(crate) struct ReproduceSettings {
     pub(crate) scale: Scale,
     pub(crate) seed: u64,
     pub(crate) seeds: Option<u64>,
-    /// Whether cases on CIFAR-10 are added where they can be.
+    /// Whether cases on CIFAR-10 are added if the experiment has them.
     pub(crate) has_cifar10: bool,
-    /// Where the weights are that it begins with; each case is known by it.
+    /// Path of the initial weights; cases are identified by it.
     pub(crate) weights: Option<PathBuf>,
     /// SHA-256 of that file.
     pub(crate) weights_sha256: Option<String>,

@@ -1,9 +1,9 @@
-//! What a scale changes in a study.
+//! The changes of a study at each scale.
 
 use super::Seeds;
 use crate::catalogue::{Experiment, Scale};
 
-/// `KEY=VALUE` for each key of the small config that is different at `scale`.
+/// `KEY=VALUE` for each key of the small config that differs at `scale`.
 pub(crate) fn set(experiment: Experiment, scale: Scale) -> Vec<String> {
     let set: &[&str] = match (scale, experiment) {
         (Scale::Small, _) | (Scale::Paper, Experiment::UpdateRatios) => &[],
@@ -45,13 +45,13 @@ pub(crate) fn set(experiment: Experiment, scale: Scale) -> Vec<String> {
     set.iter().map(|&set| set.to_owned()).collect()
 }
 
-/// RBW's rate of SGD; FLRSP's is a tenth of it.
+/// RBW's SGD rate; FLRSP uses a tenth of it.
 pub(super) const PAPERS_RATE: f64 = 0.0001;
 
 /// Ten epochs of all of CIFAR-10 in batches of 32, at [`PAPERS_RATE`].
 const VIT: &[&str] = &[
     "model=vit_small_patch16_224",
-    // The pretrained weights replace it.
+    // The pretrained weights replace this.
     "start=scratch",
     "train-slice=0..50000",
     "optimiser=sgd:0.0001",
@@ -94,7 +94,7 @@ const RESNET_FEDAVG: &[&str] = &[
     "test-pictures=1000",
 ];
 
-/// How many seeds each case is repeated with, if nobody says.
+/// The default number of seeds for each case.
 pub(super) fn seeds(experiment: Experiment, scale: Scale) -> Seeds {
     match (scale, experiment) {
         (Scale::Paper, _) => Seeds::exactly(1),
@@ -104,12 +104,12 @@ pub(super) fn seeds(experiment: Experiment, scale: Scale) -> Seeds {
     }
 }
 
-/// Test pictures of the last, whole evaluation.
+/// Number of pictures in the final test.
 pub(super) fn test_pictures(experiment: Experiment, scale: Scale) -> usize {
     match (scale, experiment) {
         (Scale::Tiny, _) => 40,
         (Scale::Quick, _) => 500,
-        // All that there are of the generated shapes, and as many photographs, so that both curves have one number.
+        // All test pictures of the generated shapes, and as many photographs, so that both curves have the same number.
         (Scale::Small, Experiment::TradeOff) => 2_000,
         (Scale::Small | Scale::Paper, _) => 10_000,
     }

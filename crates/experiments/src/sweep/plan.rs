@@ -1,4 +1,4 @@
-//! Which trainings a sweep has, and what decides them.
+//! The trainings of a sweep, and what determines them.
 
 use std::{fmt, str::FromStr};
 
@@ -12,10 +12,10 @@ use crate::{
     store::{ROWS, file},
 };
 
-/// Most trainings of a sweep: their list is in each part.
+/// The most trainings of a sweep, because each part stores their list.
 const MOST: usize = 100_000;
 
-/// Keys of a config that are no values of a sweep, and why.
+/// Config keys that a sweep cannot vary, with the reasons.
 const FIXED: [(&str, &str); 5] = [
     ("seed", "--seeds K repeats each training with K seeds, counted up from the config's"),
     ("device", "one device computes all trainings; set it with --set device=gpu"),
@@ -24,14 +24,14 @@ const FIXED: [(&str, &str); 5] = [
     ("passphrase", "no part.json may hold it; write it in the config"),
 ];
 
-/// A key of the config with the values that it takes, written `KEY=V1; V2`: a value may hold commas.
+/// A config key with its values, written `KEY=V1; V2` because a value may contain commas.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Axis {
     pub key: String,
     pub values: Vec<String>,
 }
 
-/// What varies nothing.
+/// Why a text is not an axis.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\" varies nothing; write KEY=V1; V2, such as 'defence=none; random-binary:0.5'")]
 pub struct ParseAxisError(String);
@@ -54,7 +54,7 @@ impl fmt::Display for Axis {
     }
 }
 
-/// What `run.json` holds: a folder's trainings are all of one sweep.
+/// The contents of `run.json`. All trainings in a folder belong to one sweep.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RunRecord {
     #[serde(flatten)]
@@ -64,7 +64,7 @@ pub(crate) struct RunRecord {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct SweepSettings {
-    /// Every key of the config but what belongs to one machine, before any is varied; the passphrase is left out.
+    /// The config before any key is varied, without the keys of one machine and without the passphrase.
     pub(super) config: Config,
     pub(super) vary: Vec<Axis>,
     pub(super) seeds: u64,
@@ -74,24 +74,24 @@ pub(super) struct SweepSettings {
 pub(super) struct SweepPlan {
     pub(super) run: RunRecord,
     pub(super) base: Config,
-    /// Seed by seed, so that what is finished can be compared even if the last seed is not.
+    /// Seed by seed, so that a partial run can already be compared.
     pub(super) cases: Vec<SweepCase>,
 }
 
 /// One training.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SweepCase {
-    /// The name of its file.
+    /// Name of its file.
     pub(super) file: String,
     /// Its values, without the seed.
     pub(super) key: String,
-    /// The same with the seed, for a person.
+    /// Its values with the seed, for readers.
     pub(super) name: String,
     pub(super) config: Config,
 }
 
 impl SweepCase {
-    /// What decides its result.
+    /// The settings that determine its result.
     pub(super) fn settings(&self) -> String {
         of_any_machine(&self.config).to_toml()
     }
@@ -115,17 +115,17 @@ impl SweepPlan {
         })
     }
 
-    /// The plan of a sweep whose trainings are all finished.
+    /// The plan of a sweep with all trainings finished.
     pub(super) fn finished(run: RunRecord) -> Result<Self, ExperimentError> {
         let base = run.settings.config.clone();
         let text = base.to_toml();
-        // A passphrase is in no file, so that the values fit together only where it is not asked for.
+        // The passphrase is in no file, so the config cannot be validated where one is needed.
         let read = |values: &[String]| Config::read(&text, values);
         let cases = cases(&run.settings, &read)?;
         Ok(Self { run, base, cases })
     }
 
-    /// The files of all trainings below the folder of the sweep.
+    /// The files of all trainings, relative to the sweep's folder.
     pub(super) fn files(&self) -> Vec<String> {
         self.cases.iter().map(|case| format!("{ROWS}/{}", file(&case.file))).collect()
     }
@@ -136,7 +136,7 @@ impl SweepPlan {
     }
 }
 
-/// The config without what another machine may have otherwise.
+/// The config without the keys that may differ between machines.
 fn of_any_machine(config: &Config) -> Config {
     Config { threads: None, data_dir: None, passphrase: None, ..config.clone() }
 }
@@ -171,7 +171,7 @@ fn check(vary: &[Axis], seeds: u64) -> Result<(), ExperimentError> {
     Ok(())
 }
 
-/// Every combination of the values, that of the last axis changing first.
+/// All combinations of the values. The last axis changes fastest.
 fn combinations(vary: &[Axis]) -> Vec<Vec<&str>> {
     vary.iter().fold(vec![Vec::new()], |all, axis| {
         let with = |values: &Vec<_>, value| values.iter().copied().chain([value]).collect();
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(plan.combinations()[5], ["gaussian:eps=4,delta=0.5,clip=0.5", "8"]);
     }
 
-    /// What a merge finds in `part.json` gives the same cases, on whatever machine.
+    /// The record in `part.json` gives the same cases on any machine.
     #[test]
     fn a_plan_is_made_again_of_its_record() {
         let vary = ["defence=none; encrypted", "rounds=2; 3"];

@@ -1,4 +1,4 @@
-//! What came out of a sweep, as JSON, as CSV and as a page.
+//! Results of a sweep as JSON, CSV and a page.
 
 use std::path::{Path, PathBuf};
 
@@ -19,31 +19,31 @@ use crate::{
 
 const STYLE: &str = include_str!("page.css");
 const PAGE: &str = "sweep.html";
-/// Most lines of the figure.
+/// The most rows of the figure.
 const DRAWN: usize = 40;
 
 #[derive(Serialize)]
 struct Table<'a> {
     run: &'a RunRecord,
     provenance: Provenance<'a>,
-    /// One for each combination of values, over all seeds.
+    /// One per combination of values, over all seeds.
     means: Vec<Mean<'a>>,
-    /// One for each training.
+    /// One per training.
     rows: Vec<Row<'a>>,
 }
 
-/// Where and how fast it was computed; nothing else depends on it.
+/// The machine and the time. The results do not depend on them.
 #[derive(Serialize)]
 struct Provenance<'a> {
     processor: Option<&'a str>,
     threads: usize,
-    /// Times of all trainings added up.
+    /// Sum of the times of all trainings.
     seconds: f64,
 }
 
 #[derive(Serialize)]
 struct Mean<'a> {
-    /// In the order of what is varied.
+    /// In the order of the axes.
     values: Vec<&'a str>,
     /// In percent of the test pictures.
     accuracy: Estimate,
@@ -62,7 +62,7 @@ struct Row<'a> {
     points: &'a [TestPoint],
 }
 
-/// Writes all three of `trained`, which are the cases of the plan in their order; gives the page's path.
+/// Writes all three files and returns the page's path. `trained` has the plan's cases in order.
 pub(super) fn write(
     folder: &Path,
     plan: &SweepPlan,

@@ -10,7 +10,7 @@ use crate::{
     training::CaseRuns,
 };
 
-/// What all points share.
+/// The settings shared by all points.
 pub(super) fn setup(config: &Config, photographs: usize, gathered: usize, test_pictures: usize) -> CurveSetup {
     CurveSetup {
         model: config.model.clone(),
@@ -23,7 +23,7 @@ pub(super) fn setup(config: &Config, photographs: usize, gathered: usize, test_p
     }
 }
 
-/// One defence on one data set.
+/// The point of one defence on one data set.
 pub(super) fn point(outcome: &Outcome<'_>, study: &StudyOutcome, defence: Defence, runs: &CaseRuns<'_>) -> CurvePoint {
     let of_case =
         |leaks: &[Leaks]| -> Vec<Leaks> { leaks.iter().filter(|leaks| leaks.case == runs.case.key).cloned().collect() };
@@ -43,7 +43,7 @@ pub(super) fn point(outcome: &Outcome<'_>, study: &StudyOutcome, defence: Defenc
     }
 }
 
-/// Percentage points as a share in [0, 1].
+/// Converts percentage points to a share in [0, 1].
 fn share(Estimate { mean, half_width, .. }: Estimate) -> MeanInterval {
     to_places(MeanInterval::around(mean / 100.0, half_width / 100.0, 0.0, 1.0))
 }
@@ -53,7 +53,7 @@ fn to_places(MeanInterval { mean, low, high }: MeanInterval) -> MeanInterval {
     MeanInterval { mean, low, high }
 }
 
-/// Every attacker at every stage that saw anything, the best first.
+/// Every attacker at every stage that saw anything, best first.
 pub(super) fn attackers(initial: &[Leaks], trained: &[Leaks]) -> Vec<CurveAttacker> {
     let mut attackers = Vec::new();
     for (stage, leaks) in [(ModelStage::Initial, initial), (ModelStage::Trained, trained)] {
@@ -64,16 +64,16 @@ pub(super) fn attackers(initial: &[Leaks], trained: &[Leaks]) -> Vec<CurveAttack
             }
         }
     }
-    // Of equals the simpler stays in front.
+    // The sort is stable: among equals the simpler attacker stays first.
     attackers.sort_by(|a, b| b.ssim.mean.total_cmp(&a.ssim.mean));
     attackers
 }
 
-/// The mean of an SSIM over seeds and photographs, and its 95 % interval; `None` of nothing.
+/// The mean of an SSIM over seeds and photographs, with its 95 % interval; `None` without values.
 ///
-/// Two errors are in it, added in quadrature as in the interval of an accuracy: that of the photographs, which are a sample of
-/// those that somebody might bring, and that of the seeds, a sample of all weights, masks and noise. Both by Student's t; what
-/// there is but one of is left out.
+/// The interval adds two errors in quadrature, like that of an accuracy: the error of the photographs, a sample of all
+/// possible ones, and the error of the seeds, a sample of all weights, masks and noise. Both use Student's t. An error
+/// with a sample of one is left out.
 fn interval(by_seed: &[Vec<f64>]) -> Option<MeanInterval> {
     let photographs = by_seed.iter().map(Vec::len).min().filter(|&photographs| photographs > 0)?;
     let of_seeds: Vec<f64> = by_seed.iter().map(|values| mean(&values[..photographs])).collect();
@@ -108,8 +108,8 @@ mod tests {
         }
     }
 
-    /// One seed, values 0.2, 0.3 and 0.4: s = 0.1, so 4.303 x 0.1 / sqrt(3) = 0.2484. A second seed whose values lie 0.1
-    /// higher throughout adds s = 0.0707, 12.706 x 0.0707 / sqrt(2) = 0.6353 to it in quadrature.
+    /// One seed with values 0.2, 0.3 and 0.4: s = 0.1, so 4.303 x 0.1 / sqrt(3) = 0.2484. A second seed with all values
+    /// 0.1 higher has s = 0.0707 and adds 12.706 x 0.0707 / sqrt(2) = 0.6353 in quadrature.
     #[test]
     fn photographs_and_seeds_widen_the_interval() {
         let one = interval(&[vec![0.2, 0.3, 0.4]]).unwrap();

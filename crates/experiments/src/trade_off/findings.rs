@@ -1,4 +1,4 @@
-//! The curve as a figure, tables and claims.
+//! The curve as figures, tables and claims.
 
 use serde_json::json;
 use unmask_core::{CurvePoint, DefenceKind, MeanInterval};
@@ -21,7 +21,7 @@ use crate::{
     training::{Comparison, undefended},
 };
 
-/// Points of one data set, and how far accuracies lie from that of no defence, as a table says it.
+/// The points of one data set, and the table cells for their differences from the undefended accuracy.
 struct Panel<'a> {
     outcome: &'a StudyOutcome,
     comparison: Comparison<'a>,
@@ -84,7 +84,7 @@ fn panel<'a>(
     Ok(Panel { outcome: trained, comparison, points, differences })
 }
 
-/// What all data sets showed, for formulas; a case is a data set's and a defence's, `generated/r0.5`.
+/// Results on all data sets, for formulas. A case is a data set and a defence: `generated/r0.5`.
 struct PanelMeasurements<'a>(&'a [Panel<'a>]);
 
 impl<'a> PanelMeasurements<'a> {
@@ -96,7 +96,7 @@ impl<'a> PanelMeasurements<'a> {
         found.ok_or_else(|| format!("the data set of {} was not at hand", term.case))
     }
 
-    /// The best attacker's SSIM, whose interval is that of photographs and seeds.
+    /// The best attacker's SSIM, with its interval over photographs and seeds.
     fn leak(&self, term: &Term) -> Result<Measured, String> {
         let (panel, term) = self.find(term)?;
         let cases = panel.comparison.all.iter().zip(&panel.points);
@@ -109,7 +109,7 @@ impl<'a> PanelMeasurements<'a> {
 }
 
 impl Measurements for PanelMeasurements<'_> {
-    /// Two best attackers are not paired: each is the best of its own case. Their intervals are added.
+    /// Two best attackers are not paired, because each is the best of its own case. Their intervals are added.
     fn measure(&self, left: &Term, right: Option<&Term>) -> Result<Measured, String> {
         if left.metric != Metric::Leak {
             let (panel, left) = self.find(left)?;
@@ -168,7 +168,7 @@ fn lead(panels: &[Panel<'_>], outcome: &Outcome<'_>, seeds: u64, tested: usize) 
     )
 }
 
-/// How the points of a kind of defence are drawn, and what they are called.
+/// Style and name of each kind of defence.
 const KINDS: [(DefenceKind, SeriesStyle, &str); 4] = [
     (DefenceKind::None, SeriesStyle::INK, "no defence"),
     (DefenceKind::RandomBinary, SeriesStyle { colour: 1, line: LineStyle::Solid }, "random binary weights"),
@@ -307,7 +307,7 @@ fn searches(scale: Scale) -> String {
     }
 }
 
-/// One line for each accuracy, then one for each attack.
+/// One row per accuracy, then one per attack.
 fn records(panels: &[Panel<'_>], outcome: &Outcome<'_>) -> Result<Vec<u8>, ExperimentError> {
     let none = || (None::<&str>, None::<&str>, None::<f64>);
     let mut rows = Vec::new();
@@ -337,7 +337,7 @@ mod tests {
         claim::{Claim, Finding},
     };
 
-    /// The best attacker's SSIM of each case on generated shapes, nothing trained.
+    /// Cases on generated shapes with a given SSIM of the best attacker; nothing is trained.
     fn judge(half_width: f64, id: &str) -> Claim {
         let study = Study::of(Experiment::TradeOff, Scale::Tiny).unwrap();
         let outcome = StudyOutcome {

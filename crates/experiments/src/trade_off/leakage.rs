@@ -17,15 +17,16 @@ use crate::{
     run::ExperimentRun,
 };
 
-/// Updates of each photograph that the attack `rounds` gathers.
+/// Number of updates of each photograph that the attack `rounds` gathers.
 pub(super) fn gathered(scale: Scale) -> usize {
     if scale == Scale::Tiny { 2 } else { 10 }
 }
 
-/// The server's rate between these updates: nearly the same model, which is the attacker's luck.
+/// The server's rate between these updates. The model hardly changes, which favours the attacker.
 const RATE: f32 = 1e-5;
 
-/// What a room tries on updates under this defence: closed forms, and with `has_search` the search that knows most.
+/// The attacks that a room runs on updates under this defence: closed forms and, with `has_search`, the search with the
+/// most knowledge.
 pub(super) fn methods(architecture: Architecture, defence: Defence, has_search: bool) -> Vec<AttackMethod> {
     let hidden = concealment(defence);
     let is_for_model = |method: &AttackMethod| {
@@ -33,7 +34,7 @@ pub(super) fn methods(architecture: Architecture, defence: Defence, has_search: 
     };
     let mut methods: Vec<AttackMethod> =
         hidden.methods(architecture).into_iter().filter(|method| !method.is_search()).filter(is_for_model).collect();
-    // With nothing in their way closed forms are exact.
+    // Without a defence, closed forms are exact.
     if has_search && defence != Defence::None {
         methods.extend(hidden.searches(architecture).first());
     }
@@ -53,12 +54,12 @@ fn concealment(defence: Defence) -> Concealment {
     }
 }
 
-/// A client whose updates, each of one photograph, are attacked.
+/// A client to attack, with one photograph in each update.
 #[derive(Debug)]
 pub(super) struct Target<'a> {
-    /// Of the trial.
+    /// Key of the trial.
     pub(super) key: &'a str,
-    /// What its model was trained on.
+    /// The data set of its model's training.
     pub(super) data: Option<String>,
     /// Key of the defence.
     pub(super) case: &'a str,
@@ -73,7 +74,7 @@ pub(super) struct Target<'a> {
 /// All attacks on all photographs, in updates of one model under one defence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Leaks {
-    /// What the model was trained on; absent at initial weights.
+    /// The data set of the model's training; absent at initial weights.
     pub(super) data: Option<String>,
     /// Key of the defence.
     pub(super) case: String,
@@ -81,7 +82,7 @@ pub(super) struct Leaks {
     pub(super) seen: Vec<AttackResult>,
     /// Attacks that had nothing to solve.
     pub(super) cannot: Vec<Unsolved>,
-    /// By the clock.
+    /// Wall-clock time.
     pub(super) seconds: f64,
 }
 
@@ -89,12 +90,12 @@ pub(super) struct Leaks {
 pub(super) struct Unsolved {
     pub(super) attack: AttackMethod,
     pub(super) picture: String,
-    /// In the attack's own words.
+    /// The attack's error message.
     pub(super) because: String,
 }
 
 impl Target<'_> {
-    /// What is left of a model that no longer gives finite updates.
+    /// An empty result, for a model that no longer gives finite updates.
     pub(super) fn nothing(&self) -> Leaks {
         let &Self { ref data, case, seed, .. } = self;
         Leaks { data: data.clone(), case: case.to_owned(), seed, seen: Vec::new(), cannot: Vec::new(), seconds: 0.0 }
@@ -121,7 +122,7 @@ impl Target<'_> {
         Ok(Leaks { seconds: rounded(clock.elapsed().as_secs_f64(), 3), ..self.leaks(rows) })
     }
 
-    /// What attacks it.
+    /// Settings of the attacks.
     pub(super) fn settings(&self, scale: Scale) -> MatrixSettings {
         MatrixSettings {
             model: self.architecture,
@@ -138,7 +139,7 @@ impl Target<'_> {
         }
     }
 
-    /// What came of [these attacks](Self::settings).
+    /// Results of [these attacks](Self::settings).
     pub(super) fn leaks(&self, rows: Vec<MatrixRow>) -> Leaks {
         let mut leaks = self.nothing();
         rows.into_iter().for_each(|row| leaks.push(row));
@@ -158,7 +159,8 @@ impl Leaks {
         }
     }
 
-    /// SSIM for each photograph, 0 where the attack had nothing to solve; `None` where it never had.
+    /// SSIM of each photograph, 0 if the attack had nothing to solve; `None` if it had nothing to solve on all
+    /// photographs.
     pub(super) fn ssim(&self, attack: AttackMethod) -> Option<Vec<f64>> {
         let seen = || self.seen.iter().filter(move |seen| seen.attack == attack);
         let cannot = self.cannot.iter().filter(|cannot| cannot.attack == attack);

@@ -1,4 +1,4 @@
-//! The same beside a lesson: a few defences at once, one seed, and each point as soon as it is measured.
+//! The trade-off during a lesson: a few defences in parallel, one seed, and each point as soon as it is measured.
 
 use std::{ops::ControlFlow, path::Path};
 
@@ -23,26 +23,26 @@ use crate::{
     study::{Case, Study},
 };
 
-/// Sample photographs that are attacked: the first ones, for a class that waits.
+/// Number of sample photographs to attack; few, because a class is waiting.
 const PHOTOGRAPHS: usize = 2;
-/// What a config's seed holds: numbers in TOML have 63 bits and a sign.
+/// The largest seed of a config, because TOML integers have 63 bits and a sign.
 const SEEDS: u64 = i64::MAX as u64;
 /// Rounds between two points of a defence.
 const STEP: u32 = 15;
 
-/// The trade-off of none, R = 0.5 and R = 0.95 on generated shapes, in the conditions of `unmask reproduce trade-off` at `scale`, but of one
-/// seed, two photographs and as many test pictures as the study tries on the way.
+/// The trade-off of no defence, R = 0.5 and R = 0.95 on generated shapes. The settings are those of `unmask reproduce
+/// trade-off` at `scale`, with one seed, two photographs, and as many test pictures as the study's intermediate tests.
 #[derive(Debug)]
 pub struct LiveTradeOff<'a> {
     pub scale: Scale,
-    /// Of weights, shapes, masks and the order of pictures; its highest bit changes nothing.
+    /// Seed of weights, shapes, masks and the order of pictures. The highest bit is ignored.
     pub seed: u64,
     pub device: &'a OpenDevice,
-    /// Threads to compute with.
+    /// Number of threads.
     pub threads: usize,
 }
 
-/// Receives points, and may end the run with one.
+/// Receives points, and may end the run.
 pub type OnPoint<'a> = &'a mut dyn FnMut(TradeOffPoint) -> ControlFlow<()>;
 
 /// The robots under one defence.
@@ -51,17 +51,17 @@ struct Robots<'a> {
     config: Config,
     architecture: Architecture,
     simulation: Simulation<'a>,
-    /// At the initial weights, and at the trained ones once there are.
+    /// At the initial weights, and at the trained ones once they exist.
     leaks: [Vec<Leaks>; 2],
     accuracy: Option<f64>,
 }
 
 impl LiveTradeOff<'_> {
-    /// Attacks fresh models, trains them side by side, and attacks them again. `on_point` is given the newest point of a
-    /// defence whenever something of it has changed.
+    /// Attacks new models, trains them in parallel, and attacks them again. Calls `on_point` with the point of a
+    /// defence whenever it has changed.
     ///
     /// # Errors
-    /// [`ExperimentError`], if a model cannot be trained or attacked.
+    /// [`ExperimentError`] if a model cannot be trained or attacked.
     pub fn run(&self, on_point: OnPoint<'_>) -> Result<(), ExperimentError> {
         let Some(study) = Study::of(Experiment::TradeOff, self.scale) else { return Ok(()) };
         let data = DataSet::load(&Source::Generated, Path::new(""), self.seed)?;
@@ -111,7 +111,7 @@ impl LiveTradeOff<'_> {
         })
     }
 
-    /// What closed forms make of the photographs, at these weights or at the initial ones.
+    /// Results of closed forms on the photographs, at these weights or at the initial ones.
     fn leaks(
         &self,
         robots: &Robots<'_>,
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(points(3, 2).len(), 2);
     }
 
-    /// A relay draws seeds of 64 bits, half of which no config could hold.
+    /// A relay draws seeds of 64 bits, half of which do not fit into a config.
     #[test]
     fn every_seed_will_do() {
         for seed in [0, SEEDS, SEEDS + 1, u64::MAX] {

@@ -1,4 +1,4 @@
-//! Trainings beside each other.
+//! Comparison of trainings.
 
 use unmask_data::CLASSES;
 
@@ -15,7 +15,6 @@ pub(crate) struct CaseRuns<'a> {
     pub(crate) runs: Vec<&'a TrainingRun>,
 }
 
-/// All cases.
 pub(crate) struct Comparison<'a> {
     pub(crate) all: Vec<CaseRuns<'a>>,
 }
@@ -38,7 +37,7 @@ impl<'a> Comparison<'a> {
         found.ok_or_else(|| format!("{case} was not trained"))
     }
 
-    /// In how many of 100 test pictures one of `case` and its undefended twin is right alone.
+    /// In percent of the test pictures: how often exactly one of `case` and its undefended case is right.
     fn apart(&self, case: &str) -> Result<Measured, String> {
         let (runs, base) = (self.find(case)?, self.find(&undefended(case))?);
         let (mut apart, mut pictures) = (0, 0);
@@ -52,7 +51,7 @@ impl<'a> Comparison<'a> {
         Ok(Measured::exact(100.0 * apart as f64 / pictures as f64, format!("{pictures} test pictures")))
     }
 
-    /// How many points of accuracy a case gained over what it began with, or over chance where that was not tested.
+    /// The accuracy in points that a case gained over its start, or over chance if the start was not tested.
     pub(crate) fn learnt(&self, case: &str) -> Ground {
         let gained = |run: &&TrainingRun| 100.0 * (run.correctness.accuracy() - run.start());
         let gains: Vec<f64> = self.find(case).map_or(Vec::new(), |runs| runs.runs.iter().map(gained).collect());
@@ -65,7 +64,7 @@ impl<'a> CaseRuns<'a> {
         Estimate::accuracy(&self.runs.iter().map(|run| &run.correctness).collect::<Vec<_>>())
     }
 
-    /// The accuracy at the first test after training began, or by how much it lies above that of `base`.
+    /// The accuracy at the first test after training began, or its difference from that of `base`.
     fn early(&self, base: Option<&CaseRuns<'a>>) -> Result<Estimate, String> {
         let estimate = match base {
             None => {
@@ -82,7 +81,7 @@ impl<'a> CaseRuns<'a> {
         if estimate.seeds == 0 { Err("it was not tested on the way".to_owned()) } else { Ok(estimate) }
     }
 
-    /// Runs of the two cases with one seed.
+    /// Pairs of runs of the two cases with the same seed.
     fn beside<'b>(&'b self, base: &'b CaseRuns<'a>) -> impl Iterator<Item = (&'a TrainingRun, &'a TrainingRun)> + 'b {
         self.runs.iter().filter_map(|run| {
             let base = base.runs.iter().find(|base| base.seed == run.seed)?;
@@ -99,7 +98,7 @@ impl TrainingRun {
     }
 }
 
-/// The case without a defence that `case` belongs to: `a0.1/r0.5` to `a0.1/none`.
+/// The undefended case for `case`: `a0.1/none` for `a0.1/r0.5`.
 pub(crate) fn undefended(case: &str) -> String {
     case.rsplit_once('/').map_or("none".to_owned(), |(group, _)| format!("{group}/none"))
 }
@@ -124,11 +123,11 @@ impl Measurements for Comparison<'_> {
     }
 }
 
-/// Half an interval, in points, that is narrow enough for a formula without a margin.
+/// Half width of an interval, in points, that is narrow enough for a formula without a margin.
 const NARROW: f64 = 1.0;
 
-/// The cases that wider intervals than their margins leave undecided, with those that they are compared to. Seeds are for these
-/// alone: they decide nothing where the ground is missing, nor where all of the interval lies on one side.
+/// The cases that are undecided because their intervals are wider than their margins, with the cases they are compared
+/// to. Only these get more seeds. More seeds do not help if the ground is missing or the whole interval is on one side.
 pub(super) fn wide_cases<'a>(study: &'a Study, conditions: &[Condition], trained: &[TrainingRun]) -> Vec<&'a Case> {
     let comparison = Comparison::new(study, trained);
     let is_wide = |condition: &&Condition| {
@@ -157,7 +156,7 @@ mod tests {
         TestPoint { round, epoch: 0.0, loss: None, accuracy }
     }
 
-    /// From 10 % on; of 1000 test pictures the first `right` correct.
+    /// Starts at 10 %, and ends with the first `right` of 1000 test pictures correct.
     fn run(case: &str, seed: u64, right: usize) -> TrainingRun {
         TrainingRun {
             case: case.to_owned(),
@@ -215,7 +214,7 @@ mod tests {
         }
     }
 
-    /// A large rate hinders learning unless the mask changes: a changing mask that costs as much refutes it.
+    /// A high rate hinders learning under a fixed mask. If a changing mask costs as much, the claim is refuted.
     #[test]
     fn a_claim_of_locked_masks_is_one_of_changing_masks_too() {
         let finding = |changing: usize| {
@@ -230,7 +229,7 @@ mod tests {
         assert_eq!((finding(500), finding(300)), (Finding::Agrees, Finding::Differs));
     }
 
-    /// What gained nothing confirms nothing, however alike the cases are, and refutes nothing.
+    /// A case that gained nothing confirms nothing and refutes nothing, even if all cases are alike.
     #[test]
     fn a_baseline_that_did_not_learn_leaves_all_undecided() {
         let cases: [fn(&str, u64) -> usize; 2] = [|_, _| 150, |case, _| if case == "none" { 190 } else { 10 }];
@@ -258,7 +257,7 @@ mod tests {
         assert_eq!((finding(0), finding(60)), (Finding::Agrees, Finding::Open));
     }
 
-    /// A case whose seeds disagree widens no other case's interval.
+    /// A case with seeds that disagree does not widen the intervals of other cases.
     #[test]
     fn each_comparison_has_its_own_spread() {
         let study = Study::of(Experiment::VitFineTuned, Scale::Tiny).unwrap();
@@ -281,7 +280,7 @@ mod tests {
         assert_eq!((finding(500), finding(501), finding(490)), (Finding::Agrees, Finding::Agrees, Finding::Differs));
     }
 
-    /// Only what is still wide is trained further, with what it is compared to.
+    /// Only cases with wide intervals are trained further, with the cases they are compared to.
     #[test]
     fn further_seeds_are_for_wide_intervals() {
         let study = Study::of(Experiment::VitFromScratch, Scale::Tiny).unwrap();
@@ -307,8 +306,8 @@ mod tests {
         );
     }
 
-    /// At the first test 4 of 20 pictures each, the same ones, and in the other case 2 more: differences of 100 points in 2 of 20
-    /// pictures, whose standard error is 6.88 points, and 1.96 of it 13.49.
+    /// At the first test both cases have the same 4 of 20 pictures correct, and one case 2 more: differences of 100
+    /// points in 2 of 20 pictures, with a standard error of 6.88 points, times 1.96 = 13.49.
     #[test]
     fn early_accuracies_are_paired_by_picture() {
         let study = Study::of(Experiment::VitFineTuned, Scale::Tiny).unwrap();

@@ -1,4 +1,4 @@
-//! What trainings say beside each other.
+//! Findings of a comparison of trainings.
 
 use serde_json::json;
 use unmask_core::Rule;
@@ -23,7 +23,7 @@ use crate::{
     study::{Case, Study},
 };
 
-/// Points of the band around the first case in which "within two points" lies.
+/// Half width, in points, of the band around the first case.
 const BAND: f64 = 2.0;
 
 pub(super) fn findings(
@@ -88,7 +88,7 @@ pub(super) fn findings(
     })
 }
 
-/// Where a scale is smaller than the papers': what is different in the config.
+/// The differences of the config from the papers', if the scale is smaller.
 fn smaller(run: &ExperimentRun<'_, '_>, config: &Config) -> Option<String> {
     let study = Study::of(run.request.experiment, Scale::Paper).filter(|_| run.request.scale != Scale::Paper)?;
     let paper = study.config(study.cases.first()?, config.seed, &[]).ok()?;
@@ -123,7 +123,7 @@ fn smaller(run: &ExperimentRun<'_, '_>, config: &Config) -> Option<String> {
     Some(format!("What is different at this scale: {}.", differences.join("; ")))
 }
 
-/// The tiny scale is for trying things out, and measures nothing.
+/// The cost of the papers' scale. The tiny scale does not measure it.
 fn paper_cost(run: &ExperimentRun<'_, '_>) -> Result<Option<String>, ExperimentError> {
     if run.request.scale == Scale::Tiny {
         return Ok(None);
@@ -132,7 +132,7 @@ fn paper_cost(run: &ExperimentRun<'_, '_>) -> Result<Option<String>, ExperimentE
     Ok(cost::of_training(run, &study)?.map(|cost| cost.to_string()))
 }
 
-/// How far the first case came, in a sentence to follow others.
+/// How much the first case learnt, as a sentence to append.
 fn learnt(comparison: &Comparison<'_>, pictures: usize) -> String {
     let Some(base) = comparison.all.first() else { return String::new() };
     let at = |point: fn(&TrainingRun) -> Option<f64>| {
@@ -252,7 +252,7 @@ fn accuracies(run: &ExperimentRun<'_, '_>, comparison: &Comparison<'_>) -> Table
     }
 }
 
-/// The training of `case` with the first seed, tested on as many pictures as the last test here.
+/// The command for the training of `case` with the first seed, tested on as many pictures as the final test here.
 fn command(run: &ExperimentRun<'_, '_>, study: &Study, case: &Case, trained: &[TrainingRun]) -> String {
     let (experiment, seed) = (run.request.experiment, run.request.seed);
     let pictures = trained.first().map_or(0, |run| run.correctness.pictures());

@@ -1,4 +1,4 @@
-//! One training, and how its model does on test pictures.
+//! Runs one training, and tests its model.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use crate::{
     run::{ExperimentEvent, Trainer, notify},
 };
 
-/// Test pictures that are evaluated together: bounds the memory of one batch of the papers' models.
+/// Test pictures in a batch; limits the memory of a batch with the papers' models.
 const TOGETHER: usize = 32;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,10 +25,10 @@ pub(crate) struct TrainingRun {
     pub(crate) seed: u64,
     pub(crate) rounds: u32,
     pub(crate) points: Vec<TestPoint>,
-    /// Of the model at the first test after training began, if it was tested.
+    /// At the first test after training began, if there was one.
     #[serde(rename = "early_hits", default, skip_serializing_if = "Option::is_none")]
     pub(crate) early: Option<Correctness>,
-    /// Of the model after the last round.
+    /// After the last round.
     #[serde(rename = "hits")]
     pub(crate) correctness: Correctness,
     /// Why it ended before the last round, if it did.
@@ -40,13 +40,13 @@ pub(crate) struct TrainingRun {
 pub(crate) struct TestPoint {
     pub(crate) round: u32,
     pub(crate) epoch: f64,
-    /// Mean cross-entropy of the clients' batches since the test before; none before the first round.
+    /// Mean cross-entropy of the clients' batches since the previous test; `None` before the first round.
     pub(crate) loss: Option<f64>,
-    /// On the first of the test pictures, the same ones in every training.
+    /// On the first of the test pictures, which are the same in every training.
     pub(crate) accuracy: f64,
 }
 
-/// Rounds as they come, into points.
+/// Collects rounds into points.
 #[derive(Debug, Default)]
 struct Curve {
     points: Vec<TestPoint>,
@@ -62,7 +62,7 @@ impl Curve {
     }
 }
 
-/// Runs one training, the `case` of its study, and tests its model, which comes with it, on so many pictures.
+/// Runs one training, the `case` of its study, tests its model on `test_pictures` pictures, and returns both.
 pub(crate) fn train(
     trainer: Trainer<'_>,
     case: &str,
@@ -98,13 +98,13 @@ pub(crate) fn train(
         }
         Ok(Advance { round, loss, last: correctness.filter(|_| is_last) })
     };
-    // Weights that give no finite logits classify nothing correctly.
+    // Weights without finite logits classify nothing correctly.
     let nothing = || -> Correctness { (0..data.test.len().min(test_pictures)).map(|_| false).collect() };
     let (correctness, diverged) = loop {
         let Advance { round, loss, last } = match advance(&mut simulation) {
             Ok(advance) => advance,
             Err(error) if has_diverged(&error) => {
-                // Weights that overflow in the coming step may still tell pictures apart.
+                // Weights that would overflow in the next step may still classify pictures.
                 let correctness = match tried(&simulation, test_pictures) {
                     Err(SimulationError::Model(ModelError::NonFinite { .. })) => nothing(),
                     correctness => correctness?,
@@ -136,15 +136,15 @@ pub(crate) fn train(
     Ok((trained, state))
 }
 
-/// A round that was closed.
+/// A closed round.
 struct Advance {
     round: u32,
     loss: Option<f32>,
-    /// After the last round: what the model classifies correctly.
+    /// After the last round: which pictures the model classifies correctly.
     last: Option<Correctness>,
 }
 
-/// Numbers that grew beyond all bounds are a result, as noise often has it, and no failure of the experiment.
+/// Divergence is a result, common under noise, and not a failure of the experiment.
 fn has_diverged(error: &SimulationError) -> bool {
     matches!(
         error,
@@ -171,7 +171,7 @@ fn test(network: &Network, state: &ModelState, set: &Labelled, pictures: usize) 
     Ok(answers.into_iter().flatten().collect())
 }
 
-/// The class with the largest logit, the first of several.
+/// The class with the largest logit; the first one if several are equal.
 fn predicted(logits: &[f32]) -> usize {
     let best = |best: usize, class: usize| if logits[class] > logits[best] { class } else { best };
     (0..logits.len()).fold(0, best)

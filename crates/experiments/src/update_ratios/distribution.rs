@@ -1,10 +1,10 @@
-//! Numbers of updates, and whether they are those of G(f).
+//! Numbers of updates, and a test against G(f).
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 use unmask_federation::GroupCounts;
 
-/// Over all parameters: how many were updated f times, f from 0 to the number of rounds M.
+/// For all parameters together: how many were updated f times, for f from 0 to the number of rounds M.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct UpdateHistogram {
     pub(super) histogram: Vec<u64>,
@@ -13,7 +13,7 @@ pub(super) struct UpdateHistogram {
 }
 
 impl UpdateHistogram {
-    /// All groups together, each with its own expectation.
+    /// Combines all groups, each with its own expectation.
     pub(super) fn of(groups: &[GroupCounts]) -> Self {
         let present: Vec<&GroupCounts> = groups.iter().filter(|group| group.parameters > 0).collect();
         let parameters: usize = present.iter().map(|group| group.parameters).sum();
@@ -30,7 +30,7 @@ impl UpdateHistogram {
         self.histogram.len().saturating_sub(1)
     }
 
-    /// Shares of the parameters, by number of updates.
+    /// Shares of the parameters by number of updates.
     pub(super) fn shares(&self) -> Vec<f64> {
         let all = self.histogram.iter().sum::<u64>().max(1) as f64;
         self.histogram.iter().map(|&count| count as f64 / all).collect()
@@ -41,14 +41,15 @@ impl UpdateHistogram {
 pub(super) struct ChiSquaredTest {
     /// Sum of (found - expected)^2 / expected.
     pub(super) statistic: f64,
-    /// Its 99 % quantile where the expectation holds.
+    /// The 99 % quantile of the statistic if the expectation is true.
     pub(super) limit: f64,
 }
 
-/// Fewest parameters that may be expected in a bin; bins with fewer are merged.
+/// The smallest expected count of a bin; smaller bins are merged.
 const MIN_EXPECTED: f64 = 5.0;
 
-/// Pearson's test of the counts against G(f), neighbouring bins merged until each is expected to hold [`MIN_EXPECTED`].
+/// Pearson's test of the counts against G(f). Neighbouring bins are merged until each has an expected count of at least
+/// [`MIN_EXPECTED`].
 pub(super) fn chi_squared_test(counts: &UpdateHistogram) -> ChiSquaredTest {
     let all = counts.histogram.iter().sum::<u64>() as f64;
     let mut bins: Vec<(f64, f64)> = Vec::new();
@@ -68,12 +69,12 @@ pub(super) fn chi_squared_test(counts: &UpdateHistogram) -> ChiSquaredTest {
     ChiSquaredTest { statistic, limit: quantile(bins.len().saturating_sub(1).max(1)) }
 }
 
-/// The 99 % quantile of chi-squared; infinite where nothing is free.
+/// The 99 % quantile of chi-squared; infinite for 0 degrees of freedom.
 fn quantile(freedom: usize) -> f64 {
     ChiSquared::new(freedom as f64).map_or(f64::INFINITY, |chi_squared| chi_squared.inverse_cdf(0.99))
 }
 
-/// What the printed form, C(M,f) (1-R^N)^f R^(N(1-f)), adds up to over all f.
+/// The sum over all f of the printed form C(M,f) (1-R^N)^f R^(N(1-f)).
 pub(super) fn printed_sum(rounds: usize, clients: usize, rate: f64) -> f64 {
     let dropped = rate.powi(clients as i32);
     let mut choose = 1.0;
@@ -109,7 +110,7 @@ mod tests {
         assert!(!fits(vec![3000, 4500, 2500]));
     }
 
-    /// With one round: R^N + (1 - R^N), which is right by chance; with two: R^N + 2 (1 - R^N) + (1 - R^N)^2 / R^N.
+    /// With one round: R^N + (1 - R^N), which is 1 by chance. With two: R^N + 2 (1 - R^N) + (1 - R^N)^2 / R^N.
     #[test]
     fn the_printed_form_is_no_distribution() {
         assert!((printed_sum(1, 5, 0.5) - (1.0_f64 / 32.0 + 31.0 / 32.0)).abs() < 1e-12);
