@@ -1,8 +1,8 @@
-//! What an update of 21.7 million parameters (`vit_small_patch16_224`) costs the relay, on one core:
-//! `cargo bench -p unmask-federation`.
+//! Cost of one update with 21.7 million parameters (`vit_small_patch16_224`) for the relay, on one core: `cargo bench
+//! -p unmask-federation`.
 //!
-//! Rates are of *plain* update: 4 bytes for each of the model's parameters, whatever travelled. Targets: decoding and
-//! adding a masked update at 2 GB/s, an unmasked one at half the rate of `copy`.
+//! Rates refer to the *plain* update, 4 bytes for each parameter, no matter how many bytes were sent. Targets: decoding
+//! and adding a masked update at 2 GB/s, an unmasked one at half the rate of `copy`.
 
 use std::{hint::black_box, sync::Arc};
 
@@ -41,7 +41,7 @@ fn header(update: &ProtectedUpdate) -> ClientMessage {
     ClientMessage::Update { round: 1, policy: 1, loss: 1.0, samples: 1, form: update.form }
 }
 
-/// From the frames of a socket to an update.
+/// Decodes the frames of a socket into an update.
 fn decode(assembler: &mut Assembler, frames: &[Vec<u8>]) -> ProtectedUpdate {
     let message = frames.iter().find_map(|frame| assembler.push(frame).expect("whole frames"));
     match message.expect("all frames of a message") {
@@ -87,7 +87,7 @@ fn decode_and_add(group: &mut BenchmarkGroup<'_, WallTime>, model: &Model) {
     }
 }
 
-/// Counts drawn again, the step, and the update counts.
+/// Measures drawing the masks again, the step, and the update counts.
 fn close(group: &mut BenchmarkGroup<'_, WallTime>, model: &Model) {
     for text in DEFENCES {
         let defence: Defence = text.parse().expect("a defence");

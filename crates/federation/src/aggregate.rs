@@ -12,33 +12,33 @@ use crate::{
     norm_gate::NormGate,
 };
 
-/// Sums of the updates of one round, added as they arrive, so that memory does not grow with the cohort; only
-/// [`Aligned`](Aggregation::Aligned), [`TrimmedMean`](Aggregation::TrimmedMean) and [`Median`](Aggregation::Median) must
+/// Sums of one round's updates, added on arrival, so memory does not grow with the cohort. Only
+/// [`Aligned`](Aggregation::Aligned), [`TrimmedMean`](Aggregation::TrimmedMean) and [`Median`](Aggregation::Median)
 /// hold every update.
 ///
-/// Of the masks only the seeds are kept: how many updates stand behind each parameter is drawn again from them when the
-/// round closes.
+/// Of each mask only the seed is kept: closing the round draws the masks again to count the updates behind each
+/// parameter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Aggregate {
     layout: Arc<ParamLayout>,
     defence: Defence,
     aggregation: Aggregation,
     norms: NormGate,
-    /// What was known of norms before this round.
+    /// Norms known before this round.
     norms_before: NormGate,
     /// Norm up to which no update is implausible, however small the others are.
     harmless: f64,
-    /// What waits for enough norms, or for the end of the round, to be judged by.
+    /// Updates that wait until enough norms are known, or until the round ends.
     held: Vec<Held>,
-    /// How many updates were added in this round, those left out later among them.
+    /// Number of updates added in this round, including those left out later.
     added: usize,
-    /// Which of them were left out in the end, counted from 0 as they were added.
+    /// Updates left out in the end, as positions in the order of arrival.
     left_out: Vec<usize>,
-    /// Of each update all values, `[P]`, NaN where its mask dropped one; where all of a parameter's are to be sorted.
+    /// All values of each update, `[P]`, with NaN for dropped ones. Filled only if the aggregation sorts values.
     whole: Vec<Vec<f32>>,
     clipped: u32,
     opposed: u32,
-    /// `[P]`: sum_n k_n theta_n over the updates that have the value, k_n being the weight of update n.
+    /// `[P]`: sum_n k_n theta_n over the updates that have the value, where k_n is the weight of update n.
     sums: Vec<f32>,
     masks: Vec<(MaskSeed, u32)>,
     updates: u32,
@@ -47,28 +47,28 @@ pub struct Aggregate {
 
 #[derive(Debug, Clone, PartialEq)]
 struct Held {
-    /// How many were added before it.
+    /// Position in the order of arrival.
     position: usize,
     update: ProtectedUpdate,
     weight: u32,
     norm: f64,
 }
 
-/// Up to 64 parameters in a row, as they stand when the round closes.
+/// Up to 64 consecutive parameters at the end of a round.
 #[derive(Debug)]
 pub(crate) struct Block<'a> {
-    /// Index of the first one.
+    /// Index of the first parameter.
     pub(crate) start: usize,
     /// Weighted sums.
     pub(crate) sums: &'a [f32],
-    /// Sums of the weights of the updates that have the value: sum_n k_n B_n.
+    /// Sum of weights of the updates that have the value: sum_n k_n B_n.
     pub(crate) weights: &'a [f32],
     /// Bit `i` says whether any update has the value of parameter `i`.
     pub(crate) sent: u64,
 }
 
 impl Aggregate {
-    /// Nothing received yet, for a model of this `layout` whose updates come under `defence`.
+    /// Empty sums for a model with this `layout` and updates under `defence`.
     pub fn new(layout: Arc<ParamLayout>, defence: Defence, aggregation: Aggregation) -> Self {
         let sums = vec![0.0; layout.len()];
         Self {
@@ -91,32 +91,32 @@ impl Aggregate {
         }
     }
 
-    /// The same with what is known of the norms of earlier rounds.
+    /// The same sums with norms from earlier rounds.
     pub(crate) fn resumed(self, norms: NormGate) -> Self {
         Self { norms, ..self }
     }
 
-    /// What is known of the norms of earlier rounds.
+    /// The norms known from earlier rounds.
     pub(crate) fn norms(&self) -> &NormGate {
         &self.norms
     }
 
-    /// Forgets what was added and begins again, in the same memory. What it knows of the norms of earlier rounds stays. From
-    /// here on no update of a norm up to `harmless` is refused for its length: beside those of a class that has learnt its
-    /// pictures, the gradient of whoever brings a new one is any number of times as long.
+    /// Starts a round in the same memory; norms of earlier rounds stay. In this round, no update with a norm up to
+    /// `harmless` is refused: once a class has learnt its pictures, a newcomer's gradient can be any number of times as
+    /// large as the others.
     pub(crate) fn begin(&mut self, harmless: f64) {
         self.harmless = harmless;
         self.norms_before.clone_from(&self.norms);
         self.restart();
     }
 
-    /// Forgets what this round has told of norms, since no step came of it: whoever is alone in a room that waits for more
-    /// shall not say what is usual.
+    /// Forgets this round's norms, because it took no step. Otherwise a single client in a room that waits for more
+    /// would define the usual norm.
     pub(crate) fn forget_norms(&mut self) {
         self.norms.clone_from(&self.norms_before);
     }
 
-    /// Forgets what was added and begins again, in the same memory.
+    /// Resets the sums in the same memory.
     pub fn restart(&mut self) {
         self.sums.fill(0.0);
         self.masks.clear();
@@ -128,7 +128,7 @@ impl Aggregate {
         (self.clipped, self.opposed) = (0, 0);
     }
 
-    /// The same for updates of another kind: what was known of norms is forgotten as well.
+    /// Resets everything for updates of another kind, including known norms.
     pub fn change(&mut self, defence: Defence, aggregation: Aggregation) {
         (self.defence, self.aggregation) = (defence, aggregation);
         self.norms.clear();
@@ -139,8 +139,9 @@ impl Aggregate {
         &self.layout
     }
 
-    /// Number of updates taken: of those that wait for others to be judged by, at least as many as will be when the round
-    /// closes. Directions are compared only then: until it is judged, an aligned mean counts on a little more than half of them.
+    /// Number of accepted updates. Updates that wait to be judged count only while their norm is plausible. An aligned
+    /// mean compares directions when the round closes; until then it counts only those sure to stay, a little more than
+    /// half.
     pub fn updates(&self) -> u32 {
         let norms = self.norms_with_held();
         let is_left_out = |held: &&Held| norms.implausible(held.norm, self.harmless).is_some();
@@ -151,29 +152,28 @@ impl Aggregate {
         self.updates.saturating_sub(u32::try_from(left_out).unwrap_or(u32::MAX))
     }
 
-    /// Sum of the weights of the updates added.
     pub fn weight(&self) -> u32 {
         self.weight
     }
 
-    /// Number of updates that were more than [`CLIP_FACTOR`](crate::CLIP_FACTOR) times as large as usual and counted less,
-    /// or not at all.
+    /// Number of updates more than [`CLIP_FACTOR`](crate::CLIP_FACTOR) times as large as usual, which were scaled down
+    /// or left out.
     pub fn clipped(&self) -> u32 {
         self.clipped
     }
 
-    /// Number of updates that were left out because they pointed against the others.
+    /// Number of updates left out because they pointed against the others.
     pub fn opposed(&self) -> u32 {
         self.opposed
     }
 
     /// Adds an update with an integer weight: 1 under FedSGD (Eqs. 1 and 2), its number of samples under FedAvg (Eqs. 3
     /// and 4). `reference` (`[P]`) is what the values are a change of: the global weights under FedAvg, nothing under
-    /// FedSGD. An update that does not fit leaves the sums as they were.
+    /// FedSGD. A refused update leaves the sums unchanged.
     ///
     /// # Errors
-    /// If it was made under another defence, does not fit the model, has a value that is not finite, is far too large for a
-    /// clipped mean, or weighs nothing or more than can be counted.
+    /// The update was made under another defence, does not fit the model, has a value that is not finite, is far too
+    /// large for a clipped mean, or has a weight that is zero or overflows the total.
     pub fn add(&mut self, update: &ProtectedUpdate, weight: u32, reference: Option<&[f32]>) -> Result<(), Refusal> {
         let (checked, total, norm) = self.check(update, weight, reference)?;
         match self.aggregation {
@@ -202,8 +202,8 @@ impl Aggregate {
         Ok(())
     }
 
-    /// What [`add`](Self::add) asks before it alters anything: the update ready to be added, the weight of all with it, and its
-    /// norm where that counts.
+    /// The checks of [`add`](Self::add), which change nothing. Returns the checked update, the new total weight, and
+    /// the norm, or 0 if norms do not matter.
     pub(crate) fn check<'a>(
         &self,
         update: &'a ProtectedUpdate,
@@ -223,8 +223,8 @@ impl Aggregate {
         }
     }
 
-    /// Judges what waited for norms to be judged by, since no more updates come. Says which of the updates were left out,
-    /// counted from 0 as they were added: what came beside them counts no more than they do.
+    /// Judges the waiting updates, since no more will arrive. Returns the positions of updates left out, in order of
+    /// arrival; their losses and statistics must not count either.
     pub(crate) fn judge(&mut self, reference: Option<&[f32]>) -> &[usize] {
         if self.aggregation == Aggregation::Aligned {
             self.leave_out_opposed(reference);
@@ -233,7 +233,7 @@ impl Aggregate {
         &self.left_out
     }
 
-    /// Adds what waited for the end of the round: for norms to be judged by, or for the values of the others.
+    /// Adds the updates that waited for the end of the round.
     pub(crate) fn finish(&mut self, reference: Option<&[f32]>) {
         match self.aggregation {
             Aggregation::Mean => {}
@@ -245,7 +245,7 @@ impl Aggregate {
         }
     }
 
-    /// Adds what waited for norms to be judged by: together they are enough, or all there is.
+    /// Judges and adds the waiting updates: there are enough now, or no more will come.
     fn release(&mut self, reference: Option<&[f32]>) {
         let judge = self.norms_with_held();
         let is_left_out = |held: &Held| judge.implausible(held.norm, self.harmless).is_some();
@@ -253,20 +253,18 @@ impl Aggregate {
             std::mem::take(&mut self.held).into_iter().partition(is_left_out);
         self.clipped += u32::try_from(left_out.len()).unwrap_or(u32::MAX);
         self.forget(left_out);
-        // Only what is taken says what is usual, and no more than it counts.
+        // Only accepted updates define the usual norm, and only as far as they count.
         let most = if self.norms.is_ready(0) { self.norms.bound() } else { f64::INFINITY };
         self.norms = self.norms.with(taken.iter().map(|held| held.norm.min(most)));
         for Held { update, weight, norm, .. } in taken {
-            // It was checked when it came.
             if let Ok(checked) = update.checked(&self.layout) {
                 self.sum_clipped(update.form, &checked, weight, norm, reference);
             }
         }
     }
 
-    /// Leaves out those of the updates that wait which point against the others.
+    /// Leaves out the waiting updates that point against the others.
     fn leave_out_opposed(&mut self, reference: Option<&[f32]>) {
-        // They were checked when they came.
         let updates: Vec<_> = self.held.iter().filter_map(|held| held.update.checked(&self.layout).ok()).collect();
         let changes: Vec<_> = updates.iter().map(|update| update.change(reference)).collect();
         let changes: Vec<_> = updates.iter().zip(&changes).map(|(update, change)| update.with_values(change)).collect();
@@ -278,7 +276,7 @@ impl Aggregate {
         self.forget(left_out);
     }
 
-    /// It is too late to refuse them.
+    /// Drops updates that were already accepted; it is too late to refuse them.
     fn forget(&mut self, left_out: Vec<Held>) {
         for Held { position, weight, .. } in left_out {
             self.left_out.push(position);
@@ -287,7 +285,7 @@ impl Aggregate {
         }
     }
 
-    /// What is known of norms, with those of what waits.
+    /// The known norms, including those of waiting updates.
     fn norms_with_held(&self) -> NormGate {
         self.norms.with(self.held.iter().map(|held| held.norm))
     }
@@ -323,7 +321,7 @@ impl Aggregate {
         }
     }
 
-    /// Makes of the values that the updates have of each parameter one.
+    /// Combines the values of each parameter into one.
     fn sort(&mut self, one_of: impl Fn(&mut [f32]) -> f32) {
         let mut values = Vec::with_capacity(self.whole.len());
         for (i, sum) in self.sums.iter_mut().enumerate() {
@@ -334,17 +332,17 @@ impl Aggregate {
         self.whole.clear();
     }
 
-    /// What no step survives: a mean that is not finite, or whose square is not. Every mean is at most its sum, since
-    /// weights are whole numbers, so that no mask need be drawn for it.
+    /// Whether a step would overflow: some mean, or its square, may not be finite. Weights are integers, so no mean
+    /// exceeds its sum, and the check needs no masks.
     pub(crate) fn overflows(&self) -> bool {
         const LARGEST: f32 = 1e18;
-        // By their bits without the sign, in which NaN and infinity are the largest, floats are ordered as integers are: a
-        // maximum that the compiler takes many at a time.
+        // Without their sign bits, floats sort like integers, with infinity and NaN at the top. The compiler vectorises
+        // this maximum.
         let magnitude = |sum: &f32| sum.to_bits() & !(1 << 31);
         self.sums.iter().map(magnitude).fold(0, u32::max) > LARGEST.to_bits()
     }
 
-    /// Whether the update looks as the defence makes them.
+    /// Checks that the update's form fits the defence.
     pub(crate) fn check_kind(&self, update: &ProtectedUpdate) -> Result<(), Refusal> {
         let defence = self.defence;
         let sent = match update.form {
@@ -359,8 +357,8 @@ impl Aggregate {
         Err(Refusal::OtherDefence { sent, defence })
     }
 
-    /// `[P]` weighted means `sum_n k_n B_n theta_n / sum_n k_n B_n`, `None` where no update has the value. Masks are drawn
-    /// again for it.
+    /// `[P]` weighted means `sum_n k_n B_n theta_n / sum_n k_n B_n`, `None` where no update has the value. Draws the
+    /// masks again.
     pub fn mean(&self) -> Vec<Option<f32>> {
         let mut means = Vec::with_capacity(self.sums.len());
         self.for_each_block(|block| {
@@ -370,7 +368,7 @@ impl Aggregate {
         means
     }
 
-    /// All parameters in order, at most 64 at a time.
+    /// Visits all parameters in order, at most 64 at a time.
     pub(crate) fn for_each_block(&self, mut f: impl FnMut(Block<'_>)) {
         match self.defence.rates() {
             Some(rates) if self.updates > 0 => {
@@ -390,15 +388,15 @@ impl Aggregate {
         }
     }
 
-    /// What was sorted is one value already, whatever the number of those it was chosen from.
+    /// A sorted aggregation yields one value per parameter, no matter how many it was chosen from.
     fn count_once(&self, weights: &mut [f32; LANES]) {
         if self.aggregation.sorts_values() {
             weights.iter_mut().for_each(|weight| *weight = weight.min(1.0));
         }
     }
 
-    /// Without masks every update has every value. Values that the defence fixes count as not sent, so that neither a
-    /// rounded mean nor an optimiser's momentum moves them.
+    /// Without masks every update has every value. Values fixed by the defence count as not sent, so neither rounding
+    /// of the mean nor the optimiser's momentum can move them.
     fn for_each_unmasked_block(&self, mut f: impl FnMut(Block<'_>)) {
         for param in self.layout.iter() {
             let mut weights = [if self.defence.fixes(param.group) { 0.0 } else { self.weight as f32 }; LANES];
@@ -412,8 +410,8 @@ impl Aggregate {
     }
 }
 
-/// The mean of what is left of `values` without a `share` of them at either end, at least one of them; with a share of
-/// one half the median. 0 of nothing.
+/// The mean of `values` after dropping a `share` at each end; at least one value stays, and a share of 0.5 gives the
+/// median. 0 if there are no values.
 fn trimmed_mean(values: &mut [f32], share: f32) -> f32 {
     values.sort_unstable_by(f32::total_cmp);
     let most = values.len().saturating_sub(1) / 2;

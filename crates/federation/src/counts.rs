@@ -1,19 +1,19 @@
-//! How much weight of a round's updates stands behind each parameter, drawn again from the masks' seeds.
+//! Total weight of the updates behind each parameter, from masks drawn again from their seeds.
 //!
-//! The relay keeps no array of these counts. When a round closes, all masks are drawn side by side, up to 64 entries at a
-//! time, and added up bit-sliced: bit `i` of plane `k` is bit `k` of the count of entry `i`.
+//! The relay keeps no array of these counts. When a round closes, all masks are drawn in parallel, up to 64 entries at
+//! a time, and added bit-sliced: bit `i` of plane `k` is bit `k` of the count of entry `i`.
 
 use unmask_defence::Mask;
 
-/// Entries that are counted at once.
+/// Entries counted in one step.
 pub(crate) const LANES: usize = 64;
 
-/// Counts of up to 64 entries, bit-sliced.
+/// Bit-sliced counts of up to 64 entries.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Planes(Vec<u64>);
 
 impl Planes {
-    /// All counts zero, with room for counts up to `most`.
+    /// Zero counts, with room for counts up to `most`.
     pub(crate) fn new(most: u32) -> Self {
         Self(vec![0; (u32::BITS - most.leading_zeros()) as usize])
     }
@@ -22,8 +22,8 @@ impl Planes {
         self.0.fill(0);
     }
 
-    /// Adds `weight` to the count of every entry whose bit is set in `word`: a ripple-carry adder of 64 lanes. A carry out
-    /// of the highest plane is lost, so the counts must stay within what [`new`](Self::new) was told.
+    /// Adds `weight` to the count of every entry with its bit set in `word`, as a ripple-carry adder with 64 lanes. A
+    /// carry out of the highest plane is lost, so counts must not exceed the limit given to [`new`](Self::new).
     fn add(&mut self, word: u64, weight: u32) {
         let mut weight = weight;
         while weight != 0 {
@@ -46,7 +46,7 @@ impl Planes {
     /// Writes the counts of all 64 entries.
     pub(crate) fn write(&self, counts: &mut [f32; LANES]) {
         let mut sums = [0u32; LANES];
-        // Eight planes make one byte of each count; a table spreads eight bits of a plane over eight such bytes.
+        // Eight planes form one byte of each count; a table spreads eight bits of a plane over eight such bytes.
         for (byte, planes) in self.0.chunks(8).enumerate() {
             for (group, sums) in sums.as_chunks_mut::<8>().0.iter_mut().enumerate() {
                 let spread = |(k, plane): (usize, &u64)| SPREAD[(plane >> (8 * group)) as usize & 0xff] << k;
@@ -62,7 +62,7 @@ impl Planes {
     }
 }
 
-/// Bit `i` of the index as byte `i` of the entry.
+/// Maps bit `i` of the index to byte `i` of the entry.
 static SPREAD: [u64; 256] = {
     let mut table = [0; 256];
     let mut bits = 0;
@@ -77,7 +77,7 @@ static SPREAD: [u64; 256] = {
     table
 };
 
-/// Weighted masks over the same parameters, drawn side by side.
+/// Weighted masks over the same parameters, drawn in parallel.
 #[derive(Debug)]
 pub(crate) struct Tally {
     masks: Vec<(Mask, u32)>,
@@ -85,13 +85,13 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// All `masks` must be over the same layout at the same rates, so that their words lie side by side.
+    /// All `masks` must have the same layout and rates, so that their words line up.
     pub(crate) fn new(masks: Vec<(Mask, u32)>) -> Self {
         let total = masks.iter().fold(0u32, |total, (_, weight)| total.saturating_add(*weight));
         Self { masks, planes: Planes::new(total) }
     }
 
-    /// Counts of the next entries and how many these are; `None` when all are counted.
+    /// Counts of the next entries and their number; `None` at the end.
     pub(crate) fn next(&mut self) -> Option<(&Planes, usize)> {
         self.planes.clear();
         let mut len = None;

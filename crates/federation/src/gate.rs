@@ -1,10 +1,10 @@
-//! What a round makes of the numbers that come beside its updates.
+//! The losses and running statistics that clients report with their updates.
 
 use unmask_core::{Aggregation, ClientId};
 
 use crate::{WeightedMean, norm_gate::NormGate};
 
-/// What clients report beside their updates, in the order in which these were added.
+/// Clients' reports, in the order of their updates.
 #[derive(Debug, Default)]
 pub(crate) struct Reports(Vec<Report>);
 
@@ -16,15 +16,15 @@ struct Report {
 }
 
 impl Reports {
-    /// A plausible loss is at most this many times the round's median, which itself counts as one to a hundred times the
-    /// loss of guessing.
+    /// A plausible loss is at most this many times the round's median. The median is clamped to between 1 and 100 times
+    /// the loss of random guessing.
     const FACTOR: f32 = 10.0;
 
     pub(crate) fn add(&mut self, client: ClientId, loss: f32, samples: u32) {
         self.0.push(Report { client, loss, samples });
     }
 
-    /// Without those at these positions.
+    /// Drops the reports at these positions.
     pub(crate) fn without(self, left_out: &[usize]) -> Self {
         Self(without(self.0, left_out))
     }
@@ -33,8 +33,8 @@ impl Reports {
         self.0.iter().map(|report| u64::from(report.samples)).sum()
     }
 
-    /// The plausible losses, for a model of so many classes: a cross-entropy is never negative, and ln(classes) for whoever
-    /// guesses.
+    /// The plausible losses for this number of classes. A cross-entropy is never negative, and random guessing gives
+    /// ln(classes).
     pub(crate) fn plausible_losses(&self, classes: usize) -> Vec<(ClientId, f32)> {
         let mut losses: Vec<_> = self.0.iter().map(|report| (report.client, report.loss)).collect();
         losses.sort_by(|(_, one), (_, other)| one.total_cmp(other));
@@ -50,13 +50,13 @@ fn without<T>(all: Vec<T>, left_out: &[usize]) -> Vec<T> {
     all.into_iter().enumerate().filter(|(position, _)| !left_out.contains(position)).map(|(_, one)| one).collect()
 }
 
-/// The mean of what clients reported, if any did.
+/// The mean of the reported losses, if any.
 pub(crate) fn mean_loss(losses: &[(ClientId, f32)]) -> Option<f32> {
     let sum: f64 = losses.iter().map(|(_, loss)| f64::from(*loss)).sum();
     (!losses.is_empty()).then(|| (sum / losses.len() as f64) as f32)
 }
 
-/// Batch norm's running statistics of a round's clients, `[Q]` each: few enough to be held until it closes.
+/// Batch norm's running statistics of a round's clients, `[Q]` each: few enough to hold until the round closes.
 #[derive(Debug, Default)]
 pub(crate) struct Statistics {
     norms: NormGate,
@@ -64,33 +64,33 @@ pub(crate) struct Statistics {
 }
 
 impl Statistics {
-    /// Goes on with what is known of earlier rounds.
+    /// Continues with the norms of earlier rounds.
     pub(crate) fn resumed(norms: NormGate) -> Self {
         Self { norms, held: Vec::new() }
     }
 
-    /// What is known of earlier rounds.
+    /// The norms known from earlier rounds.
     pub(crate) fn norms(&self) -> &NormGate {
         &self.norms
     }
 
-    /// Forgets the round's.
+    /// Forgets this round's statistics.
     pub(crate) fn restart(&mut self) {
         self.held.clear();
     }
 
-    /// Those of one client: under FedSGD it counts once, under FedAvg each of its samples.
+    /// Adds one client's statistics; its weight is 1 under FedSGD and its number of samples under FedAvg.
     pub(crate) fn add(&mut self, statistics: &[f32], weight: u32) {
         self.held.push((statistics.to_vec(), weight));
     }
 
-    /// Forgets those at these positions, counted from 0 as they were added.
+    /// Drops the statistics at these positions, in order of arrival.
     pub(crate) fn leave_out(&mut self, left_out: &[usize]) {
         self.held = without(std::mem::take(&mut self.held), left_out);
     }
 
-    /// Their weighted mean. Unless it is to be the plain one, statistics that went further from the `old` ones than the
-    /// others by far count as if they had gone as far as is plausible.
+    /// The weighted mean. Except in the plain mean, statistics that moved much further from the `old` ones than the
+    /// others are scaled back to a plausible distance.
     pub(crate) fn mean(&mut self, old: &[f32], aggregation: Aggregation) -> Vec<f32> {
         let square = |(&new, &old): (&f32, &f32)| (f64::from(new) - f64::from(old)).powi(2);
         let norm = |new: &[f32]| new.iter().zip(old).map(square).sum::<f64>().sqrt();

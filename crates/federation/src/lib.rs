@@ -1,7 +1,8 @@
-//! The round as a pure state machine, and aggregation.
+//! Rounds as a pure state machine, and aggregation.
 //!
-//! [`Room::handle`] takes an [`Event`] and returns [`Effect`]s. It opens no socket, reads no clock and draws no random
-//! number: deadlines, fresh weights and salts come in as events. It cannot fail on bad input: it refuses and says why.
+//! [`Room::handle`] takes an [`Event`] and returns [`Effect`]s. It opens no sockets, reads no clock and draws no random
+//! numbers: deadlines, fresh weights and salts arrive as events. It never fails on bad input, but refuses it with a
+//! reason.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! What is averaged in the plain: batch norm's running statistics, and losses.
+//! The weighted mean of unprotected vectors, such as batch norm's running statistics.
 
 /// sum_n k_n x_n / sum_n k_n of vectors x_n with weights k_n, in f64.
 #[derive(Debug, Clone, PartialEq)]
@@ -8,7 +8,7 @@ pub struct WeightedMean {
 }
 
 impl WeightedMean {
-    /// Of vectors of `len` values, none of which is there yet.
+    /// The mean of vectors with `len` values; none added so far.
     pub fn new(len: usize) -> Self {
         Self { sums: vec![0.0; len], weight: 0.0 }
     }
@@ -21,7 +21,7 @@ impl WeightedMean {
         self.weight += weight;
     }
 
-    /// The mean; NaN where nothing was added.
+    /// The mean; NaN if nothing was added.
     pub fn mean(&self) -> Vec<f32> {
         self.sums.iter().map(|sum| (sum / self.weight) as f32).collect()
     }

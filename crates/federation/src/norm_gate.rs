@@ -1,57 +1,58 @@
-//! How large an update may be, told by those that were accepted before.
+//! A bound on the norm of updates, based on those accepted before.
 
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-/// A clipped mean takes an update at no more than this many times the running median of the norms of accepted ones.
+/// A clipped mean scales updates down to this many times the running median of accepted norms.
 ///
-/// Count in units of an honest update. Of N clients a share f is hostile and pushes as hard as it may: f N times this many
-/// units against (1 - f) N honest ones, so that the honest lead while f < 1 / (1 + 2): a third of the clients. 2 hostile of 10
-/// have 4 units against 8, and if all of theirs point backwards, 0.4 of an honest step is left; with a factor of 4 they
-/// would have 8 against 8, and nothing would be left. Nearer to 1 the median follows norms that grow too slowly: it is half a
-/// window late, so that it lets them grow by the factor within 50 updates. And honest norms spread: under a batch of one a
-/// picture that is learnt already has a gradient near zero.
+/// Measured in honest updates: of N clients a share f is hostile and pushes as hard as it can. That gives 2 f N units
+/// against (1 - f) N, so the honest clients lead while f < 1 / (1 + 2), a third of the clients. With 2 hostile clients
+/// of 10, 4 units face 8; if all hostile ones point backwards, 0.4 of an honest step remains. With a factor of 4, 8
+/// units would face 8, and nothing would remain. With a factor closer to 1, the median follows growing norms too
+/// slowly: it lags by half a window, so norms can grow by the factor within 50 updates. Honest norms also vary: with a
+/// batch of one, a picture that is already learnt has a gradient near zero.
 pub const CLIP_FACTOR: f64 = 2.0;
 
-/// An update this many times as large as the running median is refused, not clipped: no picture has such a gradient, and
-/// what is left of it once clipped still hurts. Adam steps equally far along each parameter, so that a bit of the same value
-/// everywhere outweighs the honest clients wherever their gradient is small. Where all gradients are tiny, that many times is
-/// still little: what could be the step of a training on these weights is clipped and taken.
+/// An update this many times as large as the running median is refused, not clipped: no picture has such a gradient,
+/// and it does harm even when clipped. Adam steps equally far along each parameter, so a small constant outweighs the
+/// honest clients wherever their gradients are small. If all gradients are tiny, even this multiple is small; an update
+/// that could be a training step on these weights is then clipped and accepted.
 const IMPLAUSIBLE: f64 = 1e6;
 
-/// The running median of the norms of accepted updates, and the bound that follows from it.
+/// The running median of accepted norms, and the resulting bound.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct NormGate {
-    /// The newest norms, each at most the bound that held when it came; the first few as they are, where none held yet.
+    /// The newest norms, each cut to the bound at the time; the first few came before there was a bound.
     norms: VecDeque<f64>,
 }
 
 impl NormGate {
-    /// With fewer norms than this a median says nothing: two hostile clients among the first four would set it.
+    /// Fewer norms give no reliable median: two hostile clients among the first four would set it.
     pub(crate) const ENOUGH: usize = 5;
 
-    /// Norms remembered.
+    /// Number of norms to remember.
     const MOST: usize = 101;
 
-    /// Whether enough norms are known, with so many that `wait`, to judge the next one.
+    /// Whether enough norms are known, including `wait` waiting ones, to judge the next one.
     pub(crate) fn is_ready(&self, wait: usize) -> bool {
         self.norms.len() + wait >= Self::ENOUGH
     }
 
-    /// The norm to which a larger update is scaled down; infinite while nothing is known.
+    /// The norm to which larger updates are scaled down; infinite while no norm is known.
     pub(crate) fn bound(&self) -> f64 {
         let mut sorted: Vec<f64> = self.norms.iter().copied().collect();
         sorted.sort_by(f64::total_cmp);
-        // Of an even number the lower one of the two in the middle, so that half of the clients cannot raise it.
+        // With an even number of norms, take the lower of the two middle ones, so that half of the clients cannot raise
+        // it.
         match sorted.get(sorted.len().saturating_sub(1) / 2) {
             Some(median) => CLIP_FACTOR * median,
             None => f64::INFINITY,
         }
     }
 
-    /// How many times as large as the running median `norm` is, where that is implausible; as `harmless`, while too few norms
-    /// are known for a median. What is no larger than `harmless` never is.
+    /// How many times as large as the running median `norm` is, if that is implausible. While too few norms are known,
+    /// compares with `harmless` instead. A norm up to `harmless` is never implausible.
     pub(crate) fn implausible(&self, norm: f64, harmless: f64) -> Option<f64> {
         let (times, most) = match self.is_ready(0) {
             true => (CLIP_FACTOR * norm / self.bound(), IMPLAUSIBLE),
@@ -61,15 +62,15 @@ impl NormGate {
         (times > most && norm > harmless).then_some(times)
     }
 
-    /// What would be known with these norms as well.
+    /// This gate with additional norms.
     pub(crate) fn with(&self, norms: impl Iterator<Item = f64>) -> Self {
         let mut gate = self.clone();
         norms.for_each(|norm| gate.accept(norm));
         gate
     }
 
-    /// Remembers the norm of an accepted update, as it was taken. Zero is not one to judge others by: half of the clients have
-    /// learnt their picture, and the rest would count nothing, or without bound.
+    /// Remembers the norm with which an update was accepted. Zeros do not count: once half of the clients have learnt
+    /// their pictures, a median of zero would scale the rest to nothing or leave them without a bound.
     pub(crate) fn accept(&mut self, norm: f64) {
         if norm == 0.0 {
             return;
@@ -80,7 +81,7 @@ impl NormGate {
         self.norms.push_back(norm);
     }
 
-    /// Forgets everything: the updates to come are of another kind.
+    /// Forgets all norms, because the next updates are of another kind.
     pub(crate) fn clear(&mut self) {
         self.norms.clear();
     }
@@ -121,7 +122,7 @@ mod tests {
         assert_eq!(gate.bound(), 3.0 * CLIP_FACTOR);
     }
 
-    /// The median follows honest updates that grow: by the factor within half a window at most.
+    /// The median must follow honest updates that grow by at most the factor within half a window.
     #[test]
     fn a_growing_cohort_is_followed() {
         let mut gate = gate(&[1.0; 20]);

@@ -14,7 +14,7 @@ const EPSILON: f32 = 1e-8;
 pub struct Optimiser {
     kind: OptimiserKind,
     steps: i32,
-    /// Shared with whoever writes them down; a step meanwhile is taken on a copy.
+    /// Shared with code that saves the room; a step in the meantime works on a copy.
     moments: Arc<Moments>,
 }
 
@@ -23,24 +23,24 @@ pub struct Optimiser {
 pub struct Moments {
     /// First moment of each parameter, `[P]`.
     pub first: Vec<f32>,
-    /// Second moment, of the same length.
+    /// Second moment, `[P]`.
     pub second: Vec<f32>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OptimiserState {
-    /// Steps taken; Adam's alone are counted.
+    /// Number of Adam steps; SGD steps are not counted.
     pub steps: u32,
     pub moments: Moments,
 }
 
-/// One step, to be taken block by block.
+/// One step, taken block by block.
 #[derive(Debug)]
 pub(crate) enum Step<'a> {
     Sgd(f32),
     Adam {
         rate: f32,
-        /// What the first and the second moment must be multiplied by, since they begin at zero.
+        /// Factors for the first and second moment, which correct their start at zero.
         corrections: (f32, f32),
         moments: (&'a mut [f32], &'a mut [f32]),
     },
@@ -59,17 +59,17 @@ impl Optimiser {
         self.kind
     }
 
-    /// Changes eta for the steps to come, as a schedule asks; what is remembered stays.
+    /// Changes eta for later steps, as a schedule asks; moments stay.
     pub fn set_rate(&mut self, rate: f32) {
         self.kind = self.kind.with_rate(rate);
     }
 
-    /// What it remembers, for a run to be continued later.
+    /// The state from which a later run can continue.
     pub fn state(&self) -> OptimiserState {
         OptimiserState { steps: self.steps(), moments: Moments::clone(&self.moments) }
     }
 
-    /// Steps taken; Adam's alone are counted.
+    /// Number of Adam steps; SGD steps are not counted.
     pub(crate) fn steps(&self) -> u32 {
         self.steps.unsigned_abs()
     }
@@ -78,7 +78,7 @@ impl Optimiser {
         &self.moments
     }
 
-    /// An optimiser that goes on from `state`, bit for bit. Moments of different lengths are cut to the shorter one.
+    /// An optimiser that continues from `state` exactly. If the moments differ in length, the longer one is cut.
     pub fn resumed(kind: OptimiserKind, state: OptimiserState) -> Self {
         let OptimiserState { steps, mut moments } = state;
         let len = moments.first.len().min(moments.second.len());
@@ -87,12 +87,11 @@ impl Optimiser {
         Self::with_moments(kind, steps, Arc::new(moments))
     }
 
-    /// An optimiser that goes on from `moments` after so many steps.
+    /// An optimiser that continues from `moments` after `steps` steps.
     pub(crate) fn with_moments(kind: OptimiserKind, steps: u32, moments: Arc<Moments>) -> Self {
         Self { kind, steps: i32::try_from(steps).unwrap_or(i32::MAX), moments }
     }
 
-    /// Begins the next step on `parameters` parameters.
     pub(crate) fn step(&mut self, parameters: usize) -> Step<'_> {
         match self.kind {
             OptimiserKind::Sgd { rate } => Step::Sgd(rate),
@@ -109,8 +108,8 @@ impl Optimiser {
 }
 
 impl Step<'_> {
-    /// Eqs. 1 and 2 on the parameters of one block: moves `weights` against the mean gradient. A parameter nobody sent
-    /// stays as it is, bit for bit, and so do its moments.
+    /// Eqs. 1 and 2 on one block: moves `weights` against the mean gradient. A parameter that nobody sent stays bit for
+    /// bit the same, and so do its moments.
     pub(crate) fn apply(&mut self, weights: &mut [f32], block: &Block<'_>) {
         let gradients = block.sums.iter().zip(block.weights);
         match self {
@@ -129,7 +128,7 @@ impl Step<'_> {
     }
 }
 
-/// Each list on its own and choices in place of branches, so that the compiler can take several parameters at once.
+/// Separate slices and selects instead of branches let the compiler vectorise this.
 fn adam(
     rate: f32,
     corrections: (f32, f32),
@@ -160,14 +159,14 @@ mod tests {
 
     use super::*;
 
-    /// No step of Adam moves a weight by more rates than this, whatever finite gradients come. By the inequality of Cauchy and
-    /// Schwarz, m = (1 - b1) sum b1^k g_k is at most (1 - b1) / sqrt(1 - b2) sqrt(sum (b1^2 / b2)^k) sqrt(v); and
-    /// sqrt(1 - b2^t) / (1 - b1^t), by which the corrections multiply that, is at most 1.
+    /// Adam never moves a weight by more than this many rates, given any finite gradients. By the Cauchy-Schwarz
+    /// inequality, m = (1 - b1) sum b1^k g_k is at most (1 - b1) / sqrt(1 - b2) sqrt(sum (b1^2 / b2)^k) sqrt(v). The
+    /// corrections multiply this by sqrt(1 - b2^t) / (1 - b1^t), which is at most 1.
     fn longest_step() -> f32 {
         (1.0 - BETA1) / (1.0 - BETA2).sqrt() / (1.0 - BETA1 * BETA1 / BETA2).sqrt()
     }
 
-    /// How far steps along these gradients go, in rates.
+    /// Lengths of the steps along these gradients, in rates.
     fn lengths(gradients: impl IntoIterator<Item = Option<f32>>) -> Vec<f32> {
         let rate = 0.5;
         let mut adam = Optimiser::new(OptimiserKind::Adam { rate });
@@ -180,7 +179,8 @@ mod tests {
     }
 
     proptest! {
-        /// What [`Aggregate::overflows`](crate::aggregate::Aggregate::overflows) lets pass, as large as it may be.
+        /// The gradients reach the largest that [`Aggregate::overflows`](crate::aggregate::Aggregate::overflows)
+        /// accepts.
         #[test]
         fn no_step_is_larger_than_adam_can_make(gradients in vec(option::of(-1e18_f32..1e18), 1..200), scale in -40..0_i32) {
             let scaled = gradients.into_iter().map(|gradient| gradient.map(|value| value * 10_f32.powi(scale)));
@@ -190,7 +190,7 @@ mod tests {
         }
     }
 
-    /// By gradients that grow as fast as Adam forgets, the worst there are, after long silence.
+    /// The worst case: gradients that grow as fast as Adam forgets, after a long silence.
     #[test]
     fn the_bound_on_a_step_is_reached() {
         let growing = (0..200).map(|k| Some((BETA2 / BETA1).powi(k) * 1e-3));
@@ -198,7 +198,7 @@ mod tests {
         assert!((0.9 * longest_step()..=1.001 * longest_step()).contains(&longest), "{longest} of {}", longest_step());
     }
 
-    /// One step of each parameter whose gradient is given.
+    /// Takes one step for each parameter that has a gradient.
     fn step(optimiser: &mut Optimiser, weights: &mut [f32], gradients: &[Option<f32>]) {
         let sums: Vec<f32> = gradients.iter().map(|gradient| 2.0 * gradient.unwrap_or(0.0)).collect();
         let divisors: Vec<f32> = gradients.iter().map(|gradient| if gradient.is_some() { 2.0 } else { 0.0 }).collect();
@@ -206,8 +206,8 @@ mod tests {
         optimiser.step(weights.len()).apply(weights, &block);
     }
 
-    /// By hand: step 1 moves by eta g/|g|; step 2, g = 0.5 then -1: m = .9*.05 - .1 = -.055, /.19; v = .999*.00025 + .001
-    /// = .00124975, /.001999; 0.1 * -.2894737 / .7906900 = -.0366103.
+    /// By hand: step 1 moves by eta g/|g|; step 2, g = 0.5 then -1: m = .9*.05 - .1 = -.055, /.19; v = .999*.00025 +
+    /// .001 = .00124975, /.001999; 0.1 * -.2894737 / .7906900 = -.0366103.
     #[test]
     fn adam_by_hand() {
         let mut adam = Optimiser::new(OptimiserKind::Adam { rate: 0.1 });
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(weights, [0.5, 2.0, 4.0]);
     }
 
-    /// Neither the parameter nor its momentum: after a round without it, its next step is the second of its own.
+    /// A round without a parameter changes neither the parameter nor its moments.
     #[test]
     fn adam_leaves_what_nobody_sends() {
         let mut adam = Optimiser::new(OptimiserKind::Adam { rate: 0.1 });

@@ -1,22 +1,22 @@
-//! What becomes of the weights when a round closes.
+//! The update of the global weights when a round closes.
 
 use unmask_core::Rule;
 
 use crate::{Aggregate, Optimiser, UpdateCounts, aggregate::Block};
 
-/// A round whose mean is too large for a step, because an update was.
+/// The mean of a round is too large for a step, because an update was too large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the mean of the updates is too large for a step")]
 pub struct Overflow;
 
 impl Aggregate {
-    /// Closes the round: the new weights (`[P]`) and what was updated, in one pass over the parameters.
+    /// Closes the round: updates weights (`[P]`) and update counts in one pass over the parameters.
     ///
-    /// Under FedSGD the optimiser steps on the mean gradient (Eqs. 1 and 2); under FedAvg the mean of the clients' weights
-    /// takes the place of the old ones (Eqs. 3 and 4). A parameter that nobody sent stays as it is, bit for bit.
+    /// Under FedSGD the optimiser steps on the mean gradient (Eqs. 1 and 2); under FedAvg the mean of the clients'
+    /// weights replaces the old weights (Eqs. 3 and 4). A parameter that nobody sent stays bit for bit the same.
     ///
     /// # Errors
-    /// If the step would overflow. Weights, optimiser and counts are then as they were.
+    /// The step would overflow. Weights, optimiser and counts stay unchanged.
     pub fn close(
         &mut self,
         rule: Rule,

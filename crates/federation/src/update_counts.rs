@@ -1,14 +1,14 @@
-//! How often each parameter was updated (RBW Fig. 6, FLRSP Fig. 13).
+//! Update counts of parameters (RBW Fig. 6, FLRSP Fig. 13).
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use unmask_core::{Defence, ParamGroup, ParamLayout, ZeroRate};
 
-/// Most parameters that are counted one by one; of larger models an evenly spread sample is.
+/// Most parameters counted individually; larger models are sampled evenly.
 const MOST: usize = 1 << 21;
 
-/// Per parameter, the number of rounds in which somebody's update had its value, since the policy began.
+/// Per parameter, the number of rounds in which any update had its value, since the policy began.
 #[derive(Debug, Clone)]
 pub struct UpdateCounts {
     layout: Arc<ParamLayout>,
@@ -17,11 +17,11 @@ pub struct UpdateCounts {
     stride: usize,
     counts: Vec<u16>,
     rounds: u16,
-    /// Per group, the probability that a parameter is updated f times, f from 0 to the number of rounds.
+    /// Per group, the probability that a parameter is updated f times, for f from 0 to the number of rounds.
     expected: [Vec<f64>; ParamGroup::ALL.len()],
 }
 
-/// [`UpdateCounts`] as they are written down.
+/// [`UpdateCounts`] in serialised form.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CountsRecord {
     counts: Vec<u16>,
@@ -29,43 +29,43 @@ pub(crate) struct CountsRecord {
     expected: [Vec<f64>; ParamGroup::ALL.len()],
 }
 
-/// How often the parameters of one group were updated.
+/// Update counts of one parameter group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupCounts {
     pub group: ParamGroup,
-    /// Its share of zeros R, where masks are used.
+    /// Share of zeros R, if there are masks.
     pub rate: Option<ZeroRate>,
-    /// How many of its parameters are counted.
+    /// Number of parameters counted.
     pub parameters: usize,
-    /// Entry f: how many of them were updated f times; from 0 to M, the number of rounds.
+    /// Entry f: number of parameters updated f times, for f from 0 to the number of rounds M.
     pub histogram: Vec<u32>,
-    /// Entry f: the share of them expected there.
+    /// Entry f: expected share of parameters updated f times.
     pub expected: Vec<f64>,
 }
 
-/// Several numbers of updates taken together.
+/// A range of update counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CountBin {
-    /// The first number of updates in it.
+    /// Lowest update count in the bin.
     pub from: u32,
-    /// The last one.
+    /// Highest update count in the bin.
     pub to: u32,
-    /// Share of the group's parameters in it.
+    /// Share of the group's parameters.
     pub share: f64,
-    /// Share expected in it.
+    /// Expected share.
     pub expected: f64,
 }
 
 impl UpdateCounts {
-    /// No round yet, under this defence.
+    /// Counts before the first round under this defence.
     pub fn new(layout: Arc<ParamLayout>, defence: Defence) -> Self {
         let stride = layout.len().div_ceil(MOST).max(1);
         let counts = vec![0; layout.len().div_ceil(stride)];
         Self { layout, defence, stride, counts, rounds: 0, expected: std::array::from_fn(|_| vec![1.0]) }
     }
 
-    /// Counts that go on after `rounds` rounds of `updates` updates each, in which the parameters [counted](Self::counts)
-    /// were updated that often. Counts of other parameters are cut off, and missing ones taken for zero.
+    /// Counts that continue after `rounds` rounds of `updates` updates each; `counts` are for the
+    /// [counted](Self::counts) parameters. Surplus counts are dropped, missing ones are zero.
     pub fn resumed(layout: Arc<ParamLayout>, defence: Defence, counts: Vec<u16>, rounds: u32, updates: u32) -> Self {
         let mut resumed = Self::new(layout, defence);
         for (count, earlier) in resumed.counts.iter_mut().zip(counts) {
@@ -81,7 +81,7 @@ impl UpdateCounts {
         CountsRecord { counts: self.counts.clone(), rounds: self.rounds, expected: self.expected.clone() }
     }
 
-    /// Counts that go on from a record; `None` where it is of another layout.
+    /// Counts that continue from a record; `None` if the record has another layout.
     pub(crate) fn from_record(layout: Arc<ParamLayout>, defence: Defence, record: CountsRecord) -> Option<Self> {
         let CountsRecord { counts, rounds, expected } = record;
         let fresh = Self::new(layout, defence);
@@ -92,7 +92,7 @@ impl UpdateCounts {
         fits.then_some(Self { counts, rounds, expected, ..fresh })
     }
 
-    /// How often each counted parameter was updated: of all of them, or of an evenly spread sample in a large model.
+    /// Update counts of all parameters, or of an even sample in a large model.
     pub fn counts(&self) -> &[u16] {
         &self.counts
     }
@@ -102,17 +102,17 @@ impl UpdateCounts {
         self.rounds.into()
     }
 
-    /// How many parameters are counted, where these are not all but an evenly spread sample.
+    /// Number of parameters counted, if they are a sample.
     pub fn sampled(&self) -> Option<usize> {
         (self.stride > 1).then_some(self.counts.len())
     }
 
-    /// After so many rounds nothing more is counted: shares hardly change by then.
+    /// Counting stops after this many rounds, when shares hardly change any more.
     fn is_full(&self) -> bool {
         self.rounds == u16::MAX
     }
 
-    /// Counts `len` parameters from `start` on: bit `i` of `sent` says whether somebody sent parameter `start + i`.
+    /// Counts `len` parameters from `start` on: bit `i` of `sent` says whether any update has parameter `start + i`.
     pub(crate) fn record(&mut self, start: usize, len: usize, sent: u64) {
         if self.is_full() {
             return;
@@ -125,7 +125,7 @@ impl UpdateCounts {
         }
     }
 
-    /// Ends a round of `updates` updates.
+    /// Ends a round with `updates` updates.
     pub(crate) fn end_round(&mut self, updates: u32) {
         if self.is_full() {
             return;
@@ -145,7 +145,7 @@ impl UpdateCounts {
         }
     }
 
-    /// How often the parameters of each group that the model has were updated, and how often that is to be expected.
+    /// Actual and expected update counts of each group in the model.
     pub fn groups(&self) -> Vec<GroupCounts> {
         let group_counts = |(group, expected): (ParamGroup, &Vec<f64>)| {
             let mut histogram = vec![0; usize::from(self.rounds) + 1];
@@ -167,11 +167,11 @@ impl UpdateCounts {
     }
 }
 
-/// One more round, in which a parameter is updated with probability `p = 1 - R^N`, N clients having sent something: the
-/// Poisson binomial distribution of the number of updates.
+/// Adds a round in which a parameter is updated with probability `p = 1 - R^N` if N clients sent updates. The number of
+/// updates has a Poisson binomial distribution.
 ///
-/// With the same N in all of M rounds this is G(f) = C(M,f) (1-R^N)^f (R^N)^(M-f). RBW Eq. 13 and FLRSP Eq. 16 print the
-/// exponent N(1-f) in its place, which is wrong: M - f rounds pass without an update, each with probability R^N.
+/// With the same N in all M rounds this is G(f) = C(M,f) (1-R^N)^f (R^N)^(M-f). RBW Eq. 13 and FLRSP Eq. 16 print the
+/// exponent N(1-f) instead, which is wrong: M - f rounds pass without an update, each with probability R^N.
 fn count_one_more(distribution: &mut Vec<f64>, p: f64) {
     distribution.push(0.0);
     for f in (1..distribution.len()).rev() {
@@ -186,14 +186,13 @@ impl GroupCounts {
         self.share(0, 0)
     }
 
-    /// Mean number of updates of a parameter.
+    /// Mean number of updates per parameter.
     pub fn mean(&self) -> f64 {
         let total: f64 = self.histogram.iter().enumerate().map(|(f, &n)| f as f64 * f64::from(n)).sum();
         total / (self.parameters.max(1) as f64)
     }
 
-    /// The histogram and what is expected of it in at most `most` bins of the same width, the last of which may be
-    /// narrower.
+    /// Actual and expected shares in at most `most` bins of equal width; only the last bin may be narrower.
     pub fn bins(&self, most: usize) -> Vec<CountBin> {
         let numbers = self.histogram.len();
         let bin = |from: usize, width: usize| {
