@@ -14,7 +14,6 @@ use fluent_syntax::{
     parser::parse,
 };
 
-/// A piece of a message.
 enum Piece {
     Text(String),
     Variable(String),
@@ -22,7 +21,6 @@ enum Piece {
     Choice(String, Vec<(String, Message)>, Message),
 }
 
-/// The content of a message.
 type Message = Vec<Piece>;
 
 /// The messages of one language, by name.

@@ -17,19 +17,16 @@ mod student;
 #[cfg(target_family = "wasm")]
 mod widgets;
 
-/// Mounts the student's page in the document's body.
 #[cfg(target_family = "wasm")]
 pub fn mount_student() {
     mount(text::say::page::student, student::Student);
 }
 
-/// Mounts the projector's page in the document's body.
 #[cfg(target_family = "wasm")]
 pub fn mount_projector() {
     mount(text::say::page::projector, stage::Projector);
 }
 
-/// Mounts the page that plays a recorded lesson in the document's body.
 #[cfg(target_family = "wasm")]
 pub fn mount_replay() {
     mount(text::say::page::replay, replay::Replay);

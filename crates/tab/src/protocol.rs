@@ -45,7 +45,6 @@ mod buffer {
     }
 }
 
-/// The device that a page's address asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum DeviceChoice {
     /// The faster one.
@@ -77,7 +76,6 @@ pub enum ToWorker {
         nickname: String,
         /// The private picture, a square with a side of [`PICTURE_SIDE`].
         picture: Rgba,
-        /// The picture's class.
         label: u8,
         device: DeviceChoice,
         /// Whether the class may see what leaks from this picture.
@@ -116,7 +114,6 @@ pub enum ToWorker {
     Forget,
 }
 
-/// The state of the socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Connection {
     Connecting,
@@ -138,7 +135,6 @@ pub enum Connection {
     },
 }
 
-/// The device the worker trains on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
     /// `WebGPU` or `CPU`.
@@ -159,7 +155,6 @@ pub struct Training {
     pub shared: Option<u32>,
 }
 
-/// Why the worker asks for a passphrase.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PassphraseRequest {
     /// What it is needed for, or what is wrong with the one given; for people to read.
@@ -190,7 +185,6 @@ pub struct SentUpdate {
 pub struct GroupView {
     /// A name for people, such as `patch embedding`.
     pub title: String,
-    /// The number of values in the group.
     pub values: usize,
     /// The share of zeros in the update sent, 0 to 1.
     pub zeros: f32,
@@ -208,7 +202,6 @@ pub struct GroupView {
     pub after: Option<Rgba>,
 }
 
-/// A round that the relay closed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClosedRound {
     pub round: u32,
@@ -223,7 +216,6 @@ pub struct ClosedRound {
 pub struct ShardView {
     /// The name of the data set, for people.
     pub data: String,
-    /// How the data set was divided.
     pub partition: Partition,
     /// The names of the classes, by label.
     pub classes: Vec<String>,
@@ -236,7 +228,6 @@ pub struct ShardView {
 /// A picture that was reconstructed from an update of this client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reconstruction {
-    /// The attacked round.
     pub round: u32,
     pub attack: AttackMethod,
     pub picture: Option<Rgba>,
@@ -263,7 +254,6 @@ pub struct Prediction {
     pub after: u32,
     /// Whether the next round trains on shared pictures, whose classes have their own names.
     pub is_shared: bool,
-    /// The number of classes.
     pub classes: usize,
     /// The most probable classes, best first: label and probability.
     pub best: Vec<(usize, f32)>,
@@ -274,9 +264,7 @@ pub struct Prediction {
 /// This tab's attack on its own update. Nobody else sees its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OwnAttack {
-    /// The update's round.
     pub round: u32,
-    /// The update's defence.
     pub defence: Defence,
     /// The time for all attacks together.
     pub milliseconds: f64,
@@ -327,7 +315,6 @@ pub enum FromWorker {
     Notice(Notice),
 }
 
-/// A message for the student.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Notice {
     /// This tab has encrypted the room's model and sent it back.
@@ -371,7 +358,6 @@ pub enum ToGpu {
     Logits { number: u32, pass: GpuPass, batch: u32 },
 }
 
-/// The input of a pass.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GpuPass {
     pub architecture: Architecture,
@@ -383,7 +369,6 @@ pub struct GpuPass {
 /// Messages from the WebGPU worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum FromGpu {
-    /// The adapter is open.
     Ready,
     /// There is no usable adapter; no further messages follow.
     Unusable(String),

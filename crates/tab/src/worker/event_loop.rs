@@ -37,7 +37,6 @@ enum Event {
     Page(ToWorker),
     Socket(SocketEvent),
     Retry,
-    /// Check the socket.
     Beat,
     /// By now something should have arrived on the socket since the relay was asked.
     AnswerDue {
@@ -100,7 +99,6 @@ struct Worker {
     connection: u32,
     session: Option<Session>,
     device: ChosenDevice,
-    /// Whether the page is hidden.
     is_hidden: bool,
 }
 

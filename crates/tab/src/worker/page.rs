@@ -32,7 +32,6 @@ impl Page {
         listener.forget();
     }
 
-    /// Sends a message to the page.
     pub fn tell(&self, message: FromWorker) {
         let posted = post::encode(&message).map_err(|error| error.to_string()).and_then(|(message, buffers)| {
             self.scope.post_message_with_transfer(&message, &buffers).map_err(|error| format!("{error:?}"))

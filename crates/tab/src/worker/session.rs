@@ -36,7 +36,6 @@ const LONGEST_UPLOAD: Duration = Duration::from_secs(60);
 
 /// A client that is in a room or about to be.
 pub struct Session {
-    /// The room's WebSocket address.
     pub address: String,
     /// Holds the private picture.
     pub client: Client,
@@ -68,7 +67,6 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session that is not connected.
     pub fn new(address: String, client: Client, wanted: DeviceChoice) -> Self {
         let wanted = match wanted {
             DeviceChoice::Auto => None,
@@ -136,17 +134,14 @@ impl Session {
         self.left_by.saturating_duration_since(Instant::now())
     }
 
-    /// Records that the relay has the update.
     pub fn update_arrived(&mut self) {
         self.left_by = Instant::now();
     }
 
-    /// Whether anything has arrived on this socket since then.
     pub fn has_heard_since(&self, then: Instant) -> bool {
         self.heard.get() >= then
     }
 
-    /// Time since the last [`Self::ping`].
     pub fn since_ping(&self) -> Duration {
         self.pinged.elapsed()
     }
@@ -238,7 +233,6 @@ impl Session {
         Ok((outgoing.frames, sent))
     }
 
-    /// Encrypts the room's model and sends it back.
     pub fn seal(&mut self, task: SealTask, page: &Page) {
         let policy = task.policy;
         let sealed = fresh_bytes()
@@ -297,7 +291,6 @@ impl Session {
         }
     }
 
-    /// Stores a picture to classify, replacing an earlier one.
     pub fn set_picture(&mut self, number: u32, picture: Picture) {
         self.picture = Some((number, picture));
         self.is_prediction_due = true;

@@ -7,7 +7,6 @@ use futures_util::{FutureExt, SinkExt, StreamExt, future::select, stream::SplitS
 use gloo_net::websocket::{Message, futures::WebSocket};
 use wasm_bindgen_futures::spawn_local;
 
-/// An event of a socket.
 pub enum SocketEvent {
     /// The socket is ready to send, or has failed, in which case [`Self::Closed`] follows.
     Open(SplitSink<WebSocket, Message>),
@@ -51,7 +50,6 @@ impl Socket {
         Ok(Self { sink: None, _reader: reader })
     }
 
-    /// Stores the sink of [`SocketEvent::Open`].
     pub fn opened(&mut self, sink: SplitSink<WebSocket, Message>) {
         self.sink = Some(sink);
     }

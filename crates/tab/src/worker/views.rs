@@ -28,7 +28,6 @@ pub fn rgba(side: usize, hwc: &[f32]) -> Option<Rgba> {
     Rgba::new(side as u32, side as u32, bytes)
 }
 
-/// Converts one parameter group of an update.
 pub fn group(group: GroupComparison) -> GroupView {
     let (width, height) = (group.width as u32, group.height as u32);
     GroupView {

@@ -25,7 +25,6 @@ use crate::page::{
     },
 };
 
-/// The cards, in the relay's order.
 #[component]
 pub fn Cards(feed: Feed, teacher: Teacher) -> impl IntoView {
     let groups = feed.part(|room| by_family(&room.attacks));

@@ -76,7 +76,6 @@ pub fn DefenceEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
     }
 }
 
-/// Epsilon, delta and S_f.
 #[component]
 fn Noise(draft: RwSignal<DefenceDraft>, teacher: Teacher) -> impl IntoView {
     let noise = move || draft.get().noise();
@@ -130,7 +129,6 @@ fn Noise(draft: RwSignal<DefenceDraft>, teacher: Teacher) -> impl IntoView {
     }
 }
 
-/// How the encrypted model starts.
 #[component]
 fn Starts(draft: RwSignal<DefenceDraft>, #[prop(into)] on_change: Callback<()>) -> impl IntoView {
     let starts = [

@@ -226,7 +226,6 @@ const HEIGHT: f32 = 210.0;
 const WIDE: f32 = 900.0;
 const NARROW: f32 = 460.0;
 
-/// The curve's box in a drawing of this width.
 fn frame(width: f32) -> Frame {
     Frame { left: 54.0, top: 26.0, width: width - 74.0, height: 150.0 }
 }

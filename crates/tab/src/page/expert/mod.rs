@@ -33,13 +33,7 @@ const MOMENT: u32 = 2500;
 
 /// The whole view: read-only on the projector, with controls for the teacher.
 #[component]
-pub fn Expert(
-    feed: Feed,
-    teacher: Teacher,
-    /// Called to return to the stage.
-    #[prop(into)]
-    on_stage: Callback<()>,
-) -> impl IntoView {
+pub fn Expert(feed: Feed, teacher: Teacher, #[prop(into)] on_stage: Callback<()>) -> impl IntoView {
     view! {
         // The technical terms are English.
         <div class="projector" lang="en">

@@ -146,13 +146,7 @@ fn Client(feed: Feed, teacher: Teacher, id: ClientId) -> impl IntoView {
 
 /// Rename, remove or ban a client; folded by default.
 #[component]
-pub fn ClientMenu(
-    teacher: Teacher,
-    id: ClientId,
-    /// As the room shows it.
-    #[prop(into)]
-    nickname: Signal<String>,
-) -> impl IntoView {
+pub fn ClientMenu(teacher: Teacher, id: ClientId, #[prop(into)] nickname: Signal<String>) -> impl IntoView {
     let typed = RwSignal::new(String::new());
     let problem = RwSignal::new(None);
     let rename = move || {

@@ -27,7 +27,6 @@ use super::{
 /// How often the clock advances.
 const TICK: Duration = Duration::from_millis(100);
 
-/// The recording and its clock.
 #[derive(Clone, Copy)]
 struct Playing {
     feed: Feed,

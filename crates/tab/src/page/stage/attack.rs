@@ -50,7 +50,6 @@ pub fn MaskSlider(stage: Stage) -> impl IntoView {
     }
 }
 
-/// The slider for R, moved by the presenter.
 #[component]
 fn Rate(stage: Stage) -> impl IntoView {
     let rate = move || uniform_rate(stage.defence()).map_or(0.0, |rate| rate.get());

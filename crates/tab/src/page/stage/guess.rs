@@ -7,7 +7,6 @@ use unmask_wire::view::Answers;
 use super::parts::{Attacked, Stage};
 use crate::page::text::{lesson, say, scenes};
 
-/// A picture to choose from.
 #[derive(Debug, Clone, PartialEq)]
 struct Suspect {
     answer: String,

@@ -115,7 +115,6 @@ fn Candidates(stage: Stage) -> impl IntoView {
     }
 }
 
-/// Tests a picture file against the update.
 async fn propose(stage: Stage, name: String, file: Blob) {
     let asked = async {
         let picture = picture::from_blob(&name, &file).await?;

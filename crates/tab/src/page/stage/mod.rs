@@ -42,7 +42,6 @@ use super::{
 /// projector.
 const BLANK_KEY: &str = "unmask-blank";
 
-/// The whole page.
 #[component]
 pub fn Projector() -> impl IntoView {
     let fragment = hash();
@@ -216,7 +215,6 @@ fn is_within(event: &Event, selector: &str) -> bool {
     target.is_some_and(|target| target.closest(selector).is_ok_and(|it| it.is_some()))
 }
 
-/// The keyboard focus at a key press.
 fn focus(event: &KeyboardEvent, is_asked: bool) -> Focus {
     let is = |selector: &str| is_within(event, selector);
     Focus {

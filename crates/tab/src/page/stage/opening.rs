@@ -124,7 +124,6 @@ fn Company(feed: Feed) -> impl IntoView {
     }
 }
 
-/// The students' link as a QR code.
 #[component]
 fn QrCode(feed: Feed) -> impl IntoView {
     let code = feed.optional(|room| {

@@ -29,7 +29,6 @@ pub struct Loss {
 pub struct Stage {
     pub feed: Feed,
     pub teacher: Teacher,
-    /// Whether this page has the presenter's bar.
     pub is_presenting: Memo<bool>,
     pub place: Memo<Place>,
     pub reel: Reel,
@@ -109,7 +108,6 @@ impl Stage {
         self.teacher.send_all(controls);
     }
 
-    /// Goes to the next step.
     pub fn next(self) {
         if let Some(next) = self.place.get_untracked().next() {
             self.go(next);
@@ -142,7 +140,6 @@ impl Stage {
         self.teacher.send_all(controls.unwrap_or_default());
     }
 
-    /// Resumes or pauses the rounds.
     pub fn toggle_rounds(self) {
         if let Some(is_paused) = self.now(|room| room.phase == Phase::Paused) {
             self.teacher.send(if is_paused { Control::Start } else { Control::Pause });
@@ -158,7 +155,6 @@ pub struct Frame {
     pub attack: AttackMethod,
     pub client: ClientId,
     pub defence: Defence,
-    /// The scene in which it arrived.
     pub scene: Scene,
     pub round: u32,
     /// The attack's computing time so far.
@@ -410,7 +406,6 @@ pub fn Attacked(
     }
 }
 
-/// Why there is no reconstruction.
 pub fn why_empty(room: &RoomView) -> &'static str {
     if room.clients.iter().all(|client| client.state == ClientState::Gone) {
         say::empty::nobody()

@@ -57,7 +57,6 @@ pub fn Details(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     }
 }
 
-/// Round, device, loss, bytes and settings.
 #[component]
 fn Facts(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     let round = part(trainer.training, |training| training.round);
@@ -442,7 +441,6 @@ fn SentUpdatePanel(trainer: Trainer) -> impl IntoView {
     }
 }
 
-/// One parameter group of the last update.
 #[component]
 fn Group(sent: RwSignal<Option<SentUpdate>>, title: String) -> impl IntoView {
     let name = title.clone();

@@ -194,7 +194,6 @@ impl JoinDraft {
         }
     }
 
-    /// Takes a picture file.
     pub async fn take_file(self, file: File) {
         let choice = self.next_choice();
         let taken = picture::from_blob(&file.name(), &file).await;
@@ -276,7 +275,6 @@ impl JoinDraft {
     }
 }
 
-/// A random nickname.
 pub fn suggested_nickname() -> String {
     names::nickname(js_sys::Math::random(), js_sys::Math::random())
 }

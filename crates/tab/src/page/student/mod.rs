@@ -23,7 +23,6 @@ use super::{
 };
 use crate::protocol::Connection;
 
-/// The whole page.
 #[component]
 pub fn Student() -> impl IntoView {
     let session = Session::open();
@@ -74,7 +73,6 @@ pub fn Student() -> impl IntoView {
     }
 }
 
-/// Fills in the form when the relay first admits this page.
 fn begin_once_admitted(session: Session, draft: JoinDraft, trainer: Trainer) {
     Effect::new(move |has_begun: Option<bool>| {
         if has_begun == Some(true) {

@@ -9,7 +9,6 @@ use crate::page::text::{
     turn::{self, Link, Tally},
 };
 
-/// The room's question, if there is one.
 fn asked(trainer: Trainer) -> Memo<Option<OpenPoll>> {
     Memo::new(move |_| trainer.lesson.with(turn::worded))
 }
@@ -41,7 +40,6 @@ fn is_offline(trainer: Trainer) -> bool {
     trainer.link() != Link::Online
 }
 
-/// One button for each answer.
 #[component]
 fn Choices(trainer: Trainer, number: u32, names: Vec<String>) -> impl IntoView {
     let button = move |(place, name): (usize, String)| {

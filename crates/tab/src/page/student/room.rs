@@ -24,7 +24,6 @@ use crate::{
     protocol::{Connection, Reconstruction, SentUpdate},
 };
 
-/// The student's view of the room.
 #[component]
 pub fn Room(
     draft: JoinDraft,

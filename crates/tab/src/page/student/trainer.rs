@@ -41,11 +41,9 @@ pub struct Trainer {
     worker: StoredValue<Option<Worker>, LocalStorage>,
     /// Messages for a worker that is still loading. Sent now, they would be lost.
     waiting: StoredValue<Vec<ToWorker>>,
-    /// Whether the worker has loaded.
     pub is_ready: RwSignal<bool>,
     /// Why the worker cannot be used, if so.
     pub failure: RwSignal<Option<String>>,
-    /// The state of the socket since joining.
     pub connection: RwSignal<Option<Connection>>,
     /// Whether the socket is open but nothing arrives on it.
     is_silent: RwSignal<bool>,
@@ -57,15 +55,12 @@ pub struct Trainer {
     pub nickname: RwSignal<Option<String>>,
     /// Whether the relay leaves this tab out of the rounds until it asks to come back.
     pub is_sitting_out: RwSignal<bool>,
-    /// Whether a step is being computed.
     pub is_busy: RwSignal<bool>,
     /// This client's losses, oldest first.
     pub losses: RwSignal<Vec<f32>>,
-    /// The last update sent.
     pub sent: RwSignal<Option<SentUpdate>>,
     /// Bytes sent since joining, with and without the defence.
     pub bytes: RwSignal<(u64, u64)>,
-    /// The last round closed by the relay.
     pub closed: RwSignal<Option<ClosedRound>>,
     /// This tab's shard of the room's data set, if any.
     pub shard: RwSignal<Option<ShardView>>,
@@ -79,7 +74,6 @@ pub struct Trainer {
     pub own_attack: RwSignal<Option<OwnAttack>>,
     /// The best SSIM of that attack in each of the last rounds under one defence and model, newest last.
     pub recent: RwSignal<Vec<f32>>,
-    /// The state of the lesson.
     pub lesson: RwSignal<LessonState>,
     /// The student's last answer: the question's number and the vote.
     vote: RwSignal<Option<(u32, u16)>>,
@@ -103,7 +97,6 @@ pub struct Trainer {
 }
 
 impl Trainer {
-    /// Starts loading the worker.
     pub fn start() -> Self {
         let trainer = Self {
             worker: StoredValue::new_local(None),
@@ -197,7 +190,6 @@ impl Trainer {
         self.send(message);
     }
 
-    /// Leaves the room.
     pub fn leave(self) {
         self.connection.set(None);
         SavedJoin::forget();
@@ -210,7 +202,6 @@ impl Trainer {
         self.send(ToWorker::Forget);
     }
 
-    /// Answers the question of this number.
     pub fn answer(self, poll: u32, answer: u16) {
         self.vote.set(Some((poll, answer)));
         self.send(ToWorker::Vote { poll, answer });
@@ -232,7 +223,6 @@ impl Trainer {
         self.guess.set(Some((poll, answer)));
     }
 
-    /// Shows the class the private picture.
     pub fn show_original(self) {
         self.send(ToWorker::ShowOriginal);
     }
@@ -259,12 +249,10 @@ impl Trainer {
         self.send(ToWorker::Consent { may_show });
     }
 
-    /// Tells the worker whether the page is visible.
     pub fn seen(self, is_seen: bool) {
         self.send(ToWorker::Visibility { is_hidden: !is_seen });
     }
 
-    /// Asks to rejoin the rounds.
     pub fn come_back(self) {
         self.is_sitting_out.set(false);
         self.send(ToWorker::Return);
@@ -279,13 +267,11 @@ impl Trainer {
         self.connection.with_untracked(|connection| matches!(connection, Some(Connection::Online { .. })))
     }
 
-    /// The state of the connection.
     pub fn link(self) -> Link {
         let (is_ready, has_failed) = (self.is_ready.get(), self.failure.with(Option::is_some));
         self.connection.with(|connection| Link::new(connection.as_ref(), is_ready, has_failed, self.is_silent.get()))
     }
 
-    /// This tab's work in the round.
     pub fn work(self) -> Work {
         let round = self.training.with(|training| training.as_ref().map(|training| training.round));
         let sent = self.sent.with(|sent| sent.as_ref().map(|sent| sent.round));
@@ -309,7 +295,6 @@ impl Trainer {
         self.connection.with(|connection| !matches!(connection, None | Some(Connection::Closed { .. })))
     }
 
-    /// Asks the room's model to classify a picture.
     pub fn classify(self, picture: Rgba) {
         self.asked.update_value(|number| *number += 1);
         self.prediction.set(None);
@@ -492,9 +477,7 @@ const KEY: &str = "unmask-saved-join";
 pub struct SavedJoin {
     /// As the room showed it.
     pub nickname: String,
-    /// The class of the private picture.
     pub label: u8,
-    /// The picture's name.
     pub name: String,
     /// Name of the sample photograph, if the picture is one.
     pub sample: Option<String>,
@@ -524,7 +507,6 @@ impl SavedJoin {
         serde_json::from_str(&text).ok()
     }
 
-    /// Saves a changed consent.
     pub fn set_consent(may_show: bool) {
         if let Some(saved) = Self::read() {
             Self { may_show, ..saved }.write();
@@ -538,7 +520,6 @@ impl SavedJoin {
         }
     }
 
-    /// Deletes the saved student.
     pub fn forget() {
         if let Ok(Some(storage)) = window().session_storage() {
             // This fails only if the browser stores nothing.

@@ -19,7 +19,6 @@ pub fn not_recognisable(is_defended: bool, is_searching: bool) -> &'static str {
     }
 }
 
-/// Where a search stands.
 pub fn search_state(state: SearchState) -> &'static str {
     match state {
         SearchState::Running => "searching",
@@ -80,7 +79,6 @@ pub fn membership(membership: &MembershipView) -> &'static str {
     }
 }
 
-/// The time that the attacks have taken.
 pub fn attack_time_spent(budget: &BudgetView) -> String {
     if budget.seconds <= 0.0 {
         return "attacks are off".to_owned();

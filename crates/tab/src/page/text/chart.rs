@@ -14,7 +14,6 @@ pub struct Frame {
     pub height: f32,
 }
 
-/// One round's value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
     pub round: u32,
@@ -30,7 +29,6 @@ impl From<&LossPoint> for Point {
     }
 }
 
-/// The vertical axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
     /// From 0 to just above the highest value.
@@ -47,7 +45,6 @@ pub struct Mark {
     pub text: String,
 }
 
-/// The curve of one room.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Curve {
     /// The line's `d` attribute; empty without points.

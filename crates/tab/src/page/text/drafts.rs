@@ -10,7 +10,6 @@ use unmask_core::{
 };
 use unmask_wire::view::AttackView;
 
-/// State of the defence control.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DefenceDraft {
     pub choice: DefenceKind,
@@ -19,7 +18,6 @@ pub struct DefenceDraft {
 }
 
 impl DefenceDraft {
-    /// The chosen defence.
     pub fn defence(&self) -> Defence {
         let remembered = self.remembered.iter().find(|defence| defence.kind() == self.choice);
         remembered.copied().unwrap_or_else(|| self.choice.into())
@@ -34,12 +32,10 @@ impl DefenceDraft {
         self.remembered.iter().find_map(Defence::noise).copied().unwrap_or_default()
     }
 
-    /// How an encrypted model starts.
     pub fn start(&self) -> EncryptionStart {
         self.remembered.iter().find_map(Defence::encryption).unwrap_or_default()
     }
 
-    /// Copies the room's defence.
     pub fn follow(&mut self, defence: Defence) {
         self.choice = defence.kind();
         self.change(defence);
@@ -63,7 +59,6 @@ impl Default for DefenceDraft {
     }
 }
 
-/// State of the training controls.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TrainingDraft {
     pub rule: Rule,
@@ -74,7 +69,6 @@ pub struct TrainingDraft {
 }
 
 impl TrainingDraft {
-    /// Copies the room's settings.
     pub fn follow(&mut self, rule: Rule, optimiser: OptimiserKind, batch: u16) {
         let fedavg = if rule.is_fedavg() { rule } else { self.fedavg };
         *self = Self { rule, fedavg, optimiser, batch };
@@ -98,7 +92,6 @@ impl Default for TrainingDraft {
 /// Slider values of alpha, from one or two classes for each client to nearly equal shares.
 const ALPHAS: [f64; 10] = [0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0, 10.0, 100.0];
 
-/// State of the data controls.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DataDraft {
     pub train_on: TrainOn,
@@ -116,10 +109,8 @@ impl Default for DataDraft {
 }
 
 impl DataDraft {
-    /// Last position of the slider.
     pub const LAST_POSITION: usize = ALPHAS.len() - 1;
 
-    /// The chosen partition.
     pub fn partition(self) -> Partition {
         if self.is_skewed { Partition::Dirichlet { alpha: self.alpha } } else { Partition::Iid }
     }

@@ -44,7 +44,6 @@ pub fn without_part(fragment: &str, name: &str) -> String {
     if rest.is_empty() { rest } else { format!("#{rest}") }
 }
 
-/// Digits of a PIN.
 const DIGITS: usize = 6;
 
 /// Reads a typed PIN, ignoring spaces and hyphens.

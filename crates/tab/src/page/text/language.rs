@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 
-/// A language of the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Language {
     #[default]
@@ -19,7 +18,6 @@ thread_local! {
 impl Language {
     pub const ALL: [Self; 3] = [Self::English, Self::German, Self::Japanese];
 
-    /// The current language.
     pub fn now() -> Self {
         NOW.get()
     }

@@ -17,7 +17,6 @@ pub fn training(form: Rule, step: OptimiserKind, batch: u16, train_on: TrainOn) 
     format!("{}{step} · {} · {batch}", rule(form), trains_on(train_on))
 }
 
-/// What a round trains on.
 pub fn trains_on(pictures: TrainOn) -> &'static str {
     match pictures {
         TrainOn::Private => "private pictures",
@@ -25,7 +24,6 @@ pub fn trains_on(pictures: TrainOn) -> &'static str {
     }
 }
 
-/// Describes a partition.
 pub fn partition(partition: Partition) -> String {
     match partition {
         Partition::Dirichlet { alpha } => say::details::dirichlet(decimal(number(alpha))),
@@ -89,7 +87,6 @@ pub fn unmeasured(evaluation: &EvaluationView) -> Option<String> {
     evaluation.remark.as_deref().map(super::sentence)
 }
 
-/// What the current model started from.
 pub fn initial_weights(weights: InitialWeights) -> &'static str {
     match weights {
         InitialWeights::Scratch => "from scratch",
@@ -116,14 +113,12 @@ pub fn model_asked(after: u32, classes: usize) -> String {
     }
 }
 
-/// One cell of the matrix.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cell {
     /// The class in the pictures.
     pub row: usize,
     /// The class that the model predicts.
     pub column: usize,
-    /// Number of pictures.
     pub count: u32,
     /// Share of its row, 0 to 1; 0 in an empty row.
     pub share: f32,
@@ -136,7 +131,6 @@ impl Cell {
     }
 }
 
-/// A confusion matrix.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Confusion {
     classes: Vec<String>,
@@ -155,7 +149,6 @@ impl Confusion {
         &self.classes
     }
 
-    /// All cells, row by row.
     pub fn cells(&self) -> Vec<Cell> {
         let classes = self.classes.len();
         let cell = |(place, &count): (usize, &u32)| {
@@ -182,7 +175,6 @@ impl Confusion {
         }
     }
 
-    /// Describes a cell.
     pub fn describe(&self, cell: Cell) -> String {
         let (shown, said) = (&self.classes[cell.row], &self.classes[cell.column]);
         let (count, of) = (cell.count, self.row_total(cell.row));

@@ -19,7 +19,6 @@ pub struct Place {
 }
 
 impl Place {
-    /// The first step of a scene.
     pub fn start(scene: Scene) -> Self {
         Self { scene, beat: 0 }
     }
@@ -66,11 +65,9 @@ pub struct Plan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Model {
     Any,
-    /// Any Vision Transformer.
     Vit,
     /// A ViT whose first block APRIL can solve.
     AprilBlock,
-    /// A ViT whose first block is the standard one.
     Ordinary,
     /// A ViT with so few patches for its width that a rank argument defeats a mask.
     FewPatches,
@@ -478,10 +475,8 @@ pub fn flipped(defence: Defence) -> Defence {
     if defence == Defence::None { masked(HALF) } else { Defence::None }
 }
 
-/// The presenter's actions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Go to the next step.
     Next,
     NextScene,
     PreviousScene,

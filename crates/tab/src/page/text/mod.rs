@@ -42,7 +42,6 @@ pub fn key(value: impl Serialize) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// Describes a rule.
 pub fn rule(rule: Rule) -> String {
     match rule {
         Rule::FedSgd => rule.title().to_owned(),
@@ -68,7 +67,6 @@ pub fn defence_label(defence: Defence) -> String {
     }
 }
 
-/// Describes the server's optimiser.
 pub fn optimiser(optimiser: OptimiserKind) -> String {
     format!("{}, rate {}", optimiser.title(), number(optimiser.rate().into()))
 }
@@ -186,7 +184,6 @@ pub fn sentence(reason: &str) -> String {
     text
 }
 
-/// The phase as a headline.
 pub fn phase(phase: Phase) -> &'static str {
     match phase {
         Phase::Paused => "Paused",
@@ -286,7 +283,6 @@ pub fn counted(number: u32, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
-/// An address without its scheme.
 fn host(address: &str) -> &str {
     address.split_once("://").map_or(address, |(_, host)| host)
 }

@@ -18,7 +18,6 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// The sample's name in the page's language.
     pub fn title(self) -> &'static str {
         match self.name {
             "astronaut" => say::sample::astronaut(),
@@ -32,7 +31,6 @@ impl Sample {
     }
 }
 
-/// The gallery, in display order.
 pub const SAMPLES: [Sample; 6] = [
     Sample { name: "astronaut", file: "astronaut.png", label: 0 },
     Sample { name: "cat", file: "cat.png", label: 3 },
@@ -42,7 +40,6 @@ pub const SAMPLES: [Sample; 6] = [
     Sample { name: "hubble", file: "hubble.jpg", label: 2 },
 ];
 
-/// Returns the sample called `name`.
 pub fn sample(name: &str) -> Option<Sample> {
     SAMPLES.into_iter().find(|sample| sample.name == name)
 }

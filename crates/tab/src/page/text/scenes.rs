@@ -7,7 +7,6 @@ use unmask_wire::view::Answers;
 
 use super::{language::Language, say};
 
-/// The texts of a scene.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Words {
     /// One or two words for the presenter's bar.
@@ -20,7 +19,6 @@ pub struct Words {
     pub ask: &'static str,
 }
 
-/// Returns the texts of a scene.
 pub fn words(scene: Scene) -> Words {
     let [title, headline, say, ask] = match scene {
         Scene::Lobby => [say::lobby::title(), say::lobby::headline(), say::lobby::say(), say::lobby::ask()],
@@ -104,7 +102,6 @@ pub fn worded(scene: Scene, asked: &str, answers: &Answers) -> (String, Answers)
     (own.to_owned(), answers)
 }
 
-/// The lessons for the class to take home.
 pub fn take_home() -> [&'static str; 3] {
     [say::debrief::numbers(), say::debrief::defence(), say::debrief::who()]
 }
@@ -115,7 +112,6 @@ pub fn answer(place: usize, nickname: &str) -> String {
     format!("{letter} · {nickname}")
 }
 
-/// The nickname in such an answer.
 pub fn answered_nickname(answer: &str) -> &str {
     answer.split_once(" · ").map_or(answer, |(_, nickname)| nickname)
 }

@@ -7,14 +7,10 @@ use unmask_wire::{LessonState, OpenPoll, view::Answers};
 use super::{duration, say, scenes};
 use crate::protocol::{Connection, Training};
 
-/// The state of this page's connection to the room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
-    /// The worker has stopped.
     Failed,
-    /// The worker has not loaded yet.
     Loading,
-    /// This tab has not joined.
     Ready,
     Connecting,
     Online,
@@ -61,10 +57,8 @@ impl Link {
     }
 }
 
-/// What this tab is doing in the room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
-    /// No round has begun.
     Waiting,
     /// The room is encrypted and this tab cannot read its model.
     Locked,
@@ -217,7 +211,6 @@ pub fn answer(answers: &Answers, vote: u16) -> String {
     }
 }
 
-/// The status line.
 pub fn status(link: Link, work: Work) -> String {
     match link {
         Link::Failed => say::status::failed().to_owned(),
@@ -286,7 +279,6 @@ pub fn who_sees(has_own_picture: bool, may_show: bool, is_shown: bool) -> &'stat
     }
 }
 
-/// The caption of a reconstruction.
 pub fn leaked(is_own_attack: bool) -> &'static str {
     if is_own_attack { say::leak::own() } else { say::leak::relay() }
 }

@@ -56,7 +56,6 @@ impl Feed {
         Self::new(Session::of_watcher(), Link::Recorded)
     }
 
-    /// Shows a recorded state of the room.
     pub fn show(self, room: RoomView) {
         self.take(room, Link::Recorded);
     }
@@ -105,7 +104,6 @@ impl Feed {
         Memo::new(move |_| self.room.with(|room| room.as_ref().and_then(&part)))
     }
 
-    /// The last result of an attack.
     pub fn attack(self, method: AttackMethod) -> Memo<Option<AttackView>> {
         self.optional(move |room| room.attacks.iter().find(|attack| attack.attack == method).cloned())
     }

@@ -109,7 +109,6 @@ pub fn Segments<T: Copy + PartialEq + Send + Sync + 'static>(
 pub fn PassphraseField(
     /// The id for its label, and its test id.
     id: &'static str,
-    /// The typed text.
     value: RwSignal<String>,
 ) -> impl IntoView {
     let is_shown = RwSignal::new(false);
@@ -161,7 +160,6 @@ pub fn Bars(#[prop(into)] rows: Signal<Vec<Bar>>, testid: &'static str) -> impl 
     view! { <ul class="bars">{move || rows.get().into_iter().map(bar).collect_view()}</ul> }
 }
 
-/// One row of [`Bars`].
 #[derive(Clone, PartialEq)]
 pub struct Bar {
     pub name: String,
@@ -227,9 +225,7 @@ pub fn DiscardButton(
     testid: &'static str,
     title: &'static str,
     #[prop(into, optional)] is_disabled: Signal<bool>,
-    /// Called on confirmation.
-    #[prop(into)]
-    on_confirm: Callback<()>,
+    #[prop(into)] on_confirm: Callback<()>,
 ) -> impl IntoView {
     let rounds = feed.part(|room| room.round);
     let is_asking = RwSignal::new(false);

@@ -113,12 +113,10 @@ impl Tongue {
         use_context().unwrap_or_else(|| Self::new(Language::now()))
     }
 
-    /// The chosen language.
     pub fn now(self) -> Language {
         self.chosen.get()
     }
 
-    /// The displayed language.
     fn shown(self) -> Language {
         if self.is_expert.get() { Language::English } else { self.chosen.get() }
     }
@@ -163,7 +161,6 @@ impl Tongue {
 /// The selector of the language switch.
 const SWITCH: &str = "[data-testid='language']";
 
-/// Whether the language switch has the keyboard focus.
 fn is_choosing_language() -> bool {
     document().active_element().is_some_and(|focused| focused.matches(SWITCH).unwrap_or(false))
 }

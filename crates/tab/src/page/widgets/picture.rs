@@ -91,7 +91,6 @@ pub fn png_address(picture: &Picture) -> Result<String, String> {
     painted(picture)?.to_data_url().map_err(|_| unsaved(&picture.name))
 }
 
-/// Draws the picture on a canvas.
 fn painted(picture: &Picture) -> Result<HtmlCanvasElement, String> {
     let failed = |_: JsValue| unsaved(&picture.name);
     let Rgba { width, height, bytes } = &picture.pixels;
@@ -219,7 +218,6 @@ pub fn keep_page() {
     }
 }
 
-/// The first file dropped.
 pub fn dropped_file(event: &DragEvent) -> Option<File> {
     event.data_transfer()?.files()?.get(0).map(File::from)
 }

@@ -13,7 +13,6 @@ use super::api::{self, Failure};
 /// How long to wait before retrying a relay that does not answer.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// This page's identity on the relay.
 #[derive(Clone, Copy)]
 pub struct Session {
     /// `None` until the relay has answered.
@@ -23,7 +22,6 @@ pub struct Session {
     pub problem: RwSignal<Option<String>>,
     /// Whether the relay admitted this page before but no longer knows it.
     pub is_lost: RwSignal<bool>,
-    /// Whether a PIN is being tried.
     pub is_trying: RwSignal<bool>,
     /// The PIN typed so far. Kept here because a change of language rebuilds the form.
     pub typed_pin: RwSignal<String>,
@@ -78,12 +76,10 @@ impl Session {
         self.view.with(Option::is_some)
     }
 
-    /// Whether this page may see the room.
     pub fn may_watch(self) -> bool {
         matches!(self.role(), Some(Role::Projector | Role::Teacher))
     }
 
-    /// Tries a PIN of six digits.
     pub fn try_pin(self, pin: String) {
         self.is_trying.set(true);
         spawn_local(async move {
@@ -183,7 +179,6 @@ impl Teacher {
         Self { session, problem: RwSignal::new(None), refused: RwSignal::new(None) }
     }
 
-    /// Whether this page may use the controls.
     pub fn is_here(self) -> bool {
         self.session.role() == Some(Role::Teacher)
     }
@@ -215,7 +210,6 @@ impl Teacher {
         self.send_all(vec![control]);
     }
 
-    /// Clears the last control's error.
     pub fn forget_problem(self) {
         self.refused.set(None);
         self.problem.set(None);
