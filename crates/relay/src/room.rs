@@ -1,5 +1,5 @@
-//! The room's actor: the one task that owns the federation's state machine and the room's components, and routes between
-//! them. A component owns its state and returns what is to be said and sent.
+//! The room's actor: the one task that owns the federation's state machine and the room's components, and routes
+//! between them. A component owns its state and returns the lines to log and the messages to send.
 
 mod clock;
 mod controls;
@@ -88,15 +88,14 @@ use crate::{
 
 const MAX_REASON: usize = 200;
 
-/// What the room shares with those who serve it.
+/// Parts of the room that connections and HTTP handlers also use.
 pub(crate) struct Shared {
-    /// Those that attacks found, and those that clients show of their own.
+    /// Reconstructions, and pictures that clients show of their own.
     pub(crate) pictures: Arc<Pictures>,
     pub(crate) in_flight: InFlight,
     pub(crate) reusable_buffer: ReusableBuffer,
 }
 
-/// The room.
 pub(crate) struct Actor {
     config: RelayConfig,
     room: Room,
@@ -115,15 +114,15 @@ pub(crate) struct Actor {
     initialiser: Initialiser,
     timers: Timers,
     journaling: Journaling,
-    /// What clients were last asked to do, for those who come back in the midst of it.
+    /// The last request to the clients, repeated to a client that reconnects before it is finished.
     task: Option<Task>,
     snapshots: watch::Sender<Snapshot>,
-    /// Where threads report that work for the room.
+    /// Weak, so that threads that report to the room do not keep it alive.
     inputs: mpsc::WeakSender<Input>,
 }
 
 impl Actor {
-    /// The room of the last lesson, or a paused one with fresh weights, or pretrained ones.
+    /// Resumes the last lesson, or opens a paused room with fresh or pretrained weights.
     pub(crate) fn new(
         config: RelayConfig,
         mut opening: Opening,
@@ -194,7 +193,7 @@ impl Actor {
         Ok(actor)
     }
 
-    /// Runs until nobody can say anything any more.
+    /// Runs until every sender of inputs is gone.
     pub(crate) async fn run(mut self, mut inputs: mpsc::Receiver<Input>) {
         loop {
             let due = self.next_due();
@@ -208,7 +207,7 @@ impl Actor {
                 input = inputs.recv() => {
                     let Some(input) = input else { return };
                     self.take(input);
-                    // A burst is published once.
+                    // Drain the queue first, so that a burst is published once.
                     for _ in 0..inputs.len() {
                         if let Ok(input) = inputs.try_recv() {
                             self.take(input);
@@ -259,7 +258,7 @@ impl Actor {
             Input::TurnedAway { count: 1, reason } => self.say(format!("A connection was refused: {reason}.")),
             Input::TurnedAway { count, reason } => self.say(format!("{count} connections were refused: {reason}.")),
             Input::Left { connection, reason } => self.leave(connection, reason),
-            // Whoever asked may have gone; the control is carried out all the same.
+            // Carry the control out even if the sender no longer waits for the reply.
             Input::Control { control: Control::Collude { passphrase: Some(passphrase) }, reply } => {
                 self.derive_key(passphrase, reply);
             }
@@ -270,7 +269,7 @@ impl Actor {
             Input::DataSetLoaded { data_set, reply } => drop(reply.send(self.set_data_set(data_set))),
             Input::PinRenewed { pin, number } => {
                 self.door.renew_pin(pin, number);
-                self.say("Too many wrong PINs were tried; the room has another one.".to_owned());
+                self.say("Too many wrong PINs were tried; the room has a new PIN.".to_owned());
             }
             Input::Attacked(report) => self.heard(report),
             Input::Evaluated(evaluation) => {
@@ -344,7 +343,7 @@ impl Actor {
                 let statistics = values.split_off(values.len().saturating_sub(statistics));
                 let update = ProtectedUpdate { form, values };
                 let received = ReceivedUpdate { client, round, policy, loss, samples, update, statistics };
-                // What is refused is not read: the model kept for the update before it stays.
+                // Skip refused updates: reading one would drop the model kept for the update before it.
                 if self.attacks.target() == Some(client) && self.room.check(&received).is_ok() {
                     let settings = self.room.settings();
                     let model = self.room.model();
@@ -385,7 +384,7 @@ impl Actor {
         }
     }
 
-    /// Feeds the state machine and does what it asks for.
+    /// Feeds the state machine and performs the effects it returns.
     fn feed(&mut self, event: Event) {
         if self.may_begin(&event) {
             self.make_weights();
@@ -400,14 +399,14 @@ impl Actor {
         }
     }
 
-    /// A new model begins: nothing of the old one shall be shown beside it.
+    /// Clears results of the old model, so that none appears beside the new one.
     fn forget_earlier_model(&mut self) {
         self.attacks.forget_model();
         self.measuring.forget_model(self.room.model());
         self.history.forget_model();
     }
 
-    /// Takes news of an attack, and sends the attacked client the picture, for its score.
+    /// Takes a report of an attack and sends any reconstruction to the attacked client, which scores it.
     fn heard(&mut self, report: Report) {
         let config = self.room.model().architecture.vit();
         let shown = |client| self.roster.get(client).filter(|entry| entry.link.is_some() && entry.may_show);
@@ -420,7 +419,7 @@ impl Actor {
         }
     }
 
-    /// Tells a client and the room what was refused.
+    /// Tells both the client and the room why something was refused.
     fn refuse(&mut self, client: ClientId, reason: &str) {
         self.log_refusal(client, reason);
         self.send(client, Slot::All, &RelayMessage::Refused { reason: reason.to_owned() }, &[]);
@@ -442,16 +441,16 @@ impl Actor {
 
     fn put(&mut self, client: ClientId, slot: Slot, message: OutboxMessage) {
         if let Some(deaf) = self.roster.put(client, slot, message) {
-            self.leave(deaf, Some("it reads nothing any more".to_owned()));
+            self.leave(deaf, Some("it no longer reads its messages".to_owned()));
         }
     }
 
-    /// Says something of an encryption to come that may happen again and again.
+    /// Logs a line about a coming encryption, unless it was logged before.
     fn say_once(&mut self, about: ClientId, text: String) {
         self.log.say_once(about, self.room.round(), text);
     }
 
-    /// Says something that names clients.
+    /// Logs a line that names these clients.
     fn say_of(&mut self, about: impl Into<Vec<ClientId>>, text: String) {
         self.log.say_of(about.into(), self.room.round(), text);
     }
@@ -461,11 +460,11 @@ impl Actor {
     }
 }
 
-/// A relay that is stopped in good order loses nothing. By then [`run`](Actor::run) has dropped the inputs' receiver, so
-/// that the journal's thread does not wait for the room, which waits for it.
+/// Writes down pending changes when the relay stops in an orderly way. By then [`run`](Actor::run) has dropped the
+/// inputs' receiver. Otherwise the room and the journal's thread would wait for each other.
 impl Drop for Actor {
     fn drop(&mut self) {
-        // A room that has broken down may be in the midst of a change.
+        // After a panic the state may be half changed.
         if std::thread::panicking() {
             return;
         }
@@ -476,12 +475,13 @@ impl Drop for Actor {
     }
 }
 
-/// Tells the room something from another thread; false once the room is gone.
+/// Returns a function that sends the room an input from another thread; the function returns false once the room is
+/// gone.
 fn reporter<T>(inputs: mpsc::WeakSender<Input>, input: impl Fn(T) -> Input) -> impl Fn(T) -> bool {
     move |news| inputs.upgrade().is_some_and(|room| room.blocking_send(input(news)).is_ok())
 }
 
-/// A paused room with fresh weights, or pretrained ones.
+/// Opens a paused room with fresh or pretrained weights.
 fn first_room(config: &RelayConfig, initialiser: &mut Initialiser, sharing: &mut Sharing) -> anyhow::Result<Room> {
     let seed = config.seed.map_or_else(random::seed, Ok)?;
     initialiser.check(config.initial_weights, config.architecture).map_err(anyhow::Error::msg)?;
@@ -496,7 +496,7 @@ fn first_room(config: &RelayConfig, initialiser: &mut Initialiser, sharing: &mut
     Ok(Room::new(model, settings))
 }
 
-/// The recording of the lesson that began then, and what was wrong with the one that was there.
+/// Opens the recording of the lesson that began at `began`, with a line about any problem with the existing one.
 fn recorder(
     config: &RelayConfig,
     began: u64,
@@ -520,7 +520,7 @@ fn recorder(
     Recorder::start(said, kept, began, now)
 }
 
-/// Whether the updates that an aggregation holds fit in memory, all of a full room's.
+/// Checks that the updates of a full room fit in memory, if the aggregation holds them all.
 fn check_memory(config: &RelayConfig, architecture: Architecture) -> anyhow::Result<()> {
     const MOST: u64 = 2 << 30;
     let (aggregation, clients) = (config.aggregation, config.limits.clients);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// When a round began, and how long its clients took.
+/// When a round began, and how long its clients took to answer.
 #[derive(Debug)]
 pub(super) struct RoundClock {
     began: Instant,
@@ -12,23 +12,22 @@ pub(super) struct RoundClock {
 }
 
 impl RoundClock {
-    /// Those who are slower than the others by more than this are not waited for.
+    /// The round waits for this multiple of the median answer time.
     const FACTOR: u32 = 2;
 
-    /// Whoever answers as a rule gets as long, however fast the others are: beside clients of this machine a phone would be late in
-    /// every round.
+    /// Shortest wait for clients that usually answer. Without it, a phone would be late in every round beside clients
+    /// on this machine.
     const LEAST: Duration = Duration::from_secs(5);
 
     pub(super) fn start(now: Instant) -> Self {
         Self { began: now, answers: Vec::new() }
     }
 
-    /// An update was taken.
     pub(super) fn answered(&mut self, now: Instant) {
         self.answers.push(now - self.began);
     }
 
-    /// When twice the median time to an answer has passed; where somebody is `awaited`, at least [`Self::LEAST`].
+    /// Returns when the round has waited twice the median answer time; at least [`Self::LEAST`] if `awaited`.
     pub(super) fn enough(&mut self, awaited: bool) -> Instant {
         self.answers.sort();
         let median = self.answers.get(self.answers.len() / 2).copied().unwrap_or_default();

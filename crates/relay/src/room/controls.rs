@@ -1,4 +1,4 @@
-//! What the teacher can do.
+//! The teacher's controls.
 
 use std::fmt::Display;
 
@@ -22,7 +22,7 @@ use crate::{
     random,
 };
 
-/// Why a federation gets nothing of a room that begins again.
+/// Why a federation gets no weights from a room that starts over.
 const ANOTHER_MODEL: &str = "the room has begun with another model";
 
 impl Actor {
@@ -60,7 +60,7 @@ impl Actor {
                 let entry =
                     self.roster.get_mut(client).ok_or_else(|| format!("There is no client {client} in the room."))?;
                 entry.refusal = None;
-                let line = format!("The teacher takes {} in again.", entry.nickname);
+                let line = format!("The teacher readmitted {}.", entry.nickname);
                 self.say_of([client], line);
                 self.feed(Event::Readmit(client));
             }
@@ -81,7 +81,7 @@ impl Actor {
                 let line = self.attacks.gather_anew();
                 self.say(line);
             }
-            // What takes a while is answered by another way: a passphrase, and pictures to be made.
+            // Passphrases and data sets take a while, so other methods answer them.
             Control::Collude { .. } => {
                 if let Some(line) = self.attacks.forget_key() {
                     self.say(line);
@@ -121,14 +121,14 @@ impl Actor {
         self.feed(event);
     }
 
-    /// Begins again with pretrained weights, or from scratch; so do later resets.
+    /// Restarts with pretrained weights or from scratch; later resets do the same.
     fn begin_from(&mut self, initial_weights: InitialWeights) -> Result<(), String> {
         self.initialiser.check(initial_weights, self.coming_architecture()).map_err(sentence)?;
         self.initialiser.chosen = initial_weights;
         self.reset(self.coming_architecture())
     }
 
-    /// Begins again with another model; so do later resets.
+    /// Restarts with another model; later resets keep it.
     fn begin_with(&mut self, name: &str, april_block: bool, initial_weights: InitialWeights) -> Result<(), String> {
         let refused = |error: &dyn Display| format!("The room cannot begin with {name:?}: {error}.");
         if !Architecture::names().any(|preset| preset == name) {
@@ -150,13 +150,13 @@ impl Actor {
         let block = if april_block { " with the April block" } else { "" };
         self.say(format!("The teacher chose the model {architecture}{block}."));
         if architecture.side() != self.room.model().architecture.side() {
-            // It was resized for the model before.
+            // The picture was resized for the previous model.
             self.attacks.forget_candidate();
         }
         self.reset(architecture)
     }
 
-    /// Tells everybody where the lesson is.
+    /// Tells every client the lesson's position.
     fn tell_lesson(&mut self) {
         if let Some(message) = OutboxMessage::encode(&RelayMessage::Lesson(self.stage.state()), &[]) {
             self.put_to_all(Slot::Lesson, &message);
@@ -180,7 +180,7 @@ impl Actor {
         Ok(())
     }
 
-    /// Changes the settings from the next round on, and says what follows.
+    /// Changes the settings from the next round on, and logs the consequences.
     fn choose(
         &mut self,
         what: &str,
@@ -194,7 +194,7 @@ impl Actor {
         Ok(())
     }
 
-    /// What settings bring with them besides themselves.
+    /// Says which other changes the settings cause.
     fn what_follows(&self, settings: &RoundSettings) -> Option<&'static str> {
         let begins_anew = self.room.needs_new_model(settings);
         let comes_from_encryption = self.room.settings().encryption().is_some();
@@ -225,7 +225,7 @@ impl Actor {
             return Ok(());
         }
         let architecture = architecture.with_april_block(on);
-        // Nothing was made for the choice that is taken back.
+        // The choice goes back to the current model, and no weights were made for another one.
         let is_back = self.room.next_model().is_none() && architecture == self.room.model().architecture;
         self.initialiser.next = (!is_back).then_some(architecture);
         let what = if on { "the April block" } else { "the standard block" };
@@ -241,10 +241,10 @@ impl Actor {
         Ok(())
     }
 
-    /// Makes a key of a passphrase on another thread: the password hash is slow on purpose.
+    /// Derives a key on another thread, because the password hash is slow on purpose.
     pub(super) fn derive_key(&self, passphrase: String, reply: Reply) {
         let Some(seal) = self.room.seal().copied() else {
-            let reason = "The room's model is not encrypted, so that there is no key to give away.";
+            let reason = "The room's model is not encrypted, so there is no key to give away.";
             return drop(reply.send(Err(reason.to_owned())));
         };
         let (architecture, inputs) = (self.room.model().architecture, self.inputs.clone());
@@ -262,14 +262,15 @@ impl Actor {
         Ok(())
     }
 
-    /// Asks for this picture from now on, in place of the one before.
+    /// Checks updates for this picture from now on, instead of the previous one.
     pub(super) fn take_candidate(&mut self, picture: CandidatePicture) -> Result<(), String> {
         let line = self.attacks.take_candidate(picture, self.room.model().architecture.side())?;
         self.say(line);
         Ok(())
     }
 
-    /// Chooses what rounds train on; with shared pictures that are not in memory, makes them first on another thread.
+    /// Chooses the pictures that rounds train on. Shared pictures that are not in memory yet are first loaded on
+    /// another thread.
     pub(super) fn train_on(&mut self, train_on: TrainOn, reply: Reply) {
         if train_on == TrainOn::Private || self.sharing.data_set().is_some() {
             return drop(reply.send(self.choose_pictures(train_on)));
@@ -283,7 +284,7 @@ impl Actor {
         });
     }
 
-    /// Takes the data set that was asked for, and trains on it from the next round on.
+    /// Takes the requested data set and trains on it from the next round on.
     pub(super) fn set_data_set(&mut self, data_set: Result<Box<SharedDataSet>, String>) -> Result<(), String> {
         self.sharing.loaded(data_set?);
         self.choose_pictures(TrainOn::Shared)
@@ -296,10 +297,10 @@ impl Actor {
         Ok(())
     }
 
-    /// Chooses how the data set is divided.
+    /// Chooses the partition of the data set.
     fn choose_partition(&mut self, partition: Partition) -> Result<(), String> {
         let coming = self.room.coming();
-        let line = format!("divides the shared pictures anew from the next round on: {partition}");
+        let line = format!("divides the shared pictures differently from the next round on: {partition}");
         match self.sharing.choose_partition(partition, coming.pictures())? {
             Some(pictures) => self.teacher(&line, Event::SetSettings(coming.with_pictures(pictures))),
             None => self.say(format!("The teacher {line}.")),
@@ -328,8 +329,8 @@ impl Actor {
         }
     }
 
-    /// Makes the weights that were chosen for the next round, or that its settings call for. Not sooner: a choice that is
-    /// taken back before the round ends has cost nothing, and a running round has models enough in memory.
+    /// Makes the new weights that the next round needs. Waits until a round may begin: a choice reverted before then
+    /// costs nothing, and a running round already holds enough models in memory.
     pub(super) fn make_weights(&mut self) {
         if self.initialiser.next.is_none() && !self.room.needs_new_model(&self.room.coming()) {
             return;
@@ -353,7 +354,7 @@ impl Actor {
         Ok(self.initialiser.model(architecture, seed))
     }
 
-    /// While a client encrypts the model no round runs, and what was chosen takes effect at once.
+    /// Applies choices immediately while a client encrypts the model, because no round is running.
     pub(super) fn settle(&mut self) {
         if self.room.phase() == RoomPhase::Sealing {
             self.make_weights();

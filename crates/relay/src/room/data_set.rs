@@ -1,4 +1,4 @@
-//! The data set that the room shares out, and its division into shards.
+//! The shared data set and its division into shards.
 
 pub(super) mod division;
 
@@ -14,23 +14,23 @@ use unmask_wire::{MAX_CLASS_NAME, MAX_CLASSES};
 
 use crate::text::clean;
 
-/// Which data set the room shares out beside the clients' private pictures, and what it does with it.
+/// The shared data set, its shards and its held-out pictures.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DataConfig {
-    /// Where the pictures come from. Generated ones are made on demand, others are read at the start.
+    /// Source of the pictures. Generated pictures are made on demand; others are read at the start.
     pub source: Source,
     pub cifar10: PathBuf,
-    /// How the pictures to train on are divided into shards.
+    /// How the training pictures are divided into shards.
     pub partition: Partition,
     /// Number of shards; client n has shard (n - 1) mod `shards`.
     pub shards: u16,
-    /// Most pictures in a shard.
+    /// Upper limit of pictures in a shard.
     pub shard_pictures: u32,
     /// Whether rounds train on shards from the start.
     pub train_on: TrainOn,
-    /// Most held-out pictures that a model is measured on.
+    /// Upper limit of held-out pictures for measuring a model.
     pub test_pictures: u32,
-    /// Time for measuring one model; 0 measures none.
+    /// Time for measuring one model; 0 turns measuring off.
     pub evaluation_budget: Duration,
 }
 
@@ -55,18 +55,18 @@ impl Default for DataConfig {
 #[derive(Debug)]
 pub(crate) struct SharedDataSet {
     pub(crate) name: String,
-    /// Names of the classes, fit for the wire.
+    /// Class names, shortened to fit the wire.
     pub(crate) classes: Vec<String>,
-    /// Pictures to share out.
+    /// Training pictures.
     train: Labelled,
-    /// A sample of the others, in random order.
+    /// A sample of the test pictures, in random order.
     pub(crate) held_out: Labelled,
-    /// How many others there are.
+    /// Number of test pictures.
     pub(crate) test: usize,
 }
 
 impl SharedDataSet {
-    /// Reads or makes the data set, which takes a while.
+    /// Reads or generates the data set, which takes a while.
     pub(crate) fn load(config: &DataConfig, seed: u64) -> anyhow::Result<Self> {
         let DataSet { name, train, test, left_out } = DataSet::load(&config.source, &config.cifar10, seed)
             .with_context(|| format!("the data set {} cannot be shared out", config.source))?;
@@ -93,14 +93,14 @@ impl SharedDataSet {
     }
 }
 
-/// At most `most` of `all`, drawn at random, in random order.
+/// Draws at most `most` of `all` in random order.
 fn sample(mut all: Vec<usize>, most: usize, seed: u64) -> Vec<usize> {
     all.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
     all.truncate(most);
     all
 }
 
-/// A class's name as the wire takes it.
+/// Shortens a class name to fit the wire.
 fn fit(class: &str) -> String {
     let class = clean(class, MAX_CLASS_NAME);
     let end = class.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|end| *end <= MAX_CLASS_NAME).last();

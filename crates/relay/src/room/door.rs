@@ -1,4 +1,4 @@
-//! Who may come in, and where.
+//! Admission to the room, and the addresses to join at.
 
 use std::net::IpAddr;
 
@@ -7,43 +7,40 @@ use serde::{Deserialize, Serialize};
 use super::{recent::Recent, snapshot::JoinAddresses};
 use crate::peer::{DeviceId, Peer};
 
-/// Bans kept; a class has fewer students.
+/// Upper limit of bans kept, well above the size of a class.
 const BANS: usize = 1000;
 
-/// What a banned client is known by when it comes again.
+/// How a banned client is recognised when it comes back.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Ban {
-    /// Absent where others share it.
+    /// `None` if other clients share the address.
     address: Option<IpAddr>,
     device: Option<DeviceId>,
 }
 
-/// The door as it is written down.
+/// The door as the journal stores it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct DoorRecord {
     is_locked: bool,
     bans: Vec<Ban>,
-    /// How many PINs the lesson had before the one that holds; without the lesson's key it tells nobody any of them.
+    /// Number of PINs before the current one; reveals none of them without the lesson's key.
     pub(crate) pins: u32,
 }
 
-/// The room's door.
 #[derive(Debug)]
 pub(crate) struct Door {
     is_locked: bool,
     bans: Recent<Ban>,
-    /// How many PINs there were before the one that holds.
+    /// Number of PINs before the current one.
     pins: u32,
     addresses: JoinAddresses,
 }
 
 impl Door {
-    /// An open door, found there.
     pub(crate) fn new(addresses: JoinAddresses) -> Self {
         Self { is_locked: false, bans: Recent::new(BANS), pins: 0, addresses }
     }
 
-    /// Where it is found.
     pub(crate) fn addresses(&self) -> &JoinAddresses {
         &self.addresses
     }
@@ -56,7 +53,7 @@ impl Door {
         self.is_locked
     }
 
-    /// Why somebody who is new to the room cannot come in, if so.
+    /// Returns why a new client may not come in, if so.
     pub(crate) fn objection(&self, peer: &Peer) -> Option<&'static str> {
         let matches = |ban: &Ban| {
             ban.address.is_some_and(|address| peer.address == Some(address))
@@ -68,14 +65,13 @@ impl Door {
         self.is_locked.then_some("the room is locked; ask the teacher to unlock it")
     }
 
-    /// Bans whoever comes from there. Returns whether it will be known again.
+    /// Bans this peer. Returns whether it will be recognised.
     pub(crate) fn ban(&mut self, peer: Peer, is_address_shared: bool) -> bool {
         let address = peer.address.filter(|_| !is_address_shared);
         self.bans.push(Ban { address, device: peer.device });
         address.is_some() || peer.device.is_some()
     }
 
-    /// How many were banned.
     pub(crate) fn banned(&self) -> usize {
         self.bans.iter().count()
     }
@@ -84,17 +80,16 @@ impl Door {
         self.bans.clear();
     }
 
-    /// Another PIN holds, after so many others.
+    /// Sets a new PIN; `number` PINs came before it.
     pub(crate) fn renew_pin(&mut self, pin: String, number: u32) {
         (self.addresses.pin, self.pins) = (pin, number);
     }
 
-    /// The door, to be written down.
     pub(crate) fn record(&self) -> DoorRecord {
         DoorRecord { is_locked: self.is_locked, bans: self.bans.iter().cloned().collect(), pins: self.pins }
     }
 
-    /// The door as it was, where it is found now.
+    /// Restores the lock, bans and PIN count; the addresses stay as they are now.
     pub(crate) fn restore(&mut self, DoorRecord { is_locked, bans, pins }: DoorRecord) {
         (self.is_locked, self.bans, self.pins) = (is_locked, Recent::new(BANS).refilled(bans), pins);
     }
@@ -144,7 +139,7 @@ mod tests {
         assert_eq!((door.objection(&peer(Some(1), None)), door.banned()), (None, 0));
     }
 
-    /// Nobody is shut out with somebody else, and whoever cannot be told from others is not known again.
+    /// A ban never affects other clients, so a client that looks like others is not recognised.
     #[test]
     fn shared_address_is_not_banned() {
         let mut door = door();

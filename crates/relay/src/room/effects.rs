@@ -1,4 +1,4 @@
-//! What the state machine asks for, done.
+//! Performs the effects that the state machine returns.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ impl Actor {
                 }
                 let name = self.roster.name(client).to_owned();
                 let line =
-                    format!("{name} has encrypted the model; from here on the relay averages what it cannot read.");
+                    format!("{name} has encrypted the model; from now on the relay averages weights it cannot read.");
                 self.say_of([client], line);
                 self.history.sealed(name);
             }
@@ -112,7 +112,7 @@ impl Actor {
         }
     }
 
-    /// Sends clients the shards that rounds in force train on, unless they have them.
+    /// Sends clients the shards for the current rounds, unless they have them.
     pub(super) fn hand_out(&mut self, clients: &[ClientId]) {
         let handed = self.sharing.hand_out(self.room.settings().pictures(), clients);
         let given: Vec<Given> =
@@ -125,7 +125,7 @@ impl Actor {
         }
     }
 
-    /// Sends a task to those who are to do it.
+    /// Sends a task to these clients.
     fn ask(&mut self, clients: &[ClientId], task: Task, model: &Arc<GlobalModel>) {
         if let Some(message) = task.message(model) {
             for &client in clients {
@@ -174,7 +174,7 @@ impl Actor {
         self.put_to_all(Slot::All, &message);
     }
 
-    /// Sends everybody who is there the same.
+    /// Sends the same message to every present client.
     pub(super) fn put_to_all(&mut self, slot: Slot, message: &OutboxMessage) {
         let present: Vec<ClientId> = self.roster.present().map(|entry| entry.id).collect();
         for client in present {

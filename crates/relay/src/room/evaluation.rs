@@ -1,4 +1,4 @@
-//! How well the global model does on pictures that nobody trains on.
+//! Measures the global model on held-out pictures.
 
 mod measure;
 pub(super) mod thread;
@@ -15,9 +15,9 @@ use unmask_federation::GlobalModel;
 
 use super::data_set::SharedDataSet;
 
-/// Runs a model on labelled pictures. The relay knows no tensors, so that whoever starts it hands this in.
+/// Runs a model on labelled pictures. The relay has no tensor library, so the program that starts it supplies this.
 pub trait ModelEvaluator: fmt::Debug + Send + Sync {
-    /// What the model of `state` says to `images`, `[batch, 3, side, side]` in [0, 1], with labels `[batch]`.
+    /// Runs the model of `state` on `images`, `[batch, 3, side, side]` in [0, 1], with labels `[batch]`.
     ///
     /// # Errors
     /// In words for people, if the model cannot be run on them.
@@ -30,7 +30,7 @@ pub trait ModelEvaluator: fmt::Debug + Send + Sync {
     ) -> Result<BatchEvaluation, String>;
 }
 
-/// What a model says to a batch of pictures.
+/// A model's output for a batch of pictures.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchEvaluation {
     pub loss: f32,
@@ -38,7 +38,7 @@ pub struct BatchEvaluation {
     pub logits: Vec<f32>,
 }
 
-/// What a model can be measured with, by whoever has it.
+/// Everything needed to measure a model.
 #[derive(Debug, Clone)]
 pub(crate) struct HeldOut {
     pub(crate) evaluator: Arc<dyn ModelEvaluator>,
@@ -47,12 +47,12 @@ pub(crate) struct HeldOut {
 }
 
 impl HeldOut {
-    /// Runs the model on held-out pictures until they or the budget are at an end, which takes a while.
+    /// Runs the model on held-out pictures until all are used or the budget is spent. Takes a while.
     ///
     /// # Errors
     /// In words for people, if the model cannot be run on them.
     pub(crate) fn measure(&self, model: &GlobalModel) -> Result<Measured, String> {
-        // What the model has become under strangers' updates decides what is computed here.
+        // Untrusted updates shaped the model, so its evaluation may panic.
         catch_unwind(AssertUnwindSafe(|| measure::measure(self, model)))
             .unwrap_or_else(|_| Err("measuring the model broke down".to_owned()))
     }
@@ -60,16 +60,16 @@ impl HeldOut {
 
 #[derive(Debug)]
 pub(crate) struct EvaluationJob {
-    /// Tells results that are still wanted from others.
+    /// Tells current results from outdated ones.
     pub(crate) serial: u64,
-    /// The round after which the model came about; 0 before the first.
+    /// The round that produced the model; 0 before the first.
     pub(crate) round: u32,
-    /// The model. Kept alive until it is measured: a round that closes meanwhile writes its new weights elsewhere.
+    /// Kept alive until measured; a round that closes meanwhile writes its new weights elsewhere.
     pub(crate) model: Arc<GlobalModel>,
     pub(crate) held_out: HeldOut,
 }
 
-/// The result of an [`EvaluationJob`], or why there is none.
+/// The result of an [`EvaluationJob`], or the reason why there is none.
 #[derive(Debug)]
 pub(crate) struct Evaluation {
     pub(crate) serial: u64,
@@ -83,13 +83,13 @@ pub(crate) struct Measured {
     pub(crate) pictures: u32,
     pub(crate) correct: u32,
     pub(crate) loss: f64,
-    /// `[classes, classes]`, row-major: rows are what pictures are, columns what they were taken for.
+    /// `[classes, classes]`, row-major: rows are the true classes, columns the predicted ones.
     pub(crate) confusion: Vec<u32>,
     pub(crate) seconds: f64,
 }
 
-/// The 95 % interval of a share of which `hits` of `of` were counted (Wilson, 1927): unlike the textbook's, it is right for
-/// few pictures and for shares near 0 and 1.
+/// Returns the Wilson (1927) 95 % interval of the share `hits` / `of`. Unlike the textbook interval, it holds for few
+/// pictures and for shares near 0 and 1.
 pub(crate) fn interval(hits: u32, of: u32) -> [f64; 2] {
     const Z: f64 = 1.959_964;
     let n = f64::from(of.max(1));
@@ -104,7 +104,7 @@ pub(crate) fn interval(hits: u32, of: u32) -> [f64; 2] {
 mod tests {
     use super::*;
 
-    /// The same from the formula in another program, in double precision.
+    /// Reference values from another program, in double precision.
     #[test]
     fn intervals_are_wilsons() {
         for (hits, of, low, high) in

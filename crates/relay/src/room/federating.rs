@@ -1,4 +1,4 @@
-//! What the room does for the federation of rooms that it is in.
+//! The room's work for its federation of rooms.
 
 use std::sync::Arc;
 
@@ -28,13 +28,16 @@ impl Actor {
                 };
                 self.give_up(&format!("The time for the federation's work is up: {reason}."), &reason);
             }
-            // It was done at that very moment, or another request has taken its place.
+            // The work finished in the meantime, or another request has replaced it.
             FederationInput::GiveUp { .. } => {}
             FederationInput::Abandon if self.federation.has_job() => {
-                self.give_up("Nobody waits any more for the federation's work.", "nobody waits for it any more");
+                self.give_up(
+                    "Nobody is waiting for the federation's work any more.",
+                    "nobody is waiting for it any more",
+                );
             }
             FederationInput::Abandon => {}
-            // Whoever asked may have gone.
+            // The requester may be gone.
             FederationInput::HeldOut { reply } => drop(reply.send(self.held_out())),
         }
     }
@@ -67,14 +70,14 @@ impl Actor {
         Ok(())
     }
 
-    /// Runs the next round for the federation, unless one runs or is to come anyway.
+    /// Runs the next round for the federation, unless a round is running or due anyway.
     pub(super) fn federate(&mut self) {
         if self.federation.wants_round() && self.room.phase() == RoomPhase::Paused {
             self.feed(Event::OneRound);
         }
     }
 
-    /// The federation's work is done: its weights go back. The next round leaves them as they are.
+    /// Sends the weights back to the federation, whose work is done. The next round does not change them.
     pub(super) fn contribute(&mut self, Done { samples, reply }: Done, clients: u32, loss: Option<f32>) {
         if self.room.seal().is_some() {
             return drop(reply.send(Err("the room's model was encrypted meanwhile".to_owned())));
@@ -92,7 +95,7 @@ impl Actor {
     }
 
     fn give_up(&mut self, line: &str, reason: &str) {
-        // A round that waits for somebody waits in vain; one that runs still ends.
+        // Stop waiting for clients for the federation's round; a running round still ends.
         if self.room.phase() == RoomPhase::Waiting && self.room.is_for_one_round() {
             self.handle(Event::Pause);
         }
@@ -124,7 +127,7 @@ mod tests {
 
     type Answer = Receiver<Result<Contribution, String>>;
 
-    /// A room in a federation, and what stands between it and the SuperLink.
+    /// A room in a federation, driven in place of the SuperLink.
     struct Member {
         bench: Bench,
         client: Option<usize>,
@@ -158,11 +161,11 @@ mod tests {
 
         fn tell(&self, input: FederationInput) {
             self.bench.tell(Input::Federation(input));
-            // What it answers is there.
+            // Give the room time to answer.
             self.bench.pass(Duration::from_millis(20));
         }
 
-        /// The SuperLink asks for so many rounds that begin with weights of this value.
+        /// Requests `rounds` rounds from weights of this value, as the SuperLink does.
         fn ask(&self, number: u64, rounds: u32, value: f32) -> Answer {
             let layout = model().layout();
             let state = ModelState { weights: vec![value; layout.len()], statistics: Vec::new() };
@@ -175,8 +178,8 @@ mod tests {
             answer
         }
 
-        /// The client answers its newest plan with an update of zeros, which moves no weight; returns the first weight that it
-        /// was given, if it was asked.
+        /// Answers the client's newest plan with an update of zeros, which moves no weight. Returns the first weight in
+        /// that plan, if there was one.
         fn train(&mut self) -> Option<f32> {
             let client = self.client?;
             let asked = self.bench.sent(client).into_iter().filter_map(|sent| match sent {
@@ -231,7 +234,7 @@ mod tests {
         let mut older = member.ask(1, 1, 0.5);
         let mut newer = member.ask(2, 1, 0.25);
         assert!(refusal(&mut older).contains("something else"));
-        // The time of the older one is up: nothing that concerns the newer one.
+        // The older request's time limit does not affect the newer one.
         member.tell(FederationInput::GiveUp { number: 1 });
         assert!(newer.try_recv().is_err());
         while let Some(weight) = member.train() {
@@ -271,7 +274,7 @@ mod tests {
         let mut member = Member::new();
         let mut answer = member.ask(1, 1, 0.5);
         member.tell(FederationInput::Abandon);
-        assert!(refusal(&mut answer).contains("nobody waits"));
+        assert!(refusal(&mut answer).contains("nobody is waiting"));
         member.tell(FederationInput::Abandon);
         member.join();
         assert_eq!(member.train(), None);

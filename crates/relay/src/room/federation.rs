@@ -1,4 +1,4 @@
-//! The room as a member of a federation of rooms: what it trains for it, and how far it is.
+//! The room as a member of a federation of rooms: its work and its progress.
 
 use std::{fmt, sync::Arc};
 
@@ -9,57 +9,57 @@ use unmask_wire::view::{FederationLink, FederationView};
 
 use super::evaluation::HeldOut;
 
-/// What the room hears of its federation.
+/// Input from the federation.
 pub(crate) enum FederationInput {
-    /// The SuperLink answers, or does not, for the reason given.
+    /// The SuperLink answers, or does not for the reason in `remark`.
     Link { link: FederationLink, remark: Option<String> },
     /// Train from these weights.
     Train(TrainRequest),
-    /// The time for what the room was to train, by this number, is up.
+    /// The time for request `number` is up.
     GiveUp { number: u64 },
-    /// Nobody waits any more for what the room was to train.
+    /// The federation no longer waits for the room's work.
     Abandon,
-    /// What can be measured here, or why nothing can.
+    /// Asks for everything needed to measure a model, or the reason why the room cannot measure.
     HeldOut { reply: oneshot::Sender<Result<HeldOut, String>> },
 }
 
-/// Rounds that a federation asks for.
+/// A federation's request for rounds.
 pub(crate) struct TrainRequest {
-    /// Tells it from those before and after.
+    /// Identifies the request.
     pub(crate) number: u64,
-    /// Of the room's model in force.
+    /// For the room's current model.
     pub(crate) state: ModelState,
-    /// Rounds of this room.
+    /// Number of the room's rounds.
     pub(crate) rounds: u32,
     /// The federation's round.
     pub(crate) round: Option<u32>,
     pub(crate) reply: oneshot::Sender<Result<Contribution, String>>,
 }
 
-/// What came of it.
+/// The result of a request.
 #[derive(Debug)]
 pub(crate) struct Contribution {
     pub(crate) model: Arc<GlobalModel>,
     /// Samples behind the updates of all its rounds.
     pub(crate) samples: u64,
-    /// Updates in the last round.
+    /// Number of updates in the last round.
     pub(crate) clients: u32,
-    /// Of the last round.
+    /// The last round's loss.
     pub(crate) loss: Option<f32>,
     pub(crate) settings: RoundSettings,
     pub(crate) held_out: Result<HeldOut, String>,
 }
 
-/// The federation in the room.
+/// The room's membership of a federation.
 #[derive(Debug, Default)]
 pub(super) struct Federation {
     view: Option<FederationView>,
     job: Option<Job>,
-    /// Whether the teacher has paused the room since: its rounds wait for the teacher then.
+    /// Whether the teacher has paused the room; rounds for the federation then wait for the teacher.
     is_held: bool,
 }
 
-/// Rounds under way for the federation.
+/// A request in progress.
 struct Job {
     number: u64,
     /// Whether a round has begun with its weights.
@@ -77,14 +77,14 @@ impl fmt::Debug for Job {
     }
 }
 
-/// A federation's work that is done, before its model is added.
+/// A finished request, before the model is added to its result.
 pub(super) struct Done {
     pub(super) samples: u64,
     pub(super) reply: oneshot::Sender<Result<Contribution, String>>,
 }
 
 impl Federation {
-    /// A member of the federation whose SuperLink has this address; of none without one.
+    /// A member of the federation with this SuperLink; a member of none if `None`.
     pub(super) fn new(superlink: Option<String>) -> Self {
         let view = superlink.map(|superlink| FederationView { superlink, ..FederationView::default() });
         Self { view, ..Self::default() }
@@ -95,7 +95,7 @@ impl Federation {
         self.view.clone().map(|view| FederationView { is_held, ..view })
     }
 
-    /// Notes whether the SuperLink answers; returns the line to say.
+    /// Notes whether the SuperLink answers; returns the line to log.
     pub(super) fn linked(&mut self, link: FederationLink, remark: Option<String>) -> Option<String> {
         let view = self.view.as_mut()?;
         let before = std::mem::replace(&mut view.link, link);
@@ -104,7 +104,7 @@ impl Federation {
             FederationLink::Connecting => None,
             FederationLink::Connected => Some("The room is in its federation; the SuperLink answers.".to_owned()),
             FederationLink::Lost => {
-                Some("The federation's SuperLink does not answer; the room goes on by itself.".to_owned())
+                Some("The federation's SuperLink does not answer; the room goes on without it.".to_owned())
             }
         };
         if before != link || remark.is_some() {
@@ -113,7 +113,7 @@ impl Federation {
         line
     }
 
-    /// Begins what the federation asks for, in place of what it asked for before.
+    /// Begins a request, replacing any earlier one.
     pub(super) fn begin(
         &mut self,
         number: u64,
@@ -128,7 +128,7 @@ impl Federation {
         self.job = Some(Job { number, has_begun: false, samples: 0, reply });
     }
 
-    /// The teacher has paused the room, or lets it go on.
+    /// Notes that the teacher has paused or resumed the room.
     pub(super) fn hold(&mut self, is_held: bool) {
         self.is_held = is_held;
     }
@@ -142,19 +142,19 @@ impl Federation {
         self.job.is_some()
     }
 
-    /// Whether it is at work on the request of this number.
+    /// Whether the room is at work on the request of this number.
     pub(super) fn is_at(&self, number: u64) -> bool {
         self.job.as_ref().is_some_and(|job| job.number == number)
     }
 
-    /// A round has begun, with the weights that the room has of the federation.
+    /// Notes that a round has begun with the federation's weights.
     pub(super) fn round_began(&mut self) {
         if let Some(job) = &mut self.job {
             job.has_begun = true;
         }
     }
 
-    /// A round has closed; returns the work if it is done with it. Rounds in which no step was taken do not count.
+    /// Notes that a round has closed; returns the request if it is finished. Rounds that took no step do not count.
     pub(super) fn closed(&mut self, summary: &RoundSummary) -> Option<Done> {
         let (job, view) = (self.job.as_mut()?, self.view.as_mut()?);
         if !job.has_begun || summary.updates == 0 || summary.void.is_some() {
@@ -167,18 +167,18 @@ impl Federation {
         Some(Done { samples, reply })
     }
 
-    /// Tells the federation why the room has nothing for it, if it is at work for it.
+    /// Tells the federation why the room has no result, if a request is in progress.
     pub(super) fn fail(&mut self, reason: &str) {
         if let Some(job) = self.job.take() {
             if let Some(view) = &mut self.view {
                 view.remark = Some(format!("Not done: {reason}."));
             }
-            // Whoever asked may have gone.
+            // The requester may be gone.
             drop(job.reply.send(Err(reason.to_owned())));
         }
     }
 
-    /// How far the work is, for an error.
+    /// Describes the progress, for an error.
     pub(super) fn progress(&self) -> String {
         let paused = if self.is_held { ", because the room is paused" } else { "" };
         match &self.view {

@@ -1,4 +1,4 @@
-//! The lesson as its teacher takes it home.
+//! The lesson's files for the teacher to download.
 
 use std::sync::Arc;
 
@@ -7,15 +7,15 @@ use unmask_wire::view::RoomView;
 
 use super::{history::RoundRecord, lesson::LessonHead, log::TimedLine};
 
-/// What goes into the lesson's archive, as of one moment.
+/// Contents of the lesson's archive, all from one moment.
 #[derive(Debug)]
 pub(crate) struct LessonFiles {
     pub(crate) head: LessonHead,
     pub(crate) view: RoomView,
-    /// After `round` rounds.
+    /// The model after `round` rounds.
     pub(crate) model: Arc<GlobalModel>,
     pub(crate) round: u32,
-    /// Whether the weights are encrypted, so that only whoever has the passphrase can use them.
+    /// Whether the weights are encrypted, so that only someone with the passphrase can use them.
     pub(crate) is_encrypted: bool,
     pub(crate) rounds: Vec<RoundRecord>,
     pub(crate) events: Vec<TimedLine>,

@@ -1,5 +1,5 @@
-//! What the room has seen under the settings in force: who encrypted the model, how much noise the rounds had, how often
-//! each parameter was updated; and the losses of the model in force, and what each defence cost and kept of it.
+//! The room's history: who encrypted the model, how many rounds had the same noise, how often each parameter was
+//! updated, the losses of the current model, and the accuracy and leakage under each defence.
 
 use serde::{Deserialize, Serialize};
 use unmask_core::{AttackMethod, Defence, GaussianNoise, RoundSettings, TradeOffPoint};
@@ -13,12 +13,12 @@ use super::{
 };
 use crate::unix_time::unix_now;
 
-/// Most bars in a chart of update counts.
+/// Upper limit of bars in a chart of update counts.
 const MAX_BINS: usize = 24;
-/// Rounds remembered of a lesson, over all its models: ten hours at two seconds each.
+/// Upper limit of rounds kept for a lesson, over all its models: ten hours at two seconds each.
 const MAX_ROUNDS: usize = 18_000;
 
-/// What is known of the rounds so far, worked out once a round.
+/// Statistics of the rounds so far, computed once a round.
 #[derive(Debug)]
 pub(super) struct History {
     losses: Recent<LossPoint>,
@@ -28,10 +28,10 @@ pub(super) struct History {
     sealed_by: Option<String>,
     trade_off: TradeOff,
     noisy: Option<Noisy>,
-    /// Whether updates came under anything but the noise of `noisy`.
+    /// Whether the relay received updates that `noisy` does not cover.
     has_told_otherwise: bool,
     counted: Option<UpdateCountsView>,
-    /// Updates in the rounds of `counted`.
+    /// Number of updates in the rounds of `counted`.
     updates: u64,
 }
 
@@ -51,12 +51,12 @@ impl Default for History {
     }
 }
 
-/// One round, as it went.
+/// The result of one round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RoundRecord {
     /// When it closed, in seconds since 1970.
     pub(crate) time: u64,
-    /// Which of the lesson's models it trained, from 1.
+    /// Number of the lesson's model that it trained, from 1.
     pub(crate) model: u32,
     pub(crate) round: u32,
     pub(crate) settings: RoundSettings,
@@ -68,14 +68,14 @@ pub(crate) struct RoundRecord {
     /// Clients that did not answer in time.
     pub(crate) late: u32,
     pub(crate) loss: Option<f32>,
-    /// Why no step was taken, if none was.
+    /// Why the round took no step, if so.
     pub(crate) void: Option<String>,
 }
 
-/// Rounds that may be missing on the disk: one that closed, and one that ran.
+/// Upper limit of rounds missing on disk: one that closed, and one that was running.
 const UNWRITTEN: u32 = 2;
 
-/// The history as it is written down. What follows from the update counts is worked out from them again.
+/// The history as the journal stores it. Values derived from the update counts are computed again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct HistoryRecord {
     losses: Vec<LossPoint>,
@@ -83,14 +83,14 @@ pub(crate) struct HistoryRecord {
     model: u32,
     sealed_by: Option<String>,
     trade_off: TradeOff,
-    /// A noise, as the defence that it is, and the rounds that ran under it.
+    /// The noise as its defence, with the number of rounds under it.
     noisy: Option<(Defence, u32)>,
     has_told_otherwise: bool,
     updates: u64,
 }
 
-/// Rounds that ran one after the other under one and the same noise. What a client's updates tell adds up over them,
-/// whatever else was changed meanwhile, and a new model does not take it back.
+/// Consecutive rounds under the same noise. A client's leakage adds up over them even if other settings change, and a
+/// new model does not undo it.
 #[derive(Debug)]
 struct Noisy {
     noise: GaussianNoise,
@@ -120,7 +120,7 @@ impl History {
         if updates > 0 {
             self.trade_off.ran(defence);
         }
-        // A round without an update has told nothing.
+        // A round without an update reveals nothing.
         let told = u32::from(summary.updates > 0);
         let before = self.noisy.take();
         self.noisy = match defence.noise().copied() {
@@ -165,8 +165,8 @@ impl History {
         }
     }
 
-    /// The history of a record, whose room has counted this.
-    /// Rounds whose updates the relay may have had beside those on the disk count as well: what it received, it knows.
+    /// Restores a record with the room's update counts. Counts [`UNWRITTEN`] rounds on top of the stored ones, because
+    /// the relay may have received their updates.
     pub(super) fn restore(record: HistoryRecord, counts: &UpdateCounts, in_force: Defence) -> Self {
         let HistoryRecord { losses, rounds, model, sealed_by, trade_off, noisy, has_told_otherwise, updates } = record;
         let noisy = noisy.or((in_force.noise().is_some()).then_some((in_force, 0)));
@@ -196,16 +196,16 @@ impl History {
         self.rounds.iter().cloned().collect()
     }
 
-    /// A new model or new settings: nothing was counted under them yet.
+    /// Clears the counts for a new model or new settings.
     pub(super) fn begun_anew(&mut self) {
         (self.counted, self.updates) = (None, 0);
     }
 
-    /// A new model: its losses are no continuation of the old one's.
+    /// Clears the losses, because a new model's do not continue the old one's.
     pub(super) fn forget_model(&mut self) {
         self.losses.clear();
         self.trade_off.clear();
-        // A model that no round trained is none of the lesson's.
+        // Count the old model only if a round trained it.
         self.model += u32::from(self.rounds.iter().next_back().is_some_and(|round| round.model == self.model));
         self.begun_anew();
     }
@@ -218,31 +218,31 @@ impl History {
         self.sealed_by = Some(nickname);
     }
 
-    /// Knows the name of somebody no more.
+    /// Replaces a forgotten client's name.
     pub(super) fn forget_name(&mut self, nickname: &str, instead: &str) {
         if self.sealed_by.as_deref() == Some(nickname) {
             self.sealed_by = Some(instead.to_owned());
         }
     }
 
-    /// The model was measured after this round.
+    /// Notes the accuracy of the model after this round.
     pub(super) fn measured(&mut self, round: u32, accuracy: f64) {
         if let Some(defence) = self.defence_of(round) {
             self.trade_off.measured(defence, accuracy);
         }
     }
 
-    /// An attack on an update of this round was scored.
+    /// Notes the score of an attack on an update of this round.
     pub(super) fn scored(&mut self, defence: Defence, attack: AttackMethod, round: u32, ssim: f32) {
         self.trade_off.scored(defence, attack, round, ssim);
     }
 
-    /// What each defence has cost the model in force, and kept.
+    /// Returns the accuracy and the leakage of the current model under each defence.
     pub(super) fn trade_off(&self) -> Vec<TradeOffPoint> {
         self.trade_off.view()
     }
 
-    /// What a round of the model in force ran under.
+    /// Returns the defence of one of the current model's rounds.
     fn defence_of(&self, round: u32) -> Option<Defence> {
         let record = self.rounds.iter().rev().find(|record| record.model == self.model && record.round == round);
         record.map(|record| record.settings.defence())
@@ -252,13 +252,13 @@ impl History {
         self.sealed_by.clone()
     }
 
-    /// What the noise in force guarantees after the rounds that ran under it, once there was one.
+    /// Returns the guarantee of the current noise for the rounds under it, if there were any.
     pub(super) fn guarantee(&self, defence: Defence) -> Option<GuaranteeView> {
         let noisy = self.noisy.as_ref()?;
         (defence.noise() == Some(&noisy.noise)).then(|| noisy.guarantee.clone())
     }
 
-    /// How often each parameter was updated, once there was a round.
+    /// Returns how often each parameter was updated, once there was a round.
     pub(super) fn update_counts(&self) -> Option<UpdateCountsView> {
         self.counted.clone()
     }
@@ -268,10 +268,10 @@ fn holds(noise: GaussianNoise, rounds: u32, has_told_otherwise: bool) -> Guarant
     let mechanism = Mechanism { clip: noise.clip(), deviation: noise.deviation() };
     let Guarantee { rounds, epsilon, delta, mut sentence } = guarantee(mechanism, rounds, noise.delta());
     if has_told_otherwise {
-        // Noise takes nothing back of what left without it.
+        // Later noise does not protect updates that were sent without it.
         sentence = format!(
-            "Not covered: what the relay received earlier in this room, under another defence or other noise. The rounds \
-             under this noise alone: {sentence}"
+            "Not covered: what the relay received earlier in this room, under another defence or other noise. Only the \
+             rounds under this noise: {sentence}"
         );
     }
     GuaranteeView { rounds, epsilon, delta, sentence }
@@ -295,7 +295,7 @@ fn group(counts: &GroupCounts) -> GroupCountsView {
     }
 }
 
-/// Six digits behind the point: more than a chart can show, and a third of the JSON.
+/// Rounds to six decimals, which is finer than a chart can show and makes the JSON a third as long.
 fn short(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }

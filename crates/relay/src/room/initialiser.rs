@@ -1,20 +1,20 @@
-//! Where a model's first weights come from.
+//! A model's initial weights.
 
 use std::{fmt, sync::Arc};
 
 use unmask_core::{Architecture, InitialWeights, ModelState};
 use unmask_federation::GlobalModel;
 
-/// Weights that were trained before.
+/// Pretrained weights.
 #[derive(Clone)]
 pub struct Pretrained {
-    /// What they are, in words for people, such as "trained on CIFAR-10".
+    /// Their description in words for people, such as "trained on CIFAR-10".
     pub title: String,
     pub architecture: Architecture,
     pub state: Arc<ModelState>,
 }
 
-/// Shows the number of weights, and not all of them.
+/// Shows the number of weights instead of the weights.
 impl fmt::Debug for Pretrained {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { title, architecture, state } = self;
@@ -26,11 +26,11 @@ impl fmt::Debug for Pretrained {
     }
 }
 
-/// Makes a room's new models.
+/// Makes the room's new models.
 #[derive(Debug, Clone)]
 pub(crate) struct Initialiser {
     pub(crate) chosen: InitialWeights,
-    /// Of the model in force, which are not always those chosen.
+    /// How the current model began, which may differ from `chosen`.
     pub(crate) in_force: InitialWeights,
     /// The model chosen for the next round.
     pub(crate) next: Option<Architecture>,
@@ -42,12 +42,12 @@ impl Initialiser {
         Self { chosen, in_force: chosen, next: None, pretrained }
     }
 
-    /// What the pretrained weights are, where there are some of this model.
+    /// Returns the title of the pretrained weights, if they fit this model.
     pub(crate) fn title(&self, architecture: Architecture) -> Option<&str> {
         self.fitting(architecture).map(|pretrained| pretrained.title.as_str())
     }
 
-    /// Whether a model of `architecture` can begin so.
+    /// Checks that a model of `architecture` can begin with these weights.
     pub(crate) fn check(&self, initial_weights: InitialWeights, architecture: Architecture) -> Result<(), String> {
         let wanted = describe(architecture);
         match (initial_weights, &self.pretrained) {
@@ -64,7 +64,7 @@ impl Initialiser {
         }
     }
 
-    /// A model as chosen, and how it really begins: from scratch where no pretrained weights fit it.
+    /// Makes a model with the chosen weights, or from scratch if no pretrained weights fit; also returns which.
     pub(crate) fn model(&self, architecture: Architecture, seed: u64) -> (GlobalModel, InitialWeights) {
         match self.fitting(architecture).filter(|_| self.chosen == InitialWeights::Pretrained) {
             Some(pretrained) => {

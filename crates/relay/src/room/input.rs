@@ -1,4 +1,4 @@
-//! What the room's actor is told.
+//! Inputs of the room's actor.
 
 use tokio::sync::oneshot;
 use unmask_wire::{ClientMessage, view::Control};
@@ -23,51 +23,52 @@ pub(crate) struct Hello {
     pub(crate) peer: Peer,
 }
 
-/// A client's connection and what it shall be sent, or why it cannot come in.
+/// A client's connection and its outgoing messages, or the reason why it may not come in.
 pub(crate) type Admission = Result<(Connection, Waiting), String>;
 
-/// What the actor is told. It has no debug form: a control may carry a passphrase.
+/// An input of the actor. It has no `Debug`, because a control may carry a passphrase.
 pub(crate) enum Input {
     /// A socket has said hello.
     Hello { hello: Hello, reply: oneshot::Sender<Admission> },
-    /// A message came; `bytes` is its length on the socket.
+    /// A message arrived; `bytes` is its length on the socket.
     Message { connection: Connection, message: ClientMessage, values: Vec<f32>, bytes: u64, done: Done },
-    /// A socket said something that it must be closed for.
+    /// A socket broke the protocol and must be closed.
     Misbehaved { connection: Connection, reason: String },
-    /// So many connections were refused before any hello.
+    /// `count` connections were refused before their hello.
     TurnedAway { count: u64, reason: String },
     /// A socket closed.
     Left { connection: Connection, reason: Option<String> },
-    /// The teacher wants something.
+    /// A control from the teacher.
     Control { control: Control, reply: Reply },
     /// The teacher dropped a picture.
     Candidate { picture: CandidatePicture, reply: Reply },
-    /// A passphrase that the teacher gave away has become a key, or is the wrong one.
+    /// The key derived from the teacher's passphrase, or the reason why it is wrong.
     KeyDerived { key: Result<GivenKey, String>, reply: Reply },
-    /// The data set that the teacher asked for is in memory, or cannot be.
+    /// The data set that the teacher asked for, or the reason why it cannot be loaded.
     DataSetLoaded { data_set: Result<Box<SharedDataSet>, String>, reply: Reply },
-    /// The room has another PIN, after so many others, since too many wrong ones were tried.
+    /// The room has a new PIN after too many wrong tries; `number` PINs came before it.
     PinRenewed { pin: String, number: u32 },
-    /// News of an attack.
+    /// A report from an attack.
     Attacked(Report),
-    /// A model was measured.
+    /// The result of measuring a model.
     Evaluated(Evaluation),
-    /// News of the robots beside the class.
+    /// A report from the robots that train beside the class.
     Shadow(ShadowNews),
-    /// News of the federation that the room is in.
+    /// Input from the federation that the room is in.
     Federation(FederationInput),
-    /// The room was written down, or could not be.
+    /// The result of saving the room.
     Journaled(Saved),
-    /// Something that the class should know of the recording.
+    /// A line about the recording for the class.
     Recorded(String),
-    /// The teacher, or whoever started the relay, takes the recording, packed; dropped where none is made.
+    /// Asks for the packed recording, on behalf of the teacher or the program that started the relay. `reply` is
+    /// dropped if there is no recording.
     Recording { reply: oneshot::Sender<Result<Vec<u8>, String>> },
-    /// The teacher takes the lesson home.
+    /// The teacher downloads the lesson.
     Download { reply: oneshot::Sender<Box<LessonFiles>> },
 }
 
 impl Input {
-    /// Whether it changes what the journal keeps, between two rounds.
+    /// Whether it changes what the journal stores, between two rounds.
     pub(super) fn is_change(&self) -> bool {
         match self {
             Self::Hello { .. }
@@ -104,5 +105,5 @@ impl Input {
 /// Dropped once a message is dealt with.
 pub(crate) type Done = oneshot::Sender<()>;
 
-/// Tells the teacher that it is done, or why it cannot be.
+/// Tells the teacher whether the request succeeded.
 pub(crate) type Reply = oneshot::Sender<Result<(), String>>;

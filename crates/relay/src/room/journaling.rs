@@ -1,4 +1,4 @@
-//! When the room is written down, and how far it is on the disk.
+//! Decides when to save the room, and tracks how much of it is on disk.
 
 use std::{
     sync::{Arc, Weak},
@@ -12,27 +12,27 @@ use unmask_wire::view::JournalView;
 use super::lesson::{LessonHead, Opening};
 use crate::journal::{Arrays, JournalThread, Save, Saved};
 
-/// What happens between rounds is written down together with what follows shortly after.
+/// A change between rounds is saved after this delay, together with changes that follow.
 const CHANGE: Duration = Duration::from_millis(200);
 
-/// The journal in the room.
+/// The room's side of the journal.
 #[derive(Debug)]
 pub(super) struct Journaling {
-    /// Which lesson is written down.
+    /// The lesson being saved.
     head: LessonHead,
-    /// Where this relay keeps a journal.
+    /// `None` if this relay keeps no journal.
     thread: Option<JournalThread>,
     most_behind: Duration,
     is_busy: bool,
-    /// When there is something to write.
+    /// When to save next, if there is anything to save.
     due: Option<Instant>,
-    /// Writes to come until nothing is left in either file of what was there before.
+    /// Number of saves until both files are free of deleted data.
     overwrites: u8,
-    /// A round that is not on the disk yet.
+    /// A round that is not on disk yet.
     behind: Option<Behind>,
-    /// The model whose arrays were written last, and the policy: with the same ones the rest is enough.
+    /// The model and policy of the arrays saved last; while they are unchanged, the header is enough.
     written: (Weak<GlobalModel>, u32),
-    /// The last round on the disk.
+    /// The last round on disk.
     round: u32,
     failure: Option<String>,
 }
@@ -44,10 +44,7 @@ struct Behind {
 }
 
 impl Journaling {
-    /// Takes the journal that was opened; its thread tells `report` what became of each save.
-    ///
-    /// # Errors
-    /// If the operating system gives no thread.
+    /// Takes over the opened journal; its thread passes the outcome of each save to `report`.
     pub(super) fn start(report: impl Fn(Saved) + Send + 'static, opening: &mut Opening) -> anyhow::Result<Self> {
         let (store, config) = opening.journal.take().unzip();
         let written = opening.last.as_ref().map(|last| (Arc::downgrade(last.room.model()), last.room.policy()));
@@ -56,7 +53,7 @@ impl Journaling {
             thread: store.map(|store| JournalThread::start(report, store)).transpose()?,
             most_behind: config.unwrap_or_default().most_behind,
             is_busy: false,
-            // A room that cannot be opened must not be written over the one that was.
+            // Save nothing yet: if the room cannot be opened, the saved one must survive.
             due: None,
             overwrites: 0,
             behind: None,
@@ -66,51 +63,50 @@ impl Journaling {
         })
     }
 
-    /// Which lesson it is.
     pub(super) fn head(&self) -> &LessonHead {
         &self.head
     }
 
-    /// A round has closed; `has_updates` where any were taken.
+    /// Notes that a round has closed; `has_updates` if it took any updates.
     pub(super) fn closed(&mut self, now: Instant, has_updates: bool) {
         self.due = Some(now);
         if has_updates {
-            // Seeds were used, even where the model stays as it was.
+            // The arrays include the seeds that were used, which must be saved even if the model did not change.
             self.written = (Weak::new(), 0);
         }
         let since = self.behind.take().map_or(now, |behind| behind.since);
         self.behind = Some(Behind { since, is_being_written: false });
     }
 
-    /// Something else has changed. It is urgent where a client could be lost with it: it holds a new ticket.
+    /// Notes any other change. Urgent changes include a client's new ticket, without which the client would be lost.
     pub(super) fn changed(&mut self, now: Instant, is_urgent: bool) {
         let due = if is_urgent { now } else { now + CHANGE };
         self.due = Some(self.due.map_or(due, |before| before.min(due)));
     }
 
-    /// Somebody is to be forgotten: both files, which take turns, are written over.
+    /// Schedules two saves after a client was forgotten, because the journal alternates between two files.
     pub(super) fn forgotten(&mut self, now: Instant) {
         (self.due, self.overwrites) = (Some(now), 2);
     }
 
-    /// Until when the next round waits for the last one to be on the disk: so that a power cut costs one round at most,
-    /// and no model is copied for the journal. Not while nothing can be written.
+    /// Until when the next round must wait for the last one to reach the disk. This limits the loss in a power cut to
+    /// one round, and saves a copy of the model. There is no wait while saving fails.
     pub(super) fn holds_until(&self) -> Option<Instant> {
         let behind = self.behind.as_ref().filter(|_| self.thread.is_some() && self.failure.is_none())?;
         Some(behind.since + self.most_behind)
     }
 
-    /// When there is something to write next, and nothing is being written.
+    /// When to save next; `None` while a save is running.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.due.filter(|_| self.thread.is_some() && !self.is_busy)
     }
 
-    /// Whether there is something to write, now or later.
+    /// Whether there is anything to save, now or later.
     pub(super) fn is_unwritten(&self) -> bool {
         self.due.is_some() && self.thread.is_some()
     }
 
-    /// Writes the room down, with `header` for everything that is not in its arrays.
+    /// Saves the room; `header` holds everything except the arrays.
     pub(super) fn write(&mut self, room: &Room, header: Vec<u8>) {
         self.due = None;
         self.overwrites = self.overwrites.saturating_sub(1);
@@ -127,17 +123,18 @@ impl Journaling {
         self.is_busy = thread.write(Save { round: room.state().round(), header, arrays });
         if !self.is_busy {
             self.behind = None;
-            self.failure =
-                Some("The lesson is not on the disk: what writes it has broken down. Start the relay again.".into());
+            self.failure = Some(
+                "The lesson is not on the disk: the thread that saves it has stopped. Start the relay again.".into(),
+            );
         }
     }
 
-    /// There is something that cannot be written: the next change may help.
+    /// Skips a save that cannot be encoded; the next change may fix it.
     pub(super) fn give_up(&mut self) {
         (self.due, self.behind) = (None, None);
     }
 
-    /// Takes the news that something was written, or was not; what there is to say of it.
+    /// Takes the outcome of a save; returns the line to log, if any.
     pub(super) fn saved(&mut self, Saved { round, outcome }: Saved) -> Option<String> {
         self.is_busy = false;
         if self.behind.as_ref().is_some_and(|behind| behind.is_being_written) {
@@ -160,7 +157,7 @@ impl Journaling {
         }
     }
 
-    /// How far the room is on the disk; `None` where it is not to be.
+    /// The journal's state as the room shows it; `None` without a journal.
     pub(super) fn view(&self) -> Option<JournalView> {
         self.thread.as_ref()?;
         Some(JournalView { round: self.round, failure: self.failure.clone() })

@@ -1,4 +1,4 @@
-//! A lesson as it is written down: what it began with, and how far it is.
+//! A lesson as the journal stores it: its initial settings and its progress.
 
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ use crate::{
     unix_time::unix_now,
 };
 
-/// Which lesson it is, and what it began with.
+/// The lesson's identity and initial settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LessonHead {
     pub(crate) id: LessonId,
@@ -31,7 +31,7 @@ pub(crate) struct LessonHead {
     pub(crate) beginning: Beginning,
 }
 
-/// What a relay is started with that makes the lesson what it is.
+/// The startup settings that define a lesson.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Beginning {
     architecture: Architecture,
@@ -49,13 +49,13 @@ pub(crate) struct Beginning {
     seed: Option<u64>,
 }
 
-/// Everything that a lesson is but for its arrays, and for what it would be wrong to keep: pictures made of students'
-/// updates, tickets and secrets.
+/// The whole lesson except its arrays, and except data that must not be kept: pictures made from students' updates,
+/// tickets and secrets.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Lesson {
     pub(super) head: LessonHead,
     pub(super) room: RoomState,
-    /// As chosen, and of the model in force.
+    /// Chosen, and of the current model.
     pub(super) initial_weights: (InitialWeights, InitialWeights),
     /// The model from the next round on.
     pub(super) next_model: Option<Architecture>,
@@ -67,39 +67,39 @@ pub(super) struct Lesson {
     pub(super) accuracies: Vec<AccuracyPoint>,
     pub(super) stage: Stage,
     pub(super) attacks: AttacksRecord,
-    /// A round, for measuring the model.
+    /// Time for measuring the model, a round.
     pub(super) measuring_seconds: f64,
 }
 
-/// The last lesson, with its room as it was.
+/// The last lesson with its restored room.
 #[derive(Debug)]
 pub(super) struct LastLesson {
     pub(super) lesson: Lesson,
     pub(super) room: Room,
 }
 
-/// With what a relay goes on, in words that a person or a program can compare.
+/// The state that a relay resumes from, for people and programs to compare.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Resumed {
-    /// The last round that is on the disk.
+    /// The last round on disk.
     pub round: u32,
     pub model: String,
-    /// SHA-256 of its weights, `[P]` in little-endian.
+    /// SHA-256 of the weights, `[P]` in little-endian.
     pub weights: String,
     /// When the lesson began, in seconds since 1970.
     pub began: u64,
 }
 
-/// The lesson that a relay opens: the last one, where there is one, or another.
+/// The lesson that a relay opens: the last one, or a new one.
 #[derive(Debug)]
 pub(crate) struct Opening {
     pub(crate) head: LessonHead,
-    /// Where the lesson is to be kept.
+    /// `None` if the lesson is not saved.
     pub(super) journal: Option<(Store, JournalConfig)>,
     pub(super) last: Option<Box<LastLesson>>,
-    /// What is wrong with the journal that was found, in sentences.
+    /// Problems with the existing journal, in sentences.
     pub(super) problems: Vec<String>,
-    /// Where it is in memory already.
+    /// The data set, if it is already in memory.
     pub(crate) data_set: Option<SharedDataSet>,
 }
 
@@ -122,7 +122,7 @@ impl Beginning {
         }
     }
 
-    /// Each as it is written on the command line.
+    /// The settings as command line flags.
     pub(crate) fn flags(&self) -> [(&'static str, String); 14] {
         [
             ("--model", self.architecture.to_string()),
@@ -142,7 +142,7 @@ impl Beginning {
         ]
     }
 
-    /// Whether a relay that was `given` these flags can go on with a lesson that began so.
+    /// Checks that the flags `given` to the relay agree with the lesson's initial settings.
     fn check(&self, config: &RelayConfig, given: &[String]) -> anyhow::Result<()> {
         for ((flag, then), (_, now)) in self.flags().into_iter().zip(Self::of(config).flags()) {
             if then != now && given.iter().any(|given| given == flag) {
@@ -157,7 +157,7 @@ impl Beginning {
 }
 
 impl Lesson {
-    /// Whether rounds train on the data set, or are to, or it was divided for them.
+    /// Whether rounds train on the data set, are about to, or have a division of it.
     fn needs_data_set(&self) -> bool {
         let is_shared = |pictures| matches!(pictures, TrainingPictures::Shared { .. });
         self.sharing.needs_data_set()
@@ -186,11 +186,11 @@ impl LastLesson {
 }
 
 impl Opening {
-    /// Looks for the last lesson, and makes `config` fit it; reads and writes files, and so takes a while.
+    /// Looks for the last lesson and adapts `config` to it. Reads and writes files, so it takes a while.
     ///
     /// # Errors
-    /// If another relay keeps its journal in that folder, the lesson there is another one than the flags ask for, or the
-    /// operating system has no random numbers.
+    /// If another relay keeps its journal in that folder, if the flags contradict the lesson there, or if the operating
+    /// system has no random numbers.
     pub(crate) fn find(config: &mut RelayConfig) -> anyhow::Result<Self> {
         let head = LessonHead { id: random::bytes()?, began: unix_now(), beginning: Beginning::of(config) };
         let Some(journal) = config.journal.clone() else {
@@ -200,7 +200,7 @@ impl Opening {
             format!("cannot create the data folder {}; choose another with --data-dir", config.data_dir.display())
         })?;
         if journal.begins_anew {
-            // Not under the hands of a relay that runs.
+            // Opening the store fails if another relay is using it.
             drop(Store::open(&config.data_dir)?);
             Store::set_aside(&config.data_dir)?;
         }
@@ -229,21 +229,21 @@ impl Opening {
         Ok(Self { head, journal: Some((store, journal)), last, problems, data_set: None })
     }
 
-    /// How many PINs the lesson had before the one that holds.
+    /// Number of PINs that the lesson had before the current one.
     pub(crate) fn pins(&self) -> u32 {
         self.last.as_ref().map_or(0, |last| last.lesson.door.pins)
     }
 
-    /// With what the relay goes on, if it does.
+    /// The state that the relay resumes from, if it resumes a lesson.
     pub(crate) fn resumed(&self) -> Option<Resumed> {
         self.last.as_ref().map(|last| last.resumed())
     }
 }
 
-/// What the journal in a data folder holds; `None` where there is none.
+/// Returns the state saved in a data folder; `None` if there is none.
 ///
 /// # Errors
-/// If a relay has it open, or nothing in it is whole. Files that are torn are set aside.
+/// If a relay has the journal open, or all of it is damaged. Damaged files are set aside.
 pub fn last_lesson(data_dir: &std::path::Path) -> anyhow::Result<Option<Resumed>> {
     let Opened { contents, problems, .. } = Store::open(data_dir)?;
     match contents {

@@ -1,4 +1,4 @@
-//! What happened, in words for people.
+//! The room's log, in words for people.
 
 use serde::{Deserialize, Serialize};
 use unmask_core::ClientId;
@@ -7,34 +7,33 @@ use unmask_wire::view::LogLine;
 use super::recent::Recent;
 use crate::unix_time::unix_now;
 
-/// Lines kept: of the room's whole lesson, for whoever takes it home.
+/// Upper limit of lines kept, for the download of the whole lesson.
 const KEPT: usize = 10_000;
-/// Of these the newest are shown.
+/// Number of lines shown, the newest.
 const LINES: usize = 100;
-/// Texts that are not said twice: two for each of 200 clients, and as many reasons again.
+/// Upper limit of texts remembered as said: two for each of 200 clients, and as many for their reasons.
 const REMEMBERED: usize = 1024;
 
-/// The room's log.
 #[derive(Debug)]
 pub(crate) struct Log {
     lines: Recent<TimedLine>,
     /// Counts the lines.
     number: u64,
-    /// What was said of the encryption to come, and of whom.
+    /// Lines about the coming encryption that were logged, and their clients.
     said: Recent<(ClientId, String)>,
 }
 
-/// A line, and when it was said.
+/// A line with its time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TimedLine {
     /// Seconds since 1970.
     pub(crate) time: u64,
     pub(crate) line: LogLine,
-    /// The clients that it names.
+    /// The clients that the line names.
     about: Vec<ClientId>,
 }
 
-/// The log as it is written down.
+/// The log as the journal stores it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct LogRecord {
     lines: Vec<TimedLine>,
@@ -52,21 +51,21 @@ impl Log {
         self.say_of(Vec::new(), round, text);
     }
 
-    /// Says something that names clients.
+    /// Logs a line that names clients.
     pub(crate) fn say_of(&mut self, about: Vec<ClientId>, round: u32, text: String) {
         self.number += 1;
         let line = LogLine { number: self.number, round, text };
         self.lines.push(TimedLine { time: unix_now(), line, about });
     }
 
-    /// Knows nothing more of a client: what named it is gone.
+    /// Deletes the lines that name a client.
     pub(crate) fn forget(&mut self, client: ClientId) {
         self.lines.retain(|line| !line.about.contains(&client));
         self.said.retain(|(about, _)| *about != client);
     }
 
-    /// Says something that a client can bring about as often as it likes: not again while it can still be read. Returns
-    /// whether it was said.
+    /// Logs a line that a client can trigger at will, unless the same text is still on show. Returns whether it was
+    /// logged.
     pub(crate) fn say_if_new(&mut self, about: ClientId, round: u32, text: String) -> bool {
         let is_new = self.lines().all(|line| line.text != text);
         if is_new {
@@ -75,7 +74,8 @@ impl Log {
         is_new
     }
 
-    /// Says something of an encryption to come that may happen again and again: clients are asked in turn until one can.
+    /// Logs a line about a coming encryption, unless it was logged before: clients are asked in turn, again and again,
+    /// until one can encrypt.
     pub(crate) fn say_once(&mut self, about: ClientId, round: u32, text: String) {
         if self.said.iter().all(|(_, said)| *said != text) {
             self.said.push((about, text.clone()));
@@ -83,7 +83,7 @@ impl Log {
         }
     }
 
-    /// The encryption is there, or is not needed any more: of the next one everything may be said again.
+    /// Allows all lines again, because the encryption is done or no longer needed.
     pub(crate) fn forget_said(&mut self) {
         self.said.clear();
     }
@@ -97,7 +97,7 @@ impl Log {
         LogRecord { lines: self.whole(), number: self.number }
     }
 
-    /// The log of a record, which goes on.
+    /// Restores a log; numbering continues.
     pub(crate) fn restore(LogRecord { lines, number }: LogRecord) -> Self {
         let log = Self::default();
         Self { lines: log.lines.refilled(lines), number, ..log }
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(texts(&Log::restore(log.record())), texts(&log));
     }
 
-    /// Reasons come from clients, so that their memory has an end.
+    /// The reasons come from clients, so the memory for them must be bounded.
     #[test]
     fn memory_for_what_was_said_is_bounded() {
         let mut log = Log::default();

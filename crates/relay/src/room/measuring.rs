@@ -1,4 +1,4 @@
-//! How well the room's model does, as the room shows it.
+//! The measured quality of the room's model, as the room shows it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,17 +14,17 @@ use super::{
     sharing::Sharing,
 };
 
-/// Longest time that may be chosen for measuring one model, in seconds.
+/// Upper limit of the time for measuring one model, in seconds.
 const MAX_BUDGET: f64 = 600.0;
 
-/// The evaluation in the room: when it measures what, and what is shown of it.
+/// The room's side of the evaluation: when to measure, and the results on show.
 #[derive(Debug)]
 pub(super) struct Measuring {
-    /// Where this relay can measure.
+    /// `None` if this relay cannot measure.
     thread: Option<EvaluationThread>,
     evaluator: Option<Arc<dyn ModelEvaluator>>,
     budget: Duration,
-    /// Counts how often earlier results were to be forgotten.
+    /// Counts how often results became outdated.
     serial: u64,
     last: Option<EvaluationView>,
     accuracies: Recent<AccuracyPoint>,
@@ -33,11 +33,8 @@ pub(super) struct Measuring {
 }
 
 impl Measuring {
-    /// Starts the thread, where there is something to measure with; `report` gives false once nobody listens. `budget` is
-    /// the time for one model.
-    ///
-    /// # Errors
-    /// If the operating system gives no thread.
+    /// Starts the thread if there is an evaluator; `report` returns false once the room is gone. `budget` is the time
+    /// for one model.
     pub(super) fn start(
         report: impl Fn(Evaluation) -> bool + Send + 'static,
         evaluator: Option<Arc<dyn ModelEvaluator>>,
@@ -54,14 +51,14 @@ impl Measuring {
         })
     }
 
-    /// Takes up the curve of a model that `round` rounds trained, whose last point is measured again.
+    /// Restores the curve of a model after `round` rounds; its last point is measured again.
     pub(super) fn restore(&mut self, accuracies: Vec<AccuracyPoint>, round: u32, budget: Duration) {
         let earlier = accuracies.into_iter().filter(|point| point.round < round);
         self.accuracies = Recent::new(CURVE).refilled(earlier);
         self.budget = budget;
     }
 
-    /// Time for measuring one model.
+    /// The time for measuring one model.
     pub(super) fn budget(&self) -> Duration {
         self.budget
     }
@@ -70,7 +67,7 @@ impl Measuring {
         self.accuracies.iter()
     }
 
-    /// Measures the room's model unless that was done, is being done, or cannot be done.
+    /// Measures the room's model, unless it has been or is being measured, or cannot be.
     pub(super) fn measure(&mut self, room: &Room, sharing: &Sharing) {
         let (model, serial, round) = (room.model(), self.serial, round_of_weights(room));
         if self.thread.as_ref().is_some_and(|thread| thread.is_due(model))
@@ -81,7 +78,8 @@ impl Measuring {
         }
     }
 
-    /// What a model of the room's architecture can be measured with, or why it cannot, in words for people.
+    /// Returns everything needed to measure a model of the room's architecture, or the reason why it cannot be
+    /// measured.
     pub(super) fn held_out(&self, room: &Room, sharing: &Sharing) -> Result<HeldOut, String> {
         if let Some(reason) = self.why_not(room, sharing) {
             return Err(reason);
@@ -94,7 +92,7 @@ impl Measuring {
         }
     }
 
-    /// Why the model in force is not measured, in words for people; `None` where it is.
+    /// Why the current model is not measured, in words for people; `None` if it is.
     fn why_not(&self, room: &Room, sharing: &Sharing) -> Option<String> {
         let settings = room.settings();
         if self.thread.is_none() {
@@ -103,7 +101,7 @@ impl Measuring {
         if room.seal().is_some() || settings.encryption().is_some() {
             return Some(
                 "The model is encrypted: the relay averages weights that it cannot read, and so cannot try them on \
-                 pictures. Whoever has the key could."
+                 pictures. Only someone with the key could."
                     .to_owned(),
             );
         }
@@ -111,7 +109,7 @@ impl Measuring {
             return Some("There is no time for it: the budget is 0 s a round.".to_owned());
         }
         let Some(data_set) = sharing.data_set() else {
-            // The source may be a folder, whose path is nobody's business in a federation.
+            // Do not name the source: the federation sees this text, and the source may be a folder's path.
             return Some(
                 "There are no held-out pictures yet: they are made when rounds are to train on shared pictures."
                     .to_owned(),
@@ -126,7 +124,7 @@ impl Measuring {
         None
     }
 
-    /// Takes a result, of pictures of this data set; returns the point that it adds to the curve.
+    /// Takes a result on this data set; returns the point that it adds to the curve.
     pub(super) fn measured(
         &mut self,
         Evaluation { serial, round, outcome }: Evaluation,
@@ -162,8 +160,8 @@ impl Measuring {
         }
     }
 
-    /// A new model begins: what was measured of an earlier one is not shown beside it. Of this one, the start may have
-    /// been measured already.
+    /// Clears the results for an earlier model. The new model's starting point may have been measured already, and
+    /// stays.
     pub(super) fn forget_model(&mut self, model: &Arc<GlobalModel>) {
         if self.thread.as_ref().is_some_and(|thread| thread.knows(model)) {
             self.accuracies.retain(|point| point.round == 0);
@@ -177,7 +175,7 @@ impl Measuring {
         }
     }
 
-    /// The last result, and why the model in force is not measured where it is not.
+    /// The last result, and any reason why the current model is not measured.
     pub(super) fn view(&self, room: &Room, sharing: &Sharing) -> Option<EvaluationView> {
         let remark = self.why_not(room, sharing).or_else(|| self.failure.clone());
         match (&self.last, remark) {
@@ -186,11 +184,11 @@ impl Measuring {
         }
     }
 
-    /// Chooses the time for measuring one model; returns the line to say.
+    /// Sets the time for measuring one model; returns the line to log.
     pub(super) fn set_budget(&mut self, seconds: f64) -> Result<String, String> {
         if !(0.0..=MAX_BUDGET).contains(&seconds) {
             return Err(format!(
-                "{seconds} is no time for measuring a model; give seconds a round, 0 to {MAX_BUDGET}."
+                "{seconds} is not a valid time for measuring a model; give 0 to {MAX_BUDGET} seconds a round."
             ));
         }
         self.budget = Duration::from_secs_f64(seconds);
@@ -201,7 +199,7 @@ impl Measuring {
     }
 }
 
-/// The round after which the room's weights came about.
+/// The round that produced the room's weights.
 fn round_of_weights(room: &Room) -> u32 {
     let round = room.round();
     if room.phase() == RoomPhase::Training { round.saturating_sub(1) } else { round }

@@ -1,4 +1,4 @@
-//! What the teacher does about people, and what they agree to.
+//! The teacher's control over clients, and the clients' consent.
 
 use tokio::time::Instant;
 use unmask_core::ClientId;
@@ -16,31 +16,31 @@ impl Actor {
     pub(super) fn lock(&mut self, on: bool) {
         self.door.lock(on);
         self.say(match on {
-            true => "The teacher locked the room: who is there stays and can come back, nobody new comes in.",
+            true => "The teacher locked the room: present clients stay and can come back, but nobody new can join.",
             false => "The teacher unlocked the room.",
         });
     }
 
-    /// Gives a client another nickname, made clean and told apart as every name is.
+    /// Renames a client; the name is cleaned and made unique, as for any client.
     pub(super) fn rename(&mut self, client: ClientId, wanted: &str) -> Result<(), String> {
         self.known(client)?;
         let nickname = self.roster.rename(client, wanted).ok_or_else(|| {
             format!("{wanted:?} shows nothing that could be a nickname; give one with letters or digits.")
         })?;
         self.send(client, Slot::All, &RelayMessage::Renamed { nickname: nickname.clone() }, &[]);
-        // The name before may be why.
+        // The old name may be the reason for the change, so do not repeat it.
         self.say_of([client], format!("The teacher gave a client the name {nickname}."));
         Ok(())
     }
 
-    /// Disconnects a client for good; its ticket brings nobody back.
+    /// Disconnects a client and invalidates its ticket.
     pub(super) fn remove_for_good(&mut self, client: ClientId) -> Result<(), String> {
         self.known(client)?;
         self.see_off(client, "the teacher removed this client from the room; it may join again");
         Ok(())
     }
 
-    /// The same, and turns it away when it comes again, as far as it can be told from others. Its other tabs go with it.
+    /// Removes a client with its other tabs, and bans it as far as it can be told from others.
     pub(super) fn ban(&mut self, client: ClientId) -> Result<(), String> {
         let peer = self.known(client)?.peer;
         let is_same = |entry: &Entry| entry.id == client || (peer.device.is_some() && entry.peer.device == peer.device);
@@ -51,7 +51,7 @@ impl Actor {
             self.say_of([client], format!("The teacher banned {name}."));
         } else {
             let line = format!(
-                "The teacher banned {name}, but nothing tells it from others where it comes from: lock the room to keep it out."
+                "The teacher banned {name}, but cannot tell it from other clients at its address: lock the room to keep it out."
             );
             self.say_of([client], line);
         }
@@ -63,15 +63,15 @@ impl Actor {
 
     pub(super) fn lift_bans(&mut self) {
         self.door.lift_bans();
-        self.say("The teacher lets everybody in again who was banned.");
+        self.say("The teacher lifted all bans.");
     }
 
-    /// Attacks this client from now on, if it agreed that the class sees what leaks of its picture.
+    /// Attacks this client from now on, if it consents.
     pub(super) fn set_target(&mut self, client: ClientId) -> Result<(), String> {
         let entry = self.known(client)?;
         let nickname = entry.nickname.clone();
         if entry.link.is_none() {
-            return Err(format!("{nickname} (client {client}) is gone; choose somebody who is there."));
+            return Err(format!("{nickname} (client {client}) has left; choose somebody who is present."));
         }
         if !entry.may_show {
             return Err(format!(
@@ -80,11 +80,11 @@ impl Actor {
             ));
         }
         self.attacks.set_target(client);
-        self.say_of([client], format!("The teacher has the relay attack {nickname}."));
+        self.say_of([client], format!("The teacher chose {nickname} as the target of the attacks."));
         Ok(())
     }
 
-    /// A student says whether the class may see what leaks of its picture.
+    /// Takes a student's decision whether the class may see what leaks of its picture.
     pub(super) fn consents(&mut self, client: ClientId, may_show: bool) {
         if let Some(entry) = self.roster.get_mut(client) {
             entry.may_show = may_show;
@@ -97,18 +97,19 @@ impl Actor {
         }
     }
 
-    /// Nothing made of this client's updates is shown any more, nor its own picture; somebody else who agreed is attacked in
-    /// its place.
+    /// Hides everything made from this client's updates, and its own picture. If it was the target, another client that
+    /// consents takes its place.
     pub(super) fn hide(&mut self, client: ClientId) {
         self.hide_original(client);
         let next = self.roster.present().find(|entry| entry.may_show && entry.id != client).map(|entry| entry.id);
         self.attacks.left(client, next);
     }
 
-    /// Shows the class the picture that a client sends of its own, until it hides it, leaves or agrees no more.
+    /// Shows the class a picture that a client sends of its own, until the client hides it, leaves or withdraws
+    /// consent.
     ///
     /// # Errors
-    /// If it has not agreed, or sent no picture of that size.
+    /// If the client has not consented, or the picture does not have that size.
     pub(super) fn show_original(&mut self, client: ClientId, side: u8, words: &[f32]) -> Result<(), String> {
         if !self.roster.get(client).is_some_and(|entry| entry.may_show) {
             return Err("a picture to show, without the consent that the class may see it; agree first".to_owned());
@@ -122,14 +123,14 @@ impl Actor {
         Ok(())
     }
 
-    /// Shows the class that picture no more.
+    /// Hides the picture that a client shows.
     pub(super) fn hide_original(&mut self, client: ClientId) {
         if self.shared.pictures.forget_original(client) {
             self.tell_shown(client, false);
         }
     }
 
-    /// The same of all clients.
+    /// Hides the pictures that clients show.
     pub(super) fn hide_originals(&mut self) {
         for client in self.shared.pictures.forget_originals() {
             self.tell_shown(client, false);
@@ -140,8 +141,8 @@ impl Actor {
         self.send(client, Slot::Original, &RelayMessage::Original { is_shown }, &[]);
     }
 
-    /// A student wants whatever the room has of it deleted. Numbers that name nobody stay: the model, its losses and
-    /// accuracies, and the scores of the attacks.
+    /// Deletes a student's data at its request. Numbers that do not identify anyone stay: the model, its losses and
+    /// accuracies, and the attacks' scores.
     pub(super) fn forget(&mut self, client: ClientId) {
         self.roster.drop_waiting(client);
         let reason = "what this room had of you is deleted".to_owned();

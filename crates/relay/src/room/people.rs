@@ -1,4 +1,4 @@
-//! Who comes, who goes, and who cannot take part.
+//! Clients that join, leave, or cannot take part.
 
 use tokio::time::Instant;
 use tracing::{info, warn};
@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl Actor {
-    /// Lets a client in, new or back with its ticket.
+    /// Admits a client that is new or returns with its ticket.
     pub(super) fn admit(&mut self, hello: &Hello) -> Admission {
         let known = hello.resume.and_then(|ticket| self.roster.holder(&ticket));
         let (known, is_present) = (known.map(|entry| entry.id), known.is_some_and(|entry| entry.link.is_some()));
@@ -47,7 +47,7 @@ impl Actor {
         self.send(client, Slot::All, &RelayMessage::Welcome { client, resume, nickname }, &[]);
         self.send(client, Slot::Lesson, &RelayMessage::Lesson(self.stage.state()), &[]);
         self.consents(client, hello.may_show);
-        // Still asked to do something, since its old socket had not been missed yet: the task may have been lost with it.
+        // The room had not noticed the loss of the old socket, and its task may have been lost with it.
         if self.room.member(client) == ClientState::Training
             && let Some(task) = &self.task
         {
@@ -61,18 +61,18 @@ impl Actor {
         Ok((connection, waiting))
     }
 
-    /// Ends the old socket of a client that is back on a new one.
+    /// Closes the old socket of a client that has returned on a new one.
     pub(super) fn take_over(&mut self, client: ClientId) {
         let reason = "this place in the room was taken over by another tab or connection".to_owned();
         self.send(client, Slot::All, &RelayMessage::Goodbye { reason }, &[]);
         if let Some(entry) = self.roster.get_mut(client) {
             entry.link = None;
         }
-        // Whoever comes instead has yet to show anything.
+        // The new socket has not shown a picture yet.
         self.shared.pictures.forget_original(client);
     }
 
-    /// A client that was left out for its silence asks to be in the rounds again.
+    /// Readmits a client that sat out because it had not answered.
     pub(super) fn come_back(&mut self, client: ClientId) {
         if self.room.member(client) == ClientState::SittingOut {
             self.say_of([client], format!("{} is in the rounds again.", self.roster.name(client)));
@@ -80,7 +80,7 @@ impl Actor {
         self.feed(Event::Return(client));
     }
 
-    /// Says goodbye with a reason and closes.
+    /// Says goodbye with a reason and disconnects the client.
     pub(super) fn dismiss(&mut self, client: ClientId, reason: &str) {
         warn!(client = client.0, reason, "dismissed");
         self.say_of([client], format!("{} was disconnected: {reason}.", self.roster.name(client)));
@@ -112,7 +112,7 @@ impl Actor {
         self.give_back_name(client);
     }
 
-    /// A page that was opened anew beside itself gets its own name back when the first one is gone.
+    /// When a page's first tab is gone, gives its name to the second tab, which asked for it too.
     fn give_back_name(&mut self, gone: ClientId) {
         if let Some((client, nickname)) = self.roster.give_back_name(gone) {
             self.say_of([client, gone], format!("{nickname} has its name back."));
@@ -120,8 +120,8 @@ impl Actor {
         }
     }
 
-    /// A client cannot take part, or cannot encrypt the model. One that cannot for the same reason round after round is
-    /// heard once.
+    /// Notes why a client cannot take part or cannot encrypt the model. The same reason in consecutive rounds is logged
+    /// once.
     pub(super) fn excused(&mut self, client: ClientId, round: u32, reason: String, is_locked: bool) {
         let name = self.roster.name(client).to_owned();
         let before = self.roster.get_mut(client).and_then(|entry| {

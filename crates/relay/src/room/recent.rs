@@ -1,8 +1,8 @@
-//! The newest of many.
+//! A bounded list of the newest items.
 
 use std::collections::VecDeque;
 
-/// Most points of a curve.
+/// Upper limit of points on a curve.
 pub(super) const CURVE: usize = 1000;
 
 /// The newest `most` items, oldest first.
@@ -17,7 +17,7 @@ impl<T> Recent<T> {
         Self { items: VecDeque::new(), most }
     }
 
-    /// Adds one, and forgets the oldest if there are too many.
+    /// Adds an item and drops the oldest if there are too many.
     pub(super) fn push(&mut self, item: T) {
         if self.items.len() == self.most {
             self.items.pop_front();
@@ -25,7 +25,7 @@ impl<T> Recent<T> {
         self.items.push_back(item);
     }
 
-    /// Takes up items that were written down.
+    /// Fills the list with restored items.
     pub(super) fn refilled(mut self, items: impl IntoIterator<Item = T>) -> Self {
         items.into_iter().for_each(|item| self.push(item));
         self

@@ -1,4 +1,4 @@
-//! Writing the room down, going on with one that was, and giving it to its teacher to take home.
+//! Saving the room, resuming a saved one, and collecting its files for download.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,11 +8,10 @@ use unmask_core::ClientId;
 
 use super::{Actor, files::LessonFiles, history::History, lesson::Lesson, log::Log, roster::Roster};
 
-/// Time for clients to come back before a round begins with those who are there.
+/// Time for clients to come back before a round begins with those present.
 const RETURN: Duration = Duration::from_secs(1);
 
 impl Actor {
-    /// Has the room written down.
     pub(super) fn write_down(&mut self) {
         match postcard::to_stdvec(&self.lesson()) {
             Ok(header) => self.journaling.write(&self.room, header),
@@ -41,10 +40,10 @@ impl Actor {
         }
     }
 
-    /// Takes up everything of a lesson but its room, which is there.
+    /// Restores everything except the room, which is restored already.
     ///
     /// # Errors
-    /// If the data set cannot be divided as it was.
+    /// If the data set cannot be divided as before.
     pub(super) fn go_on(&mut self, lesson: Lesson, now: Instant) -> anyhow::Result<()> {
         let Lesson {
             room,
@@ -68,11 +67,11 @@ impl Actor {
         self.door.restore(door);
         self.stage = stage;
         self.history = History::restore(history, self.room.update_counts(), room.settings().defence());
-        // What was said while the journal was opened belongs behind the rest.
+        // Lines logged while the journal was opened belong after the restored ones.
         let news: Vec<String> = self.log.lines().map(|line| line.text.clone()).collect();
         self.log = Log::restore(log);
         news.into_iter().for_each(|line| self.say(line));
-        // What is given on the command line holds.
+        // Command line flags take precedence.
         let is_given = |flag: &str| {
             self.config.journal.as_ref().is_some_and(|journal| journal.given.iter().any(|given| given == flag))
         };
@@ -80,7 +79,7 @@ impl Actor {
         self.measuring.restore(accuracies, room.round(), measuring.unwrap_or(self.measuring.budget()));
         let is_budget_given = is_given("--attack-seconds");
         self.attacks.restore(attacks, is_budget_given);
-        // The power may have gone between a withdrawal and its trace on the disk.
+        // A power cut may have kept a withdrawal from reaching the recording on disk.
         let withdrawn: Vec<ClientId> =
             self.roster.iter().filter(|entry| !entry.may_show).map(|entry| entry.id).collect();
         withdrawn.into_iter().for_each(|client| self.recorder.hide(client));

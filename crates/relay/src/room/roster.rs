@@ -1,4 +1,4 @@
-//! Who is, and who was, in the room.
+//! The clients that are, or were, in the room.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -15,15 +15,15 @@ use crate::{
     text::{clean, clean_name, look_alike},
 };
 
-/// What somebody is called who is not known any more.
+/// Stands for the name of a client that was forgotten.
 pub(crate) const GONE: &str = "a client that is gone";
 
 const MAX_NICKNAME: usize = 24;
 const MAX_DEVICE: usize = 100;
-/// Most lines of the log that one client brings about between the beginnings of two rounds.
+/// Upper limit of log lines that one client causes between two rounds.
 const MAX_LINES: u8 = 5;
 
-/// A client on one of its sockets; messages of an older socket of the same client do not count.
+/// A client on one of its sockets. Messages from the client's older sockets are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Connection {
     pub(crate) client: ClientId,
@@ -34,7 +34,6 @@ pub(crate) struct Connection {
 /// The room's side of a socket.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// Its number.
     pub(crate) connection: u64,
     pub(crate) outbox: Outbox,
 }
@@ -43,38 +42,38 @@ pub(crate) struct Link {
 pub(crate) struct Entry {
     pub(crate) id: ClientId,
     pub(crate) nickname: String,
-    /// The name it asked for, made clean, which somebody else may have had.
+    /// The name it asked for, cleaned. Another client may have had it.
     wanted: String,
     pub(crate) device: String,
-    /// Of the ticket that its newest socket was given.
+    /// The ticket given to its newest socket.
     pub(crate) ticket: TicketHash,
-    /// Of the one before, until its holder was heard with the newest: a Welcome may be lost on its way.
+    /// The previous ticket, until the client is heard on its newest socket: a Welcome may get lost.
     earlier: Option<TicketHash>,
-    /// The last plausible one it reported.
+    /// The last plausible loss it reported.
     pub(crate) loss: Option<f32>,
     pub(crate) bytes_sent: u64,
     pub(crate) updates: u32,
-    /// Number of the division whose shard it was sent on this socket.
+    /// Number of the division whose shard was sent on this socket.
     pub(crate) shard: Option<u32>,
-    /// Why it last could not take part, until it can again.
+    /// Why it could not take part, until it can again.
     pub(crate) excuse: Option<String>,
-    /// Whether all it lacked was the room's passphrase.
+    /// Whether it lacks only the room's passphrase.
     pub(crate) is_locked: bool,
-    /// Why its last update was refused, until one is taken.
+    /// Why its last update was refused, until one is accepted.
     pub(crate) refusal: Option<String>,
     /// Whether the class may see what leaks of its picture.
     pub(crate) may_show: bool,
-    /// Where its present socket, or its last one, comes from.
+    /// The origin of its current or last socket.
     pub(crate) peer: Peer,
-    /// Lines of the log that it brought about since the last round began.
+    /// Log lines it has caused since the last round began.
     lines: u8,
-    /// Its socket, while it is there.
+    /// Its socket, while it is present.
     pub(crate) link: Option<Link>,
     /// When its socket closed, while it is away.
     gone_since: Option<Instant>,
 }
 
-/// The roster as it is written down.
+/// The roster as the journal stores it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct RosterRecord {
     clients: Vec<ClientRecord>,
@@ -96,19 +95,19 @@ struct ClientRecord {
     peer: Peer,
 }
 
-/// A client that was let in.
+/// An admitted client.
 #[derive(Debug)]
 pub(crate) struct Entrance {
     pub(crate) connection: Connection,
-    /// With which it can come back once.
+    /// Lets the client come back once.
     pub(crate) ticket: Ticket,
-    /// As it is shown, which may be another than was asked for.
+    /// The name on show, which may differ from the one it asked for.
     pub(crate) nickname: String,
-    /// What it is to be sent.
+    /// Its outgoing messages.
     pub(crate) waiting: Waiting,
 }
 
-/// Everybody the room knows, in the order of joining.
+/// All known clients, in the order of joining.
 #[derive(Debug, Default)]
 pub(crate) struct Roster {
     entries: Vec<Entry>,
@@ -119,11 +118,10 @@ pub(crate) struct Roster {
 }
 
 impl Roster {
-    /// Lets a client in on a new socket: the one that holds the ticket, or somebody new. Either gets a ticket for the next
-    /// time.
+    /// Admits a client on a new socket: the ticket's holder, or a new client. Either gets a ticket for the next time.
     ///
     /// # Errors
-    /// If the operating system gives no random numbers for a ticket.
+    /// If the operating system has no random numbers for a ticket.
     pub(crate) fn connect(&mut self, ticket: Option<Ticket>, nickname: &str, device: &str) -> anyhow::Result<Entrance> {
         self.connections += 1;
         let number = self.connections;
@@ -138,33 +136,33 @@ impl Roster {
         Ok(Entrance { connection, ticket: next, nickname: entry.nickname.clone(), waiting })
     }
 
-    /// Who holds a ticket.
+    /// Returns the holder of a ticket.
     pub(crate) fn holder(&self, ticket: &Ticket) -> Option<&Entry> {
         let hash = TicketHash::of(ticket);
         self.entries.iter().find(|entry| entry.has(&hash))
     }
 
-    /// Puts a message into a client's outbox, if it is there. Returns its connection if it has left so much unread that it
-    /// is to be disconnected.
+    /// Puts a message into a client's outbox, if the client is present. Returns its connection if it has left too many
+    /// messages unread and must be disconnected.
     #[must_use]
     pub(crate) fn put(&self, client: ClientId, slot: Slot, message: OutboxMessage) -> Option<Connection> {
         let link = self.get(client)?.link.as_ref()?;
         (!link.outbox.put(slot, message)).then_some(Connection { client, number: link.connection })
     }
 
-    /// Forgets what waits for a client, so that a last message goes out at once.
+    /// Drops a client's queued messages, so that a last message is sent immediately.
     pub(crate) fn drop_waiting(&self, client: ClientId) {
         if let Some(link) = self.get(client).and_then(|entry| entry.link.as_ref()) {
             link.outbox.clear();
         }
     }
 
-    /// Whether a client lacks the shard of this division; from here on it has it.
+    /// Whether a client lacked the shard of this division; marks the shard as sent.
     pub(crate) fn takes_shard(&mut self, client: ClientId, division: u32) -> bool {
         self.get_mut(client).is_some_and(|entry| entry.shard.replace(division) != Some(division))
     }
 
-    /// Adds somebody new; the nickname is made clean and unique among those present.
+    /// Adds a new client; its nickname is cleaned and made unique among those present.
     pub(crate) fn add(&mut self, nickname: &str, device: &str, ticket: &Ticket) -> &mut Entry {
         self.next += 1;
         let entry = Entry {
@@ -192,24 +190,24 @@ impl Roster {
         &mut self.entries[index]
     }
 
-    /// The client that holds a ticket, from here on with the `next` one, and with its nickname made unique again: somebody
-    /// may have taken it meanwhile.
+    /// Returns the holder of a ticket and replaces the ticket by `next`. Makes the nickname unique again, because
+    /// another client may have taken it in the meantime.
     pub(crate) fn resume(&mut self, ticket: &Ticket, next: &Ticket, device: &str) -> Option<&mut Entry> {
         let hash = TicketHash::of(ticket);
         let index = self.entries.iter().position(|entry| entry.has(&hash))?;
-        // The one it asked for, if whoever had that is gone.
+        // Try the name it first asked for, which may be free again.
         let nickname = self.free_name(&self.entries[index].wanted, Some(self.entries[index].id));
         let entry = &mut self.entries[index];
         (entry.ticket, entry.earlier) = (TicketHash::of(next), Some(hash));
         entry.nickname = nickname;
         entry.set_device(device);
         entry.gone_since = None;
-        // A reloaded page has forgotten what it had.
+        // A reloaded page has lost these.
         (entry.shard, entry.excuse, entry.is_locked) = (None, None, false);
         Some(entry)
     }
 
-    /// Gives a client the nickname, made clean and unlike those of the others; `None` if nothing of it can be shown.
+    /// Renames a client; the name is cleaned and made unique. Returns `None` if no printable character is left.
     pub(crate) fn rename(&mut self, client: ClientId, wanted: &str) -> Option<String> {
         if clean_name(wanted, MAX_NICKNAME).is_empty() {
             return None;
@@ -220,17 +218,16 @@ impl Roster {
         Some(nickname)
     }
 
-    /// A round begins: everybody may be heard of again.
+    /// Resets the limit of log lines for a new round.
     pub(crate) fn begin_round(&mut self) {
         self.entries.iter_mut().for_each(|entry| entry.lines = 0);
     }
 
-    /// Knows nothing more of a client; its ticket brings nobody back.
+    /// Deletes a client and its ticket.
     pub(crate) fn forget(&mut self, client: ClientId) {
         self.entries.retain(|entry| entry.id != client);
     }
 
-    /// The roster, to be written down.
     pub(crate) fn record(&self) -> RosterRecord {
         let record = |entry: &Entry| ClientRecord {
             id: entry.id,
@@ -248,7 +245,7 @@ impl Roster {
         RosterRecord { clients: self.entries.iter().map(record).collect(), next: self.next }
     }
 
-    /// The roster of a record. Nobody is present: whoever was has from now on as long to come back as after leaving.
+    /// Restores a roster without anyone present. Every client has as long to come back as if it had just left.
     pub(crate) fn restore(RosterRecord { clients, next }: RosterRecord, now: Instant) -> Self {
         let entry = |client: ClientRecord| Entry {
             id: client.id,
@@ -281,7 +278,7 @@ impl Roster {
         self.entries.iter_mut().find(|entry| entry.id == client)
     }
 
-    /// A client by number, unless this is not its present socket.
+    /// Returns a client if this is its current socket.
     pub(crate) fn connected(&mut self, Connection { client, number }: Connection) -> Option<&mut Entry> {
         self.get_mut(client).filter(|entry| entry.link.as_ref().is_some_and(|link| link.connection == number))
     }
@@ -290,16 +287,16 @@ impl Roster {
         self.get(client).map_or(GONE, |entry| &entry.nickname)
     }
 
-    /// Those who have a line, in the order of joining: not who is gone while somebody there bears the same name, whoever that
-    /// may be. They can come back all the same, under a name of their own.
+    /// The clients on show, in the order of joining. A client that is away is hidden while a present one has the same
+    /// name; it can still come back, under a different name.
     pub(crate) fn shown(&self) -> Vec<&Entry> {
         let present: HashSet<&str> = self.present().map(|entry| entry.nickname.as_str()).collect();
         let is_shown = |entry: &&Entry| entry.link.is_some() || !present.contains(entry.nickname.as_str());
         self.entries.iter().filter(is_shown).collect()
     }
 
-    /// The name of somebody who is gone goes back to whoever is there from the same browser and asked for it, but had to be
-    /// told apart; who that is, and the name.
+    /// Gives the name of a client that left to a present one that asked for it from the same browser but was given
+    /// another name. Returns that client and the name.
     pub(crate) fn give_back_name(&mut self, gone: ClientId) -> Option<(ClientId, String)> {
         let gone = self.get(gone).filter(|entry| entry.link.is_none() && entry.peer.device.is_some())?;
         let (nickname, peer) = (gone.nickname.clone(), gone.peer);
@@ -310,7 +307,7 @@ impl Roster {
         Some((heir, nickname))
     }
 
-    /// Everybody, in the order of joining.
+    /// All known clients, in the order of joining.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter()
     }
@@ -319,10 +316,10 @@ impl Roster {
         self.entries.iter().filter(|entry| entry.link.is_some())
     }
 
-    /// Forgets those who have been gone for too long, and the longest gone if there are more of them than clients may be
-    /// present. Returns them.
+    /// Forgets clients that have been away for too long, and the longest away if there are more than the limit of
+    /// present clients. Returns the clients forgotten.
     pub(crate) fn sweep(&mut self, now: Instant, limits: &Limits) -> Vec<ClientId> {
-        // Those who never sent anything go first: passers-by crowd out no student.
+        // Clients that never sent an update go first, so that passers-by do not crowd out students.
         let gone = |entry: &Entry| Some((entry.updates > 0, entry.gone_since?, entry.id));
         let mut gone: Vec<(bool, Instant, ClientId)> = self.entries.iter().filter_map(gone).collect();
         gone.sort_unstable();
@@ -334,12 +331,13 @@ impl Roster {
         forgotten
     }
 
-    /// When [`sweep`](Self::sweep) next has something to do.
+    /// When [`sweep`](Self::sweep) next has work to do.
     pub(crate) fn next_sweep(&self, limits: &Limits) -> Option<Instant> {
         self.entries.iter().filter_map(|entry| entry.expires(limits)).min()
     }
 
-    /// `wanted`, or with the smallest number behind it that makes it unlike the names of all others present.
+    /// Returns `wanted`, with the smallest number after it that makes it unlike the names of all others present, if
+    /// needed.
     fn free_name(&self, wanted: &str, own: Option<ClientId>) -> String {
         let wanted = match clean_name(wanted, MAX_NICKNAME) {
             empty if empty.is_empty() => "guest".to_owned(),
@@ -355,23 +353,23 @@ impl Roster {
             let stem: String = wanted.chars().take(MAX_NICKNAME - suffix.len()).collect();
             stem + &suffix
         };
-        // Of one more number than there are names one must be free.
+        // There are more numbers than names, so one is free.
         (2..self.entries.len() + 3).map(numbered).find(|name| !is_taken(name)).unwrap_or(wanted)
     }
 }
 
 impl Entry {
-    /// Whether this is its ticket, or the one before where the newest may not have reached it.
+    /// Whether this is its ticket, or the previous one while the newest may not have arrived.
     fn has(&self, ticket: &TicketHash) -> bool {
         self.ticket == *ticket || self.earlier.as_ref() == Some(ticket)
     }
 
-    /// It was heard on its newest socket, and so has its newest ticket.
+    /// Notes a message on the newest socket, which proves that the newest ticket has arrived.
     pub(crate) fn heard(&mut self) {
         self.earlier = None;
     }
 
-    /// Whether the log takes another line that this client brings about: a few a round, or one student fills it.
+    /// Whether the log takes another line that this client causes. The limit keeps one client from filling the log.
     pub(crate) fn takes_line(&mut self) -> bool {
         let is_taken = self.lines < MAX_LINES;
         self.lines = self.lines.saturating_add(1);
@@ -495,7 +493,7 @@ mod tests {
         assert_eq!(lines(&roster), [ghost.connection.client]);
         let cleo = roster.connect(None, "Cleo", "CPU").unwrap().connection.client;
         assert_eq!(lines(&roster), [cleo]);
-        // Nobody has taken anything over: the ticket is good, under another name for as long as this one is taken.
+        // The ticket still works, but under another name while this one is taken.
         let back = roster.connect(Some(ghost.ticket), "", "CPU").unwrap();
         assert_eq!((back.connection.client, back.nickname.as_str()), (ghost.connection.client, "Cleo 2"));
         assert_eq!(lines(&roster).len(), 2);
@@ -540,7 +538,7 @@ mod tests {
         assert!(roster.holder(&second).is_none() && roster.holder(&first).is_none());
     }
 
-    /// A phone that drops before the Welcome has the ticket before, and is no stranger.
+    /// A phone that drops before the Welcome still has the previous ticket and is recognised.
     #[test]
     fn a_welcome_may_be_lost() {
         let mut roster = Roster::default();

@@ -1,4 +1,4 @@
-//! Robots that train beside the class: what each defence costs and leaves to see, measured while the lesson runs.
+//! Robots that train beside the class and measure the accuracy and leakage of each defence during the lesson.
 
 use std::{
     fmt,
@@ -11,36 +11,35 @@ use std::{
 use anyhow::Context;
 use unmask_core::TradeOffPoint;
 
-/// Trains robots under several defences at once. The relay knows no tensors, so that whoever starts it hands this in.
+/// Trains robots under several defences in parallel. The relay has no tensor library, so the program that starts it
+/// supplies this.
 pub trait ShadowRoom: fmt::Debug + Send + Sync {
-    /// Trains on the calling thread until all is measured. `on_point` is given the newest point of a defence whenever
-    /// something of it has changed, and may end it.
+    /// Trains on the calling thread until everything is measured. Calls `on_point` with a defence's newest point
+    /// whenever it changes; `on_point` may stop the training.
     ///
     /// # Errors
     /// In words for people, if a model cannot be trained or attacked.
     fn train(&self, seed: u64, on_point: &mut dyn FnMut(TradeOffPoint) -> ControlFlow<()>) -> Result<(), String>;
 }
 
-/// News of the robots.
+/// A report from the robots.
 #[derive(Debug)]
 pub(crate) enum ShadowNews {
     Measured(TradeOffPoint),
-    /// They train no more, in words for people.
+    /// Training has stopped, for this reason in words for people.
     Failed(String),
 }
 
-/// What they have measured so far.
+/// The robots' results so far.
 #[derive(Debug, Default)]
 pub(super) struct Shadow {
-    /// The newest of each defence, in the order of their first points.
+    /// The newest point of each defence, in the order of their first points.
     points: Vec<TradeOffPoint>,
 }
 
 impl Shadow {
-    /// Starts their thread, where there are any; `report` gives false once nobody listens, which ends it with the next point.
-    ///
-    /// # Errors
-    /// If the operating system gives no thread.
+    /// Starts the robots' thread if there are any. `report` returns false once the room is gone, which ends the thread
+    /// at the next point.
     pub(super) fn start(
         report: impl Fn(ShadowNews) -> bool + Send + 'static,
         room: Option<Arc<dyn ShadowRoom>>,
@@ -50,7 +49,7 @@ impl Shadow {
             thread::Builder::new()
                 .name("shadow".to_owned())
                 .spawn(move || work(&report, room.as_ref(), seed))
-                .context("no thread for the robots beside the class")?;
+                .context("cannot start the thread for the robots beside the class")?;
         }
         Ok(Self::default())
     }
@@ -72,7 +71,7 @@ fn work(report: &impl Fn(ShadowNews) -> bool, room: &dyn ShadowRoom, seed: u64) 
         true => ControlFlow::Continue(()),
         false => ControlFlow::Break(()),
     };
-    // The lesson goes on without them, whatever happens here.
+    // A panic here must not end the lesson.
     let outcome = catch_unwind(AssertUnwindSafe(|| room.train(seed, &mut on_point)));
     if let Err(reason) = outcome.unwrap_or_else(|_| Err("their training broke down".to_owned())) {
         report(ShadowNews::Failed(reason));

@@ -1,4 +1,4 @@
-//! Pictures for everybody: which data set, who gets what of it, and when rounds train on it.
+//! Shared pictures: the data set, its shards, and the rounds that train on them.
 
 use std::sync::Arc;
 
@@ -9,32 +9,32 @@ use unmask_wire::view::DataView;
 use super::data_set::{DataConfig, SharedDataSet, division::Division};
 use crate::connection::outbox::EncodedShard;
 
-/// The data set in the room.
+/// The room's data set.
 #[derive(Debug)]
 pub(super) struct Sharing {
     config: DataConfig,
-    /// Once it is in memory.
+    /// `None` until it is in memory.
     data_set: Option<Arc<SharedDataSet>>,
-    /// The divisions in force and to come, oldest first.
+    /// Current and future divisions, oldest first.
     divisions: Vec<Division>,
-    /// How the next division is made.
+    /// The partition of the next division.
     partition: Partition,
-    /// What shards and samples are drawn with.
+    /// The seed for drawing shards and samples.
     seed: u64,
 }
 
-/// What a client gets to train on.
+/// A shard to send to a client.
 #[derive(Debug)]
 pub(super) struct Given {
     pub(super) client: ClientId,
-    /// Number of the division that the shard is of.
+    /// Number of the division that the shard belongs to.
     pub(super) number: u32,
     pub(super) shard: Arc<EncodedShard>,
-    /// How many pictures are in it.
+    /// Number of pictures in it.
     pub(super) pictures: u32,
 }
 
-/// How pictures were shared, as it is written down: the seed makes the same divisions again.
+/// The divisions as the journal stores them; the seed recreates them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SharingRecord {
     partition: Partition,
@@ -49,7 +49,7 @@ impl SharingRecord {
 }
 
 impl Sharing {
-    /// A room's data set, in memory or yet to be made; shards and samples are drawn with `seed`.
+    /// A room's data set, in memory or to be loaded later; `seed` draws its shards and samples.
     pub(super) fn new(config: DataConfig, seed: u64, data_set: Option<SharedDataSet>) -> Self {
         Self { data_set: data_set.map(Arc::new), divisions: Vec::new(), partition: config.partition, seed, config }
     }
@@ -59,14 +59,14 @@ impl Sharing {
         SharingRecord { partition: self.partition, divisions }
     }
 
-    /// Makes the divisions of a record.
+    /// Recreates the divisions of a record.
     ///
     /// # Errors
-    /// If the data set is not there, or cannot be divided so.
+    /// If the data set is not in memory, or cannot be divided that way.
     pub(super) fn restore(&mut self, SharingRecord { partition, divisions }: SharingRecord) -> Result<(), String> {
         self.partition = partition;
         for division in divisions {
-            let data_set = self.data_set.as_ref().ok_or("The shared pictures are not there yet.")?;
+            let data_set = self.data_set.as_ref().ok_or("The shared pictures are not in memory yet.")?;
             self.divisions.push(data_set.divide(&self.config, division, self.seed)?);
         }
         Ok(())
@@ -76,18 +76,18 @@ impl Sharing {
         self.data_set.as_ref()
     }
 
-    /// Reads or makes the data set, which takes a while: for another thread.
+    /// Returns the slow work of loading the data set, to be run on another thread.
     pub(super) fn loading(&self) -> impl FnOnce() -> Result<Box<SharedDataSet>, String> + Send + use<> {
         let (config, seed) = (self.config.clone(), self.seed);
         move || SharedDataSet::load(&config, seed).map(Box::new).map_err(|error| format!("{error:#}."))
     }
 
-    /// Takes the data set that was asked for. Somebody may have asked twice.
+    /// Takes the requested data set. If it was requested twice, the first one stays.
     pub(super) fn loaded(&mut self, data_set: Box<SharedDataSet>) {
         self.data_set.get_or_insert_with(|| Arc::from(data_set));
     }
 
-    /// What rounds train on that are to be on shards, divided as was chosen last.
+    /// Returns the training pictures for rounds on shards, under the partition chosen last.
     pub(super) fn shared(&mut self) -> Result<TrainingPictures, String> {
         let newest = self.divisions.last().map(|division| (division.number, division.partition));
         if let Some((shard, partition)) = newest
@@ -95,31 +95,31 @@ impl Sharing {
         {
             return Ok(TrainingPictures::Shared { shard });
         }
-        let data_set = self.data_set.as_ref().ok_or("The shared pictures are not there yet.")?;
+        let data_set = self.data_set.as_ref().ok_or("The shared pictures are not in memory yet.")?;
         let shard = newest.map_or(1, |(number, _)| number + 1);
         self.divisions.push(data_set.divide(&self.config, (shard, self.partition), self.seed)?);
         Ok(TrainingPictures::Shared { shard })
     }
 
-    /// The division that rounds on `pictures` take shards from.
+    /// Returns the division that rounds on `pictures` use.
     fn division(&self, pictures: TrainingPictures) -> Option<&Division> {
         let TrainingPictures::Shared { shard } = pictures else { return None };
         self.divisions.iter().find(|division| division.number == shard)
     }
 
-    /// Forgets divisions that no round can take shards from any more: those before the one in force.
+    /// Forgets the divisions before the current one, which no round uses any more.
     fn prune(&mut self, in_force: TrainingPictures) {
         if let TrainingPictures::Shared { shard } = in_force {
             self.divisions.retain(|division| division.number >= shard);
         }
     }
 
-    /// Chooses what rounds train on, for a model of so many classes; what that is, and in words.
+    /// Chooses the training pictures for a model with this many classes; also returns their description.
     pub(super) fn choose(&mut self, train_on: TrainOn, classes: usize) -> Result<(TrainingPictures, String), String> {
         if train_on == TrainOn::Private {
             return Ok((TrainingPictures::Private, "the clients' private pictures".to_owned()));
         }
-        let data_set = self.data_set.as_ref().ok_or("The shared pictures are not there yet.")?;
+        let data_set = self.data_set.as_ref().ok_or("The shared pictures are not in memory yet.")?;
         let of = data_set.classes.len();
         if of > classes {
             return Err(format!("{} has {of} classes, and the room's model {classes}.", data_set.name));
@@ -128,7 +128,7 @@ impl Sharing {
         Ok((self.shared()?, what))
     }
 
-    /// Chooses how the data set is divided; what rounds train on from the next one on, where they train on shards.
+    /// Chooses the partition. Returns the training pictures from the next round on, if those are shards.
     pub(super) fn choose_partition(
         &mut self,
         partition: Partition,
@@ -141,7 +141,7 @@ impl Sharing {
         self.shared().map(Some).inspect_err(|_| self.partition = before)
     }
 
-    /// What clients get for rounds on `in_force`, the pictures in force: shards, or nothing.
+    /// Returns the shards for these clients; none if `in_force`, the current training pictures, are private.
     pub(super) fn hand_out(&mut self, in_force: TrainingPictures, clients: &[ClientId]) -> Vec<Given> {
         self.prune(in_force);
         let Some(division) = self.division(in_force) else { return Vec::new() };
@@ -152,7 +152,7 @@ impl Sharing {
         clients.iter().filter_map(given).collect()
     }
 
-    /// The data set as the room shows it, with `in_force`, the pictures in force.
+    /// The data set as the room shows it; `in_force` are the current training pictures.
     pub(super) fn view(&self, in_force: TrainingPictures) -> DataView {
         let config = &self.config;
         let division = self.division(in_force).or(self.divisions.last());
@@ -173,7 +173,7 @@ impl Sharing {
         }
     }
 
-    /// What was chosen of it for the next round: what to train on, and the partition.
+    /// Returns what changes with the next round: the kind of training pictures, and the partition.
     pub(super) fn next(&self, now: TrainingPictures, coming: TrainingPictures) -> (Option<TrainOn>, Option<Partition>) {
         let partition = |pictures| self.division(pictures).map(|division| division.partition);
         let is_other = partition(coming).is_some() && partition(now).is_some() && partition(now) != partition(coming);

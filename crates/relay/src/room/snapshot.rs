@@ -1,4 +1,4 @@
-//! What the room published last.
+//! The room's published state.
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use unmask_wire::view::RoomView;
 /// The room at one moment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Snapshot {
-    /// Everything but the time left.
+    /// Everything except the time left.
     pub(crate) view: Arc<RoomView>,
-    /// When the running round ends at the latest.
+    /// The latest time at which the running round ends.
     pub(crate) deadline: Option<Instant>,
 }
 
@@ -22,12 +22,12 @@ impl Snapshot {
     }
 }
 
-/// Where students find the room.
+/// Addresses at which students can join.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct JoinAddresses {
     pub(crate) http_address: String,
     pub(crate) https_address: String,
     pub(crate) qr_svg: String,
-    /// For those who type an address.
+    /// For students who type an address.
     pub(crate) pin: String,
 }

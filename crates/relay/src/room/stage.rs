@@ -1,4 +1,4 @@
-//! Where the lesson is, and what the class is asked: scene, beat, the question and its votes.
+//! The lesson's position and its poll: scene, beat, question and votes.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,11 @@ use unmask_wire::{
 
 use crate::text::clean;
 
-/// Most votes for one question. Those of clients that are gone count, and whoever comes again as somebody new votes again.
+/// Upper limit of votes for one question. It counts votes of clients that have left; one that rejoins as a new client
+/// can vote again.
 const MAX_VOTERS: usize = 1000;
 
-/// The lesson as the class follows it. It is written down as it is.
+/// The lesson as the class follows it. The journal stores it as is.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct Stage {
     scene: Scene,
@@ -24,7 +25,7 @@ pub(crate) struct Stage {
     poll: Option<AskedPoll>,
 }
 
-/// The last question, with who voted for what.
+/// The last question with the clients' votes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct AskedPoll {
     poll: Poll,
@@ -33,7 +34,7 @@ struct AskedPoll {
 }
 
 impl Stage {
-    /// Goes to a scene and a beat of it; returns whether it is another scene, whose questions are yet to come.
+    /// Moves to a beat of a scene. Returns whether the scene changed, which removes the question.
     pub(crate) fn go(&mut self, scene: Scene, beat: u8) -> bool {
         let is_other = self.scene != scene;
         if is_other {
@@ -43,10 +44,10 @@ impl Stage {
         is_other
     }
 
-    /// Asks the class in place of the question before.
+    /// Asks the class a question, replacing the previous one.
     ///
     /// # Errors
-    /// What is wrong with the question.
+    /// If the question is invalid.
     pub(crate) fn ask(&mut self, Poll { question, answers, correct }: Poll) -> Result<(), String> {
         let shown = |text: String| clean(&text, usize::MAX);
         let answers = match answers {
@@ -60,20 +61,20 @@ impl Stage {
         Ok(())
     }
 
-    /// Takes no more votes. A question that is closed stays closed: whoever presses a key twice may say it twice.
+    /// Closes the vote. Closing it again is not an error, because a key may be pressed twice.
     ///
     /// # Errors
-    /// If the class is not asked anything.
+    /// If there is no question.
     pub(crate) fn close(&mut self) -> Result<(), String> {
         let nothing = || "The class is not asked anything; ask it first.".to_owned();
         self.poll.as_mut().ok_or_else(nothing)?.is_open = false;
         Ok(())
     }
 
-    /// Takes a client's vote, in place of its earlier one.
+    /// Takes a client's vote, replacing its earlier one.
     ///
     /// # Errors
-    /// Why it does not count.
+    /// Why the vote does not count.
     pub(crate) fn vote(&mut self, client: ClientId, number: u32, answer: u16) -> Result<(), String> {
         let asked = self.asked;
         let poll = match &mut self.poll {
@@ -91,14 +92,14 @@ impl Stage {
         Ok(())
     }
 
-    /// Knows nothing more of a client's vote.
+    /// Deletes a client's vote.
     pub(crate) fn forget(&mut self, client: ClientId) {
         if let Some(poll) = &mut self.poll {
             poll.votes.remove(&client);
         }
     }
 
-    /// As projector and teacher see it.
+    /// The stage as projector and teacher see it.
     pub(crate) fn view(&self) -> LessonView {
         let poll = self.poll.as_ref().map(|asked| PollView {
             number: self.asked,
@@ -110,7 +111,7 @@ impl Stage {
         LessonView { scene: self.scene, beat: self.beat, poll }
     }
 
-    /// As clients see it.
+    /// The stage as clients see it.
     pub(crate) fn state(&self) -> LessonState {
         let poll = self.poll.as_ref().map(|asked| {
             let Poll { question, answers, correct } = asked.poll.clone();
@@ -129,7 +130,7 @@ impl Stage {
 }
 
 impl AskedPoll {
-    /// The votes as anybody may see them: without names, and not while others are still to vote.
+    /// The votes without names; empty until the vote is closed.
     fn shown(&self) -> Vec<u16> {
         if self.is_open {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! What clients are asked to do: train for a round, or encrypt the model for the room.
+//! Tasks for clients: train for a round, or encrypt the room's model.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use unmask_wire::{EncryptionPlan, PlanHeader, RelayMessage};
 
 use crate::connection::outbox::OutboxMessage;
 
-/// A task without the weights that go with it: whoever it is sent to again gets those of the room's model, and between
-/// rounds nothing but the room holds a model.
+/// A task without its weights. Sending it again uses the room's current weights, so that between rounds only the room
+/// holds a model.
 #[derive(Debug)]
 pub(super) struct Task {
     header: Arc<RelayMessage>,
@@ -37,13 +37,13 @@ impl Task {
         Self { header: Arc::new(RelayMessage::Plan(header)), has_weights: true }
     }
 
-    /// Encrypt the model, or, without its weights, make one and encrypt that.
+    /// Encrypt the model; without weights, make one first.
     pub(super) fn seal(policy: u32, salt: [u8; 16], architecture: Architecture, has_weights: bool) -> Self {
         let header = RelayMessage::Seal { policy, model: architecture.into(), salt };
         Self { header: Arc::new(header), has_weights }
     }
 
-    /// The message, with the weights of `model` where there are any to send.
+    /// The message, with the weights of `model` if the task needs them.
     pub(super) fn message(&self, model: &Arc<GlobalModel>) -> Option<OutboxMessage> {
         if self.has_weights {
             Some(OutboxMessage::Weights { header: Arc::clone(&self.header), model: Arc::clone(model) })

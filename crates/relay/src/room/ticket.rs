@@ -1,13 +1,13 @@
-//! What a client comes back with after its socket dropped.
+//! Tickets, with which clients come back after their socket dropped.
 
 use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 
-/// Drawn anew for each socket; it works once.
+/// Drawn for each socket; works once.
 pub(crate) type Ticket = [u8; 16];
 
-/// All that the room keeps of a ticket: who reads it cannot come back as its holder.
+/// All that the room keeps of a ticket. Someone who reads the hash cannot use it as a ticket.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct TicketHash([u8; SHA256_OUTPUT_LEN]);
 
@@ -19,7 +19,7 @@ impl TicketHash {
     }
 }
 
-/// In a time that does not tell how far two agree.
+/// Compares in constant time.
 impl PartialEq for TicketHash {
     fn eq(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()

@@ -1,4 +1,4 @@
-//! When the room goes on by itself.
+//! Times at which the room acts on its own.
 
 use std::time::Duration;
 
@@ -13,28 +13,26 @@ pub(crate) struct Timers {
     clock: RoundClock,
     deadline: Option<(Instant, Event)>,
     rest: Option<Instant>,
-    /// The next round begins no sooner.
+    /// The next round begins no sooner than this.
     hold: Option<Instant>,
 }
 
 impl Timers {
-    /// Nothing is due.
     pub(crate) fn new(now: Instant) -> Self {
         Self { clock: RoundClock::start(now), deadline: None, rest: None, hold: None }
     }
 
-    /// A round began, or was given another `time` to end.
+    /// Starts the clock of a round that began or was given a new time limit.
     pub(crate) fn begin(&mut self, now: Instant, time: Duration, round: u32, policy: u32) {
         self.clock = RoundClock::start(now);
         self.deadline = Some((now + time, Event::Deadline { round, policy }));
     }
 
-    /// An update was taken.
     pub(crate) fn answered(&mut self, now: Instant) {
         self.clock.answered(now);
     }
 
-    /// Enough clients of this round have answered: the others have as long as [`RoundClock::enough`] says.
+    /// Shortens the deadline to [`RoundClock::enough`], because enough clients of this round have answered.
     pub(crate) fn quorum(&mut self, round: u32, policy: u32, awaited: bool) {
         if let Some((at, Event::Deadline { round: armed, policy: under })) = &mut self.deadline
             && (*armed, *under) == (round, policy)
@@ -43,17 +41,16 @@ impl Timers {
         }
     }
 
-    /// The round is over.
     pub(crate) fn end(&mut self) {
         self.deadline = None;
     }
 
-    /// The next round begins in `pause`.
+    /// Schedules the next round after `pause`.
     pub(crate) fn rest(&mut self, now: Instant, pause: Duration) {
         self.rest = Some(now + pause);
     }
 
-    /// The pause lasts until then at least, while there is something to wait for.
+    /// Extends the pause at least until this time; `None` lifts the extension.
     pub(crate) fn hold(&mut self, until: Option<Instant>) {
         self.hold = until;
     }
@@ -63,22 +60,22 @@ impl Timers {
         self.rest.map(|at| at.max(self.hold.unwrap_or(at)))
     }
 
-    /// When the running round ends at the latest.
+    /// The latest time at which the running round ends.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.deadline.as_ref().map(|(at, _)| *at)
     }
 
-    /// When something is due next.
+    /// When the next timer is due.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         [self.deadline(), self.rest_ends()].into_iter().flatten().min()
     }
 
-    /// What the round's deadline brings, once it has passed.
+    /// Returns the deadline's event once the deadline has passed.
     pub(crate) fn take_deadline(&mut self, now: Instant) -> Option<Event> {
         self.deadline.take_if(|(at, _)| *at <= now).map(|(_, event)| event)
     }
 
-    /// What the end of the pause brings, once it has passed.
+    /// Returns the event that begins the next round once the pause is over.
     pub(crate) fn take_rest(&mut self, now: Instant) -> Option<Event> {
         let is_over = self.rest_ends().is_some_and(|at| at <= now);
         self.rest.take_if(|_| is_over).map(|_| Event::Begin)

@@ -1,4 +1,4 @@
-//! What the class itself has measured of each defence: accuracy against leakage.
+//! The class's own measurements of each defence: accuracy against leakage.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use unmask_core::{AttackMethod, Defence, TradeOffPoint};
 
 use crate::scores::Scores;
 
-/// Most defences kept; the one that ran first is forgotten for another.
+/// Upper limit of defences kept; a further one replaces the one that ran first.
 const MOST_DEFENCES: usize = 64;
-/// Scores of one attack under one defence that its median is taken of: the newest.
+/// Number of scores, the newest, behind the median of an attack under a defence.
 const MOST_SCORES: usize = 25;
 
-/// The points of the model in force. It is written down as it is.
+/// The points of the current model. The journal stores them as is.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct TradeOff {
     /// In the order of their first rounds.
@@ -28,29 +28,28 @@ struct Point {
 }
 
 impl TradeOff {
-    /// A round closed that took updates under this defence.
+    /// Counts a round that took updates under this defence.
     pub(crate) fn ran(&mut self, defence: Defence) {
         let point = self.point(defence);
         point.rounds = point.rounds.saturating_add(1);
     }
 
-    /// The model was measured after a round under this defence.
+    /// Notes the accuracy after a round under this defence.
     pub(crate) fn measured(&mut self, defence: Defence, accuracy: f64) {
         self.point(defence).accuracy = Some(accuracy);
     }
 
-    /// An attack on an update of this round was scored; a search is scored many times, and its last score counts.
+    /// Notes an attack's score in this round. A search is scored many times; its last score counts.
     pub(crate) fn scored(&mut self, defence: Defence, attack: AttackMethod, round: u32, ssim: f32) {
         self.point(defence).scores.entry(attack).or_default().push(round, ssim, MOST_SCORES);
     }
 
-    /// A new model begins.
     pub(crate) fn clear(&mut self) {
         self.points.clear();
     }
 
     pub(crate) fn view(&self) -> Vec<TradeOffPoint> {
-        // What was scored or measured shortly before its round closed has no rounds yet.
+        // Scores and measurements may arrive before the defence's first round has closed.
         let ran = self.points.iter().filter(|point| point.rounds > 0);
         ran.map(|point| TradeOffPoint {
             defence: point.defence,

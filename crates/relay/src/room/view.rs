@@ -1,4 +1,4 @@
-//! The room as everybody may see it.
+//! The room's public view.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ impl Actor {
         self.snapshots.send_replace(snapshot);
     }
 
-    /// Records what was published last, if that is due.
+    /// Records the state published last, if one is due.
     pub(super) fn record(&mut self) {
         let view = Arc::clone(&self.snapshots.borrow().view);
         self.recorder.record_if_due(Instant::now(), &view, &self.shared.pictures);
@@ -65,7 +65,7 @@ impl Actor {
             evaluation: self.measuring.view(&self.room, &self.sharing),
             accuracies: self.measuring.accuracies().cloned().collect(),
             target: self.attacks.target(),
-            // The teacher may have renamed somebody since.
+            // The teacher may have renamed the client since.
             attacks: self
                 .attacks
                 .cards()
@@ -89,13 +89,13 @@ impl Actor {
         }
     }
 
-    /// Whether rounds are to run on encrypted weights and nobody who is there has the passphrase.
+    /// Whether rounds are encrypted and no present client has the passphrase.
     fn is_locked(&self) -> bool {
         let mut present = self.roster.present().peekable();
         self.room.settings().encryption().is_some() && present.peek().is_some() && present.all(|entry| entry.is_locked)
     }
 
-    /// What was chosen for the next round and is not in force yet.
+    /// Returns the choices that take effect with the next round.
     fn next(&self) -> Option<NextView> {
         let (now, coming) = (self.room.settings(), self.room.coming());
         let (train_on, partition) = self.sharing.next(now.pictures(), coming.pictures());

@@ -1,4 +1,4 @@
-//! Who gets which pictures.
+//! The division of the data set among clients.
 
 use std::sync::Arc;
 
@@ -14,18 +14,18 @@ use crate::connection::outbox::EncodedShard;
 pub(crate) struct Division {
     pub(crate) number: u32,
     pub(crate) partition: Partition,
-    /// Pictures of each class in each shard, `[shards][classes]`.
+    /// Number of pictures of each class in each shard, `[shards][classes]`.
     pub(crate) counts: Vec<Vec<u32>>,
     shards: Vec<Arc<EncodedShard>>,
 }
 
 impl Division {
-    /// The shard of a client. Clients come and go, and those that join take the shards in turn.
+    /// Returns a client's shard. Clients take the shards in turn as they join.
     pub(crate) fn shard_of(&self, client: ClientId) -> Option<&Arc<EncodedShard>> {
         self.shards.get(client.0.saturating_sub(1) as usize % self.shards.len().max(1))
     }
 
-    /// Number of pictures in that shard.
+    /// Number of pictures in a client's shard.
     pub(crate) fn pictures(&self, client: ClientId) -> u32 {
         let index = client.0.saturating_sub(1) as usize % self.counts.len().max(1);
         self.counts.get(index).map_or(0, |counts| counts.iter().sum())
@@ -33,7 +33,7 @@ impl Division {
 }
 
 impl SharedDataSet {
-    /// Divides the pictures; of a part larger than a shard may be the seed draws which pictures stay in it.
+    /// Divides the pictures. Where a part exceeds a shard's limit, the seed draws the pictures to keep.
     pub(crate) fn divide(
         &self,
         config: &DataConfig,

@@ -7,11 +7,11 @@ use unmask_federation::GlobalModel;
 
 use super::{BatchEvaluation, HeldOut, Measured};
 
-/// Pictures that go through the model at once: what fits a budget of a second even with a large one.
+/// Pictures per batch. Small enough that even a large model finishes a batch within a budget of a second.
 const BATCH: usize = 20;
 
-/// Runs the model on held-out pictures until they or the budget are at an end. They come in random order, so that those
-/// within the budget are a fair sample too.
+/// Runs the model on held-out pictures until all are used or the budget is spent. The pictures are in random order, so
+/// those within the budget are a fair sample.
 pub(super) fn measure(held_out: &HeldOut, model: &GlobalModel) -> Result<Measured, String> {
     let HeldOut { evaluator, data_set, budget } = held_out;
     let (started, classes) = (Instant::now(), data_set.classes.len());
@@ -33,7 +33,7 @@ pub(super) fn measure(held_out: &HeldOut, model: &GlobalModel) -> Result<Measure
         check(model.architecture, &labels, loss, &logits)?;
         losses += f64::from(loss) * labels.len() as f64;
         for (&label, logits) in labels.iter().zip(logits.chunks_exact(model.architecture.classes())) {
-            // A head may have more classes than the data set; its pictures are of none of those.
+            // A head may have more classes than the data set; ignore the others.
             let named = largest(&logits[..classes]);
             correct += u32::from(named == label);
             confusion[label * classes + named] += 1;

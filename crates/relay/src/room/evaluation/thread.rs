@@ -1,4 +1,4 @@
-//! Measures on a thread of its own: rounds never wait for it.
+//! Measures models on a separate thread, so that rounds never wait.
 
 use std::{
     sync::{Arc, Weak, mpsc},
@@ -10,7 +10,7 @@ use unmask_federation::GlobalModel;
 
 use super::{Evaluation, EvaluationJob};
 
-/// The measuring thread; it ends when this is dropped, after what it is at.
+/// The measuring thread. Dropping this ends it after its current job.
 #[derive(Debug)]
 pub(crate) struct EvaluationThread {
     jobs: mpsc::Sender<EvaluationJob>,
@@ -20,22 +20,22 @@ pub(crate) struct EvaluationThread {
 }
 
 impl EvaluationThread {
-    /// Starts the thread; `report` gives false once nobody listens.
+    /// Starts the thread; `report` returns false once the room is gone.
     pub(crate) fn start(report: impl Fn(Evaluation) -> bool + Send + 'static) -> anyhow::Result<Self> {
         let (jobs, waiting) = mpsc::channel();
         thread::Builder::new()
             .name("evaluation".to_owned())
             .spawn(move || work(&waiting, report))
-            .context("no thread for measuring the model")?;
+            .context("cannot start the thread for measuring the model")?;
         Ok(Self { jobs, newest: Weak::new(), is_busy: false })
     }
 
-    /// Whether this model is worth measuring now: nothing is being measured, and it was not measured before.
+    /// Whether to measure this model now: the thread is idle and has not measured it.
     pub(crate) fn is_due(&self, model: &Arc<GlobalModel>) -> bool {
         !self.is_busy && !self.knows(model)
     }
 
-    /// Whether this model was the last to be measured, or is being measured.
+    /// Whether this model is being measured, or was the last to be measured.
     pub(crate) fn knows(&self, model: &Arc<GlobalModel>) -> bool {
         std::ptr::eq(self.newest.as_ptr(), Arc::as_ptr(model))
     }
@@ -44,10 +44,11 @@ impl EvaluationThread {
         self.newest = Weak::new();
     }
 
-    /// Measures a model. Newer models wait with their round until this one is done, and nothing of them is copied.
+    /// Starts measuring a model, without copying it. Models are not queued: once this one is done, the room's current
+    /// model is next.
     pub(crate) fn begin(&mut self, job: EvaluationJob) {
         self.newest = Arc::downgrade(&job.model);
-        // The thread ends with this sender alone.
+        // Sending fails only once the thread has ended with the room.
         self.is_busy = self.jobs.send(job).is_ok();
     }
 

@@ -15,15 +15,15 @@ use opendp::{
 
 use crate::room::privacy::Mechanism;
 
-/// OpenDP exchanges the process's panic hook around its arithmetic. Two threads at once could leave the wrong one behind,
-/// and later panics would go unreported.
+/// OpenDP replaces the process's panic hook around its arithmetic. Two threads at the same time could leave the wrong
+/// hook behind, and later panics would go unreported.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// A smaller rho is accounted for as this one, whose epsilon is next to 0, since OpenDP divides by it.
+/// A smaller rho is raised to this one, because OpenDP divides by it. Its epsilon is close to 0.
 const SMALLEST_RHO: f64 = 1e-30;
 
-/// An epsilon that holds at `delta` after `rounds` updates, or `None` if the mechanism is none (no noise, no clipping, NaN) or OpenDP
-/// finds none within f64.
+/// Returns an epsilon that holds at `delta` after `rounds` updates. Returns `None` if the mechanism is not valid (no
+/// noise, no clipping, NaN) or OpenDP finds no epsilon within f64.
 pub fn epsilon(mechanism: Mechanism, rounds: u32, delta: f64) -> Option<f64> {
     let Mechanism { clip, deviation } = mechanism;
     let sensitivity = 2.0 * clip?;
@@ -53,7 +53,7 @@ fn one_round(sensitivity: f64, deviation: f64) -> Fallible<f64> {
 fn over_rounds(rho: f64, rounds: u32) -> Fallible<f64> {
     let measure = ZeroConcentratedDivergence;
     measure.composability(Adaptivity::Adaptive)?;
-    // A composition can itself be composed, so there is no need for a list as long as the training.
+    // A composition can itself be composed, so the list need not be as long as the training.
     (0..u32::BITS).rev().try_fold(0.0, |half, bit| {
         let one = if rounds >> bit & 1 == 1 { rho } else { 0.0 };
         measure.compose(vec![half, half, one])

@@ -1,16 +1,16 @@
-//! What a guarantee is worth, in a sentence.
+//! Puts a guarantee into words.
 
-/// Beyond it the odds may shift so far that the guarantee means nothing.
+/// Above it, the odds may shift so far that the guarantee means nothing.
 const LARGEST_EPSILON: f64 = 10.0;
-/// Beyond it the number itself says nothing any more.
+/// Above it, even the number means nothing.
 const LARGEST_TOLD: f64 = 1000.0;
-/// What is smaller is rounded up to it.
+/// Smaller values are rounded up to it.
 const LEAST_TOLD: f64 = 1e-6;
-/// From here on "publish every picture with probability delta" is visibly no protection.
+/// From here on, "publish every picture with probability delta" is clearly no protection.
 const VAIN_DELTA: f64 = 0.01;
 
-/// Says what `epsilon` at `delta` promises after `rounds`, and what is wrong with an `asked` delta that is too large, or with
-/// updates that are not clipped.
+/// Says what `epsilon` at `delta` promises after `rounds`. Also says if the `asked` delta is too large, or updates are
+/// not clipped.
 pub fn sentence(rounds: u32, epsilon: Option<f64>, delta: f64, asked: f64, is_clipped: bool) -> String {
     if rounds == 0 {
         return "No update with noise has left a device yet, so there is nothing to learn from one.".to_owned();
@@ -25,7 +25,7 @@ pub fn sentence(rounds: u32, epsilon: Option<f64>, delta: f64, asked: f64, is_cl
     };
     match epsilon {
         _ if !is_clipped => meaningless(
-            "updates are not clipped, so that a picture may move one by more than any noise hides".to_owned(),
+            "updates are not clipped, so a single picture may move one by more than any noise hides".to_owned(),
         ),
         None => meaningless(format!("{after} OpenDP finds no epsilon at delta = {delta:e}, as if there were no noise")),
         Some(epsilon) if epsilon > LARGEST_TOLD => meaningless(format!(
@@ -42,21 +42,21 @@ pub fn sentence(rounds: u32, epsilon: Option<f64>, delta: f64, asked: f64, is_cl
         }
         Some(epsilon) => {
             let promise = format!(
-                "{} epsilon = {} at delta = {delta:e} holds: whatever the relay received from a student shifts the odds between \
+                "{} epsilon = {} at delta = {delta:e} holds: everything the relay received from a student shifts the odds between \
                  two pictures by a factor of at most {}, except with probability {delta:e}.",
                 after.replacen('a', "A", 1),
                 short(epsilon),
                 short(epsilon.exp()),
             );
             match vain {
-                Some(vain) => format!("{promise} The delta of {asked} alone would promise nothing: {vain}."),
+                Some(vain) => format!("{promise} On its own, a delta of {asked} would promise nothing: {vain}."),
                 None => promise,
             }
         }
     }
 }
 
-/// Three significant digits, rounded up, so that what is said holds.
+/// Rounds up to three significant digits, so that the statement holds.
 fn short(number: f64) -> String {
     if number <= 0.0 {
         return "0".to_owned();
@@ -126,7 +126,7 @@ mod tests {
         );
     }
 
-    /// The papers' calibration is for a sensitivity of S_f and one round, so even one round costs more than was asked for.
+    /// The papers calibrate for a sensitivity of S_f and one round, so even one round costs more than their epsilon.
     #[test]
     fn one_round_costs_more_than_the_papers_epsilon() {
         let one = guarantee(papers(1.0, 1e-5), 1, 1e-5);
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!((ample.rounds, ample.delta), (4, 1e-6));
         assert_eq!(
             ample.sentence,
-            "After 4 rounds epsilon = 0.9 at delta = 1e-6 holds: whatever the relay received from a student shifts the odds \
+            "After 4 rounds epsilon = 0.9 at delta = 1e-6 holds: everything the relay received from a student shifts the odds \
              between two pictures by a factor of at most 2.46, except with probability 1e-6."
         );
         let asked_in_vain = guarantee(Mechanism { clip: Some(0.5), deviation: 10.0 }, 4, 0.5);
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(unbounded.epsilon, None);
         assert_eq!(
             unbounded.sentence,
-            "This gives no meaningful guarantee: updates are not clipped, so that a picture may move one by more than any \
+            "This gives no meaningful guarantee: updates are not clipped, so a single picture may move one by more than any \
              noise hides."
         );
     }
