@@ -1,4 +1,4 @@
-//! Who is in the room, and what happens when.
+//! The room: its clients, its rounds and their order.
 
 mod members;
 mod message;
@@ -32,7 +32,7 @@ use crate::{
     gate::{Reports, Statistics, mean_loss},
 };
 
-/// The model all clients train.
+/// The model that all clients train.
 #[derive(Clone, PartialEq)]
 pub struct GlobalModel {
     pub architecture: Architecture,
@@ -40,7 +40,7 @@ pub struct GlobalModel {
     pub state: ModelState,
 }
 
-/// Shows the number of weights, and not all of them.
+/// Shows only the number of weights.
 impl fmt::Debug for GlobalModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GlobalModel")
@@ -52,15 +52,15 @@ impl fmt::Debug for GlobalModel {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RoomPhase {
-    /// No round runs and none will until [`Event::Start`] or [`Event::OneRound`].
+    /// No round runs until [`Event::Start`] or [`Event::OneRound`].
     Paused,
-    /// Rounds are to run, but nobody is there to train.
+    /// Rounds should run, but no client is free.
     Waiting,
     /// A client is encrypting the model, before the first encrypted round.
     Sealing,
     /// A cohort is training.
     Training,
-    /// A round has closed; the next one begins with [`Event::Begin`].
+    /// A round has closed; the next one starts with [`Event::Begin`].
     Between,
 }
 
@@ -75,7 +75,7 @@ enum Run {
 #[derive(Debug)]
 enum Work {
     Idle,
-    /// One client that encrypts the model.
+    /// One client is encrypting the model.
     Seal(Sealing),
     Round(Round),
 }
@@ -83,26 +83,27 @@ enum Work {
 /// How many clients a round waits for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quorum {
-    /// Share of the cohort that is enough, in (0, 1]: the rest get some time more, and no whole deadline.
+    /// Share of the cohort that is enough, in (0, 1]. After that the rest get some more time, but not the whole
+    /// deadline.
     pub share: f64,
-    /// With fewer updates than this no step is taken.
+    /// Least number of updates for a step.
     pub updates: u32,
 }
 
 impl Default for Quorum {
-    /// Four of five clients, and any update.
+    /// Four of five clients, and at least one update.
     fn default() -> Self {
         Self { share: 0.8, updates: 1 }
     }
 }
 
-/// No training goes so many times the length of all weights in one step, not even one that diverges: whoever asks for more
-/// sent no gradient.
+/// No training step moves the weights by this many times their own norm, not even if training diverges. A larger update
+/// is not a gradient.
 const FARTHEST: f64 = 100.0;
 
 #[derive(Debug)]
 struct Round {
-    /// How many clients were asked.
+    /// Number of clients asked.
     cohort: usize,
     has_quorum: bool,
     model: Arc<GlobalModel>,
@@ -120,7 +121,7 @@ pub struct Room {
     next_settings: Option<RoundSettings>,
     model: Arc<GlobalModel>,
     next_model: Option<GlobalModel>,
-    /// Weights of `model` from the next round on.
+    /// Weights for `model` from the next round on.
     next_weights: Option<ModelState>,
     layout: Arc<ParamLayout>,
     optimiser: Optimiser,
@@ -130,7 +131,7 @@ pub struct Room {
     /// The encryption of `model`, if its weights are encrypted.
     seal: Option<Seal>,
     salt: Option<[u8; 16]>,
-    /// Who was asked last to encrypt a model.
+    /// The client last asked to encrypt a model.
     asked: Option<ClientId>,
     members: Members,
     seeds: UsedSeeds,
@@ -186,12 +187,12 @@ impl Room {
         }
     }
 
-    /// The round that runs, or the last one that ran; 0 before the first.
+    /// The current or last round; 0 before the first.
     pub fn round(&self) -> u32 {
         self.number
     }
 
-    /// The number of the policy in force; another one whenever settings or model change.
+    /// Number of the current policy; changes with settings and model.
     pub fn policy(&self) -> u32 {
         self.policy
     }
@@ -210,17 +211,17 @@ impl Room {
         &self.model
     }
 
-    /// The model from the next round on, if it is to change.
+    /// The model from the next round on, if it will change.
     pub fn next_model(&self) -> Option<Architecture> {
         self.next_model.as_ref().map(|model| model.architecture)
     }
 
-    /// Whether the next round is to be the last before a pause.
+    /// Whether the room pauses after the next round.
     pub fn is_for_one_round(&self) -> bool {
         self.run == Run::Once
     }
 
-    /// Whether the next round begins with weights that came by [`Event::SetWeights`].
+    /// Whether the next round starts with weights from [`Event::SetWeights`].
     pub fn awaits_weights(&self) -> bool {
         self.next_weights.is_some()
     }
@@ -230,8 +231,8 @@ impl Room {
         self.seal.as_ref()
     }
 
-    /// Whether `settings` can take effect only together with fresh weights ([`Event::SetModel`]): nobody here can decrypt
-    /// encrypted ones, and a keyed start makes its own.
+    /// Whether `settings` need fresh weights ([`Event::SetModel`]) to take effect: nobody here can decrypt encrypted
+    /// weights, and a keyed start makes its own.
     pub fn needs_new_model(&self, settings: &RoundSettings) -> bool {
         if self.next_model.is_some() {
             return false;
@@ -243,17 +244,16 @@ impl Room {
         }
     }
 
-    /// How often each parameter was updated under the policy in force.
+    /// Update counts under the current policy.
     pub fn update_counts(&self) -> &UpdateCounts {
         &self.counts
     }
 
-    /// What a client is doing.
     pub fn member(&self, client: ClientId) -> ClientState {
         self.members.state(client)
     }
 
-    /// Whether a client is in the room, in the background.
+    /// Whether a client is connected and in the background.
     pub fn is_hidden(&self, client: ClientId) -> bool {
         self.members.is_hidden(client)
     }
@@ -339,8 +339,8 @@ impl Room {
         matches!(&self.work, Work::Seal(sealing) if sealing.client == client)
     }
 
-    /// A seal under way was asked for under other settings or for another model. No round runs yet, so the choice takes
-    /// effect at once.
+    /// Drops a running encryption, which was for other settings or another model. No round runs yet, so the choice
+    /// takes effect immediately.
     fn drop_seal(&mut self) -> Vec<Effect> {
         if !matches!(self.work, Work::Seal(_)) {
             return Vec::new();
@@ -351,9 +351,10 @@ impl Room {
         self.begin()
     }
 
-    /// Applies what was chosen since the last round. Called between rounds alone, so that no average mixes two policies.
+    /// Applies the choices made since the last round. Called only between rounds, so that no average mixes two
+    /// policies.
     fn apply_choices(&mut self) {
-        // Encrypted weights are never trained on as plain ones: without fresh weights the old settings stay in force.
+        // Encrypted weights must never be trained as plain ones: without fresh weights, the old settings remain.
         let settings = match self.next_settings {
             Some(settings) if !self.needs_new_model(&settings) => {
                 self.next_settings = None;
@@ -385,7 +386,7 @@ impl Room {
         self.counts = UpdateCounts::new(Arc::clone(&self.layout), settings.defence());
     }
 
-    /// Begins a round, if one is wanted and somebody is free; before the first encrypted one, gets the model encrypted.
+    /// Starts a round if one is wanted and a client is free; has the model encrypted before the first encrypted round.
     fn begin(&mut self) -> Vec<Effect> {
         if self.run == Run::Paused || !matches!(self.work, Work::Idle) || self.resting {
             return Vec::new();
@@ -410,7 +411,7 @@ impl Room {
         }
     }
 
-    /// Freezes the cohort.
+    /// Starts a round with all free clients as its cohort.
     fn begin_round(&mut self) -> Vec<Effect> {
         self.apply_weights();
         self.number += 1;
@@ -432,8 +433,8 @@ impl Room {
         vec![Effect::Plan { cohort, round, policy, settings, encryption, model }, Effect::Deadline { round, policy }]
     }
 
-    /// The norm of an update whose step alone, unclipped, would carry the weights [`FARTHEST`] times their own length. Adam's
-    /// steps are as long whatever the gradient's norm is, so that it is measured as if its rate were 1.
+    /// The norm of an update that would, unclipped, move the weights by [`FARTHEST`] times their own norm. Adam's step
+    /// length does not depend on the gradient's norm, so Adam counts as having a rate of 1.
     fn harmless_norm(&self) -> f64 {
         let rate = match (self.settings.rule(), self.settings.optimiser()) {
             (Rule::FedSgd, OptimiserKind::Sgd { rate }) => f64::from(rate),
@@ -457,7 +458,7 @@ impl Room {
         self.after_answer()
     }
 
-    /// Whether a client says with this that it is done with what it was asked: in this round, or in one that has closed.
+    /// Whether this message shows that a client has finished its task, in the current round or in a closed one.
     fn is_answer(&self, client: ClientId, round: u32, policy: u32) -> bool {
         match self.member(client) {
             state if state.is_behind() => true,
@@ -468,7 +469,7 @@ impl Room {
         }
     }
 
-    /// A client is done with what it was asked.
+    /// Marks a client as finished with its task.
     fn free(&mut self, client: ClientId) {
         self.members.answered(client);
         self.members.set(client, ClientState::Joined);
@@ -494,7 +495,7 @@ impl Room {
                 vec![Effect::Accepted { client, round }, Effect::Spent(received.update.values)]
             }
             Err(refusal) => {
-                // A client whose answer was refused is done with its round: nobody waits for it any longer.
+                // A client whose answer was refused has finished its round, so nobody waits for it.
                 if self.is_answer(client, round, policy) {
                     self.free(client);
                 }
@@ -508,7 +509,7 @@ impl Room {
         effects
     }
 
-    /// Most samples that an update of this client may stand for: what it was given, or one batch of pictures of its own.
+    /// Most samples that this client's update may count for: the pictures it was given, or one batch of its own.
     fn most_samples(&self, client: ClientId) -> u32 {
         let batch = u32::from(self.settings.batch());
         match (self.settings.pictures(), self.settings.rule()) {
@@ -519,16 +520,16 @@ impl Room {
         }
     }
 
-    /// Whether an update would be taken if it came now. It alters nothing.
+    /// Checks whether an update would be accepted now, without changing anything.
     ///
     /// # Errors
-    /// Why it would not.
+    /// The reason for a refusal.
     pub fn check(&self, received: &ReceivedUpdate) -> Result<(), Refusal> {
         let (weight, reference) = self.check_sender(received)?;
         self.aggregate.check(&received.update, weight, reference).map(drop)
     }
 
-    /// What is asked of an update before its values are: its weight, and what the values are a change of.
+    /// The checks before those of the values; returns the update's weight and what its values are a change of.
     fn check_sender(&self, received: &ReceivedUpdate) -> Result<(u32, Option<&[f32]>), Refusal> {
         let ReceivedUpdate { client, round, policy, loss, samples, update, statistics } = received;
         let Work::Round(current) = &self.work else {
@@ -553,7 +554,7 @@ impl Room {
         }
         self.aggregate.check_kind(update)?;
         if !statistics.is_empty() {
-            // Values that are too few would have lost their last ones to the statistics behind them.
+            // If values are missing, the first statistics may have been taken for values.
             update.check(&self.layout)?;
         }
         current.model.architecture.check_statistics(statistics)?;
@@ -580,12 +581,12 @@ impl Room {
         Ok((if is_fedavg { self.counted(received) } else { 1 }, reference))
     }
 
-    /// Samples that count: an own folder may hold more pictures than a batch; in the mean they count as one.
+    /// Samples that count, at most one batch: a client's own folder may hold more pictures.
     fn counted(&self, received: &ReceivedUpdate) -> u32 {
         received.samples.min(self.most_samples(received.client))
     }
 
-    /// Adds an update to the running sums, or says why not.
+    /// Adds an update to the running sums, or refuses it.
     fn accept(&mut self, received: &ReceivedUpdate) -> Result<(), Refusal> {
         let (weight, _) = self.check_sender(received)?;
         let samples = self.counted(received);
@@ -604,7 +605,7 @@ impl Room {
         Ok(())
     }
 
-    /// Somebody answered: the round may be complete, or, with nobody free before, a new one may begin.
+    /// After an answer, a round may be complete, or a new one may start because a client is free again.
     fn after_answer(&mut self) -> Vec<Effect> {
         match self.work {
             Work::Round(_) if self.members.is_anybody_training() => self.quorum_reached(),
@@ -614,7 +615,7 @@ impl Room {
         }
     }
 
-    /// Somebody came, went, or is to be counted in another way.
+    /// A client joined, left or now counts differently.
     fn go_on(&mut self) -> Vec<Effect> {
         if matches!(self.work, Work::Round(_)) || self.phase() == RoomPhase::Waiting {
             self.after_answer()
@@ -623,8 +624,8 @@ impl Room {
         }
     }
 
-    /// Says once in a round that the rest need not be waited for until the deadline. Of those who have not answered only
-    /// some count: whoever is in the background, or missed two rounds, gets the time that the others take, and no more.
+    /// Reports once per round that it need not wait for the deadline. Clients in the background, and clients that
+    /// missed two rounds, do not count: they get only the time that the others take.
     fn quorum_reached(&mut self) -> Vec<Effect> {
         let (awaited, others) = self.members.training();
         let (round, policy) = (self.number, self.policy);
@@ -645,7 +646,7 @@ impl Room {
         let Round { model, reports, .. } = round;
         let Silent { late, sitting_out } = self.members.end_round();
         let rule = self.settings.rule();
-        // What waited is judged together, now that all are there.
+        // The updates that wait are judged together, now that no more will arrive.
         let left_out = self.aggregate.judge(rule.is_fedavg().then_some(&model.state.weights));
         self.statistics.leave_out(left_out);
         let reports = reports.without(left_out);
@@ -658,7 +659,7 @@ impl Room {
             void = Some(Void::TooFew { updates, least });
         } else if updates > 0 {
             let statistics = self.statistics.mean(&model.state.statistics, self.settings.aggregation());
-            // Attacks may still hold the old weights, so the new ones are a copy where they do.
+            // If attacks still hold the old weights, the new ones are a copy.
             drop(model);
             let state = &mut Arc::make_mut(&mut self.model).state;
             match self.aggregate.close(rule, &mut self.optimiser, &mut state.weights, &mut self.counts) {
@@ -684,7 +685,7 @@ fn sit_out(clients: Vec<ClientId>) -> Vec<Effect> {
     clients.into_iter().map(Effect::SittingOut).collect()
 }
 
-/// Whether the group's values are those of `reference`, bit for bit, or zero where there is no reference.
+/// Whether the group's values equal those of `reference` bit for bit, or are zero if there is no reference.
 fn is_kept(layout: &ParamLayout, group: ParamGroup, values: &[f32], reference: Option<&[f32]>) -> bool {
     layout.group_ranges(group).all(|range| {
         let values = values.get(range.clone()).unwrap_or_default();

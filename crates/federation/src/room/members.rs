@@ -1,40 +1,39 @@
-//! What the room knows of each client.
+//! The state that the room keeps of each client.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use unmask_core::{ClientId, ClientState};
 
-/// A client whose updates were refused this many times in a row is left out until the teacher takes it in again.
+/// After this many refused updates in a row, a client is left out until the teacher lets it back in.
 pub(super) const MAX_REFUSALS: u32 = 3;
 
-/// A client that answered nothing in this many rounds in a row sits out until it asks to come back.
+/// After this many unanswered rounds in a row, a client sits out until it asks to come back.
 const MAX_MISSED: u32 = 2;
 
-/// One client.
 #[derive(Debug, Default)]
 struct Member {
     state: ClientState,
     /// Whether its tab is in the background.
     is_hidden: bool,
-    /// Whether it was in the background when a round ended without its answer, and has not answered since.
+    /// Whether a round ended without its answer while it was in the background, and it has not answered since.
     was_away: bool,
-    /// Rounds in a row that ended without an answer while it was in sight.
+    /// Rounds in a row that ended without its answer while it was in the foreground.
     missed: u32,
     /// Refusals in a row.
     refusals: u32,
-    /// Pictures that it was given by the room to train on.
+    /// Number of pictures that the room gave it.
     given: Option<u32>,
 }
 
 impl Member {
-    /// Whether a round is held up for it: one in the background may never answer, one that was there when a round ended
-    /// without it is to answer first, and one that missed two rounds has had its chance.
+    /// Whether a round waits for it. A client in the background may never answer; one that was there when a round ended
+    /// without it must answer first; one that missed two rounds has had its chance.
     fn is_counted(&self) -> bool {
         !self.is_hidden && !self.was_away && self.missed < MAX_MISSED
     }
 
-    /// Whether there is anything to remember of it when it has left.
+    /// Whether there is anything to remember after it leaves.
     fn is_remarkable(&self) -> bool {
         self.missed > 0 || self.refusals > 0 || self.was_away
     }
@@ -44,7 +43,7 @@ impl Member {
     }
 }
 
-/// What is remembered of a client that left.
+/// What the room remembers of a client that left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct MemberRecord {
     missed: u32,
@@ -52,22 +51,22 @@ pub(super) struct MemberRecord {
     was_away: bool,
 }
 
-/// Those in the room, and those who left and were silent or refused before: leaving takes nothing back. The latter are
-/// remembered until they are [forgotten](Self::forget), so that there are never more than the caller knows clients.
+/// Clients in the room, and those that left after silence or refusals, because leaving must not clear their record.
+/// Records stay until they are [forgotten](Self::forget), so there are never more than the caller has clients.
 #[derive(Debug, Default)]
 pub(super) struct Members(BTreeMap<ClientId, Member>);
 
-/// Who answered nothing by the end of a round.
+/// Clients that had not answered when a round ended.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Silent {
-    /// In sight, and in the round that ended.
+    /// Clients of the cohort in the foreground.
     pub(super) late: Vec<ClientId>,
-    /// Those who missed two rounds in a row with this one.
+    /// Clients that have now missed two rounds in a row.
     pub(super) sitting_out: Vec<ClientId>,
 }
 
 impl Members {
-    /// What would be remembered if everybody left.
+    /// The records that would remain if everybody left.
     pub(super) fn records(&self) -> BTreeMap<ClientId, MemberRecord> {
         let remarkable = self.0.iter().filter(|(_, member)| member.is_remarkable());
         remarkable
@@ -77,29 +76,28 @@ impl Members {
             .collect()
     }
 
-    /// Nobody is there; these are remembered.
+    /// Restores records, with nobody connected.
     pub(super) fn restore(records: BTreeMap<ClientId, MemberRecord>) -> Self {
         let member =
             |MemberRecord { missed, refusals, was_away }| Member { missed, refusals, was_away, ..Member::default() };
         Self(records.into_iter().map(|(client, record)| (client, member(record))).collect())
     }
 
-    /// What a client is doing.
     pub(super) fn state(&self, client: ClientId) -> ClientState {
         self.0.get(&client).map_or(ClientState::Gone, |member| member.state)
     }
 
-    /// Whether it is there, in the background.
+    /// Whether it is connected and in the background.
     pub(super) fn is_hidden(&self, client: ClientId) -> bool {
         self.0.get(&client).is_some_and(|member| member.is_there() && member.is_hidden)
     }
 
-    /// Those who can be asked for something.
+    /// Clients that can be asked for something.
     pub(super) fn free(&self) -> impl Iterator<Item = ClientId> {
         self.0.iter().filter(|(_, member)| member.state.is_free()).map(|(client, _)| *client)
     }
 
-    /// A client is there, new, again, or on a new connection: it is in again, and in sight until it says otherwise.
+    /// A client connected, for the first time or again. It counts as free and in the foreground.
     pub(super) fn join(&mut self, client: ClientId) {
         let member = self.0.entry(client).or_default();
         member.is_hidden = false;
@@ -120,21 +118,21 @@ impl Members {
         }
     }
 
-    /// Nobody will come back as this client.
+    /// Drops the record of a client that will not come back.
     pub(super) fn forget(&mut self, client: ClientId) {
         if self.state(client) == ClientState::Gone {
             self.0.remove(&client);
         }
     }
 
-    /// A client that is there now does this.
+    /// Sets the state of a connected client.
     pub(super) fn set(&mut self, client: ClientId, state: ClientState) {
         if let Some(member) = self.present(client) {
             member.state = state;
         }
     }
 
-    /// The tab went to the background or came back. Coming back ends the wait for an answer to a round long closed.
+    /// The tab went to the background or came back. Coming back ends the wait for an answer to a closed round.
     pub(super) fn see(&mut self, client: ClientId, is_hidden: bool) {
         let Some(member) = self.present(client) else { return };
         member.is_hidden = is_hidden;
@@ -145,7 +143,7 @@ impl Members {
         };
     }
 
-    /// A client asks to be in again.
+    /// A client asks to take part again.
     pub(super) fn return_to_rounds(&mut self, client: ClientId) {
         if let Some(member) = self.present(client)
             && member.state.is_behind()
@@ -154,7 +152,7 @@ impl Members {
         }
     }
 
-    /// A client answered what it was asked, well or badly, in time or late: it is there, and free if it was behind.
+    /// A client answered, well or badly, in time or late: it is active, and free if it was behind.
     pub(super) fn answered(&mut self, client: ClientId) {
         if let Some(member) = self.present(client) {
             (member.missed, member.was_away) = (0, false);
@@ -162,7 +160,7 @@ impl Members {
         self.return_to_rounds(client);
     }
 
-    /// An update was taken.
+    /// An update was accepted.
     pub(super) fn accepted(&mut self, client: ClientId) {
         self.answered(client);
         if let Some(member) = self.present(client) {
@@ -170,7 +168,7 @@ impl Members {
         }
     }
 
-    /// An update of a client that is there was refused for a fault of its own. Whether that was one too many.
+    /// An update was refused because it was faulty. Returns whether the client is now excluded.
     pub(super) fn refused(&mut self, client: ClientId) -> bool {
         let Some(member) = self.present(client) else { return false };
         member.refusals = member.refusals.saturating_add(1);
@@ -181,7 +179,7 @@ impl Members {
         is_excluded
     }
 
-    /// Takes a client in again that was left out for its refusals.
+    /// Lets a client back in that was left out for refused updates.
     pub(super) fn readmit(&mut self, client: ClientId) {
         if let Some(member) = self.0.get_mut(&client) {
             member.refusals = 0;
@@ -191,7 +189,7 @@ impl Members {
         }
     }
 
-    /// The same for everybody.
+    /// Lets all such clients back in.
     pub(super) fn readmit_all(&mut self) {
         let all: Vec<ClientId> = self.0.keys().copied().collect();
         all.into_iter().for_each(|client| self.readmit(client));
@@ -208,26 +206,26 @@ impl Members {
         self.0.get(&client).and_then(|member| member.given)
     }
 
-    /// Asks all who are free; returns them.
+    /// Asks all free clients and returns them.
     pub(super) fn begin_round(&mut self) -> Vec<ClientId> {
         let cohort: Vec<ClientId> = self.free().collect();
         cohort.iter().for_each(|&client| self.set(client, ClientState::Training));
         cohort
     }
 
-    /// Whether anybody is being waited for.
+    /// Whether the room waits for any client.
     pub(super) fn is_anybody_training(&self) -> bool {
         self.0.values().any(|member| member.state == ClientState::Training)
     }
 
-    /// Of those at work how many a round is held up for, and how many it is not.
+    /// Number of working clients that a round waits for, and number of other working clients.
     pub(super) fn training(&self) -> (usize, usize) {
         let at_work = self.0.values().filter(|member| member.state == ClientState::Training);
         let (counted, others): (Vec<_>, Vec<_>) = at_work.partition(|member| member.is_counted());
         (counted.len(), others.len())
     }
 
-    /// A round, or the time for a seal, is over: those still at work are behind, the others free again.
+    /// Ends a round or an encryption: clients still working are behind, the others are free again.
     pub(super) fn end_round(&mut self) -> Silent {
         let mut silent = Silent::default();
         for (client, member) in &mut self.0 {
@@ -256,7 +254,7 @@ impl Members {
         silent
     }
 
-    /// What is under way is dropped, for no fault of those who are at work on it.
+    /// Drops the current task; clients that work on it are not to blame.
     pub(super) fn drop_work(&mut self) {
         for member in self.0.values_mut() {
             member.state = match member.state {
@@ -268,7 +266,7 @@ impl Members {
         }
     }
 
-    /// How many clients are known, present and gone.
+    /// Number of known clients, present and gone.
     #[cfg(test)]
     pub(super) fn known(&self) -> usize {
         self.0.len()

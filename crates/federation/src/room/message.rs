@@ -1,4 +1,4 @@
-//! What a room is told, and what it asks for.
+//! Events for a room, and effects that it requests.
 
 use std::sync::Arc;
 
@@ -10,70 +10,71 @@ use crate::Overflow;
 
 #[derive(Debug, Clone)]
 pub enum Event {
-    /// A client is there: new, again, or on a new socket. It is in the rounds again, unless it was left out for its updates.
+    /// A client connected, for the first time or again. It takes part in rounds, unless it was excluded for its
+    /// updates.
     Joined(ClientId),
-    /// Its socket closed.
+    /// A client's socket closed.
     Left(ClientId),
-    /// A client that left will not come back: what was remembered of it can go.
+    /// A client that left will not come back: its record can go.
     Forgotten(ClientId),
-    /// A client's tab went to the background, or came back. There it is asked as before, but a round is not held up for it,
-    /// and its silence is not held against it.
+    /// A client's tab went to the background or came back. In the background it is asked as before, but a round does
+    /// not wait for it, and its silence does not count against it.
     Visibility { client: ClientId, is_hidden: bool },
-    /// A client that is late, away or sitting out asks to be in the rounds again.
+    /// A client that is late, away or sitting out asks to take part again.
     Return(ClientId),
-    /// A client's update came.
+    /// A client's update arrived.
     Update(ReceivedUpdate),
-    /// A client that is there was given so many pictures of the room's data set to train on, until it leaves. Without it an
-    /// update counts as one batch at most.
+    /// A connected client was given this many pictures of the room's data set, until it leaves. Otherwise its update
+    /// counts as at most one batch.
     Given { client: ClientId, pictures: u32 },
-    /// The teacher takes a client in again that was left out for its refused updates.
+    /// The teacher lets a client back in that was left out for refused updates.
     Readmit(ClientId),
     /// A client cannot take part in the round, or cannot encrypt the model (round 0).
     Unable { client: ClientId, round: u32, policy: u32 },
-    /// It encrypted the model, as asked for by [`Effect::Seal`]; the weights are `[P]` in layout order.
+    /// A client encrypted the model as [`Effect::Seal`] asked; the weights are `[P]` in layout order.
     Sealed { client: ClientId, policy: u32, check: KeyCheck, weights: Vec<f32> },
-    /// The time armed by [`Effect::Deadline`] is over.
+    /// The time set by [`Effect::Deadline`] is over.
     Deadline { round: u32, policy: u32 },
-    /// Fresh random bytes for the next seal, as asked for by [`Effect::NeedSalt`]; may also come before.
+    /// Fresh random bytes for the next encryption, as [`Effect::NeedSalt`] asked; may also arrive earlier.
     Salt([u8; 16]),
-    /// The pause asked for by [`Effect::Rest`] is over.
+    /// The pause that [`Effect::Rest`] asked for is over.
     Begin,
-    /// Run round after round.
+    /// Runs round after round.
     Start,
-    /// Run one round, then stop.
+    /// Runs one round, then stops.
     OneRound,
-    /// Let the running round end, then stop.
+    /// Stops after the current round.
     Pause,
-    /// From the next round on, these settings. Where [`Room::needs_new_model`](super::Room::needs_new_model) says so, they
+    /// Uses these settings from the next round on. If [`Room::needs_new_model`](super::Room::needs_new_model), they
     /// wait for an [`Event::SetModel`].
     SetSettings(RoundSettings),
-    /// From the next round on, this model, from round 1 again.
+    /// Uses this model from the next round on, which is round 1 again.
     SetModel(GlobalModel),
-    /// From the next round on, these weights of the model in force, as a server above this one averaged them. Rounds count on;
-    /// the optimiser begins anew. Nothing comes of them where the model is encrypted, is to change, or is of another size.
-    /// `None` takes back those that no round has begun with.
+    /// Uses these weights of the current model from the next round on, such as averages from a server above this one.
+    /// Round numbers continue; the optimiser starts again. Ignored if the model is encrypted, will change or has
+    /// another size. `None` withdraws weights that no round has used.
     SetWeights(Option<ModelState>),
-    /// Drop the running round and begin again with this model, paused.
+    /// Drops the current round and starts again with this model, paused.
     Reset(GlobalModel),
 }
 
-/// An update as it came in.
+/// An update as received.
 #[derive(Debug, Clone)]
 pub struct ReceivedUpdate {
     pub client: ClientId,
-    /// The round it answers.
+    /// The round that it answers.
     pub round: u32,
-    /// The policy it was made under.
+    /// The policy that it was made under.
     pub policy: u32,
-    /// On the client's samples.
+    /// Mean loss on the client's samples.
     pub loss: f32,
     pub samples: u32,
     pub update: ProtectedUpdate,
-    /// Batch norm's running statistics, `[Q]`, in the plain; empty for a ViT.
+    /// Batch norm's running statistics, `[Q]`, unprotected; empty without batch norm.
     pub statistics: Vec<f32>,
 }
 
-/// What the caller has to do.
+/// What the caller must do.
 #[derive(Debug, Clone)]
 pub enum Effect {
     /// Send the plan of the round to its cohort.
@@ -82,84 +83,84 @@ pub enum Effect {
         round: u32,
         policy: u32,
         settings: RoundSettings,
-        /// Salt and check of the key, if the weights are encrypted.
+        /// Salt and key check, if the weights are encrypted.
         encryption: Option<([u8; 16], KeyCheck)>,
         model: Arc<GlobalModel>,
     },
-    /// Send [`Event::Salt`] back with 16 fresh random bytes.
+    /// Send [`Event::Salt`] with 16 fresh random bytes.
     NeedSalt,
     /// Ask this client to encrypt the model.
     Seal {
         client: ClientId,
         policy: u32,
-        /// What the key is derived with, besides the passphrase.
+        /// Salt of the key derivation.
         salt: [u8; 16],
         architecture: Architecture,
-        /// The model to encrypt; `None` where the client is to make its own, which nobody else ever sees in the plain.
+        /// The model to encrypt; `None` if the client makes its own, which nobody else sees unencrypted.
         model: Option<Arc<GlobalModel>>,
     },
-    /// Send [`Event::Deadline`] back when the time for a round, or for a seal (round 0), is over.
+    /// Send [`Event::Deadline`] when the time for a round, or for an encryption (round 0), is over.
     Deadline { round: u32, policy: u32 },
-    /// Enough of the cohort has answered. Send [`Event::Deadline`] of this round once twice the median time that they took
-    /// has passed, if that is sooner. Where `awaited`, somebody is at work who is in sight and answers as a rule: leave them
+    /// Enough of the cohort has answered. Send this round's [`Event::Deadline`] after twice the clients' median time,
+    /// if that is sooner. `awaited` means that a working client is in the foreground and usually answers: leave it some
     /// time, however fast the others are.
     Quorum { round: u32, policy: u32, awaited: bool },
-    /// Send [`Event::Begin`] back after the pause between rounds.
+    /// Send [`Event::Begin`] after the pause between rounds.
     Rest,
-    /// Tell the client that its update was taken.
+    /// Tell the client that its update was accepted.
     Accepted { client: ClientId, round: u32 },
     /// Tell the client what was refused and why.
     Refused { client: ClientId, refusal: Refusal },
-    /// The client is in no cohort any more, after so many refusals in a row, until [`Event::Readmit`] or [`Event::Reset`].
+    /// The client is excluded after this many refusals in a row, until [`Event::Readmit`] or [`Event::Reset`].
     Excluded { client: ClientId, refusals: u32 },
-    /// The client answered nothing in two rounds in a row and is in no cohort any more. Any answer, [`Event::Return`] or
-    /// [`Event::Joined`] ends that; until its next answer no round is held up for it.
+    /// The client did not answer in two rounds in a row and is left out. Any answer, [`Event::Return`] or
+    /// [`Event::Joined`] ends that; until its next answer, no round waits for it.
     SittingOut(ClientId),
-    /// The values of an update that was averaged or refused. Their memory is worth keeping for an update to come: fresh
-    /// memory for a large model costs the operating system more time than the update's sums.
+    /// The values of an averaged or refused update. Reuse their memory for a later update: for a large model,
+    /// allocating fresh memory takes longer than adding the update.
     Spent(Vec<f32>),
-    /// The model was encrypted by this client; rounds can begin.
+    /// This client encrypted the model; rounds can start.
     Sealed(ClientId),
-    /// A round is over, and the weights are the new ones.
+    /// A round is over, and the weights are updated.
     Closed(RoundSummary),
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct RoundSummary {
     pub round: u32,
-    /// What it ran under.
+    /// Settings of the round.
     pub settings: RoundSettings,
-    /// Number of updates averaged.
+    /// Number of averaged updates.
     pub updates: u32,
-    /// Number of updates that were more than [`CLIP_FACTOR`](crate::CLIP_FACTOR) times as large as usual: those averaged that
-    /// count less for it, and those left out for it, which are not among `updates`.
+    /// Number of updates more than [`CLIP_FACTOR`](crate::CLIP_FACTOR) times as large as usual: either averaged with
+    /// less weight, or left out and not in `updates`.
     pub clipped: u32,
-    /// Number of updates that were left out because they pointed against the others. They are not among `updates`.
+    /// Number of updates left out because they pointed against the others; not in `updates`.
     pub opposed: u32,
-    /// Number of samples behind them.
+    /// Number of samples behind the averaged updates.
     pub samples: u64,
-    /// Mean of the plausible losses reported, if there are any.
+    /// Mean of the plausible losses, if any.
     pub loss: Option<f32>,
-    /// The plausible ones themselves.
+    /// The plausible losses.
     pub losses: Vec<(ClientId, f32)>,
-    /// Why no step was taken although there were updates. Weights, statistics and optimiser are then as they were.
+    /// Why no step was taken despite updates. Weights, statistics and optimiser are then unchanged.
     pub void: Option<Void>,
-    /// Who was in the cohort and in sight, and did not answer in time.
+    /// Clients of the cohort in the foreground that did not answer in time.
     pub late: Vec<ClientId>,
 }
 
 /// Why a round ended without a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Void {
-    /// No step can be taken on so large a mean.
+    /// The mean is too large for a step.
     #[error(transparent)]
     Overflow(#[from] Overflow),
-    /// Not enough clients answered.
+    /// Too few clients answered.
     #[error("only {updates} of at least {least} updates came")]
     TooFew {
-        /// Updates that came.
+        /// Updates received.
         updates: u32,
-        /// Updates that a step takes.
+        /// Updates required for a step.
         least: u32,
     },
 }

@@ -1,4 +1,4 @@
-//! Why something was refused.
+//! Reasons for refusals.
 
 use unmask_core::{Defence, StatisticsError};
 use unmask_defence::UpdateError;
@@ -40,12 +40,13 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Whether it answers what the room no longer asks: whoever sent it has nothing to do about that.
+    /// Whether it answers a request that is no longer open, so that the sender need not react.
     pub fn is_outdated(&self) -> bool {
         matches!(self, Self::Stale { .. } | Self::Policy { .. })
     }
 
-    /// Whether the update itself is wrong. One that is late, comes twice or has another passphrase's key is nobody's fault.
+    /// Whether the update itself is wrong. A late update, a second one or another passphrase's key is not the client's
+    /// fault.
     pub fn is_fault(&self) -> bool {
         match self {
             Self::OtherDefence { .. }

@@ -1,4 +1,4 @@
-//! Getting the model encrypted by a client before the first encrypted round.
+//! Has a client encrypt the model before the first encrypted round.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use super::{Effect, GlobalModel, Refusal, Room, Work};
 /// The encryption of a room's weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seal {
-    /// How it began.
+    /// How the encrypted model started.
     pub start: EncryptionStart,
-    /// Who encrypted the model.
+    /// The client that encrypted the model.
     pub by: ClientId,
-    /// What the key is derived with, besides the passphrase.
+    /// Salt of the key derivation.
     pub salt: [u8; 16],
-    /// Tells clients with the same key from others.
+    /// Distinguishes the room's key from others.
     pub check: KeyCheck,
 }
 
-/// One client is encrypting the model.
+/// A client is encrypting the model.
 #[derive(Debug)]
 pub(super) struct Sealing {
     pub(super) client: ClientId,
@@ -30,15 +30,15 @@ pub(super) struct Sealing {
 }
 
 impl Room {
-    /// How the model is to be encrypted before the next round, if it is.
+    /// How the model must be encrypted before the next round, if at all.
     pub(super) fn seal_to_make(&self) -> Option<EncryptionStart> {
         self.settings.encryption().filter(|_| self.seal.is_none())
     }
 
-    /// Asks the next free client: in turn, so that one that cannot do it does not stand in the way of the others.
+    /// Asks the next free client. Clients take turns, so that one that fails does not block the others.
     pub(super) fn begin_sealing(&mut self, start: EncryptionStart) -> Vec<Effect> {
-        // A salt serves one request. Under one that a plain start had used, a keyed start's weights would be encrypted
-        // with a key that the relay may know.
+        // Each salt serves one request. With a salt from a plain start, a keyed start would encrypt its weights with a
+        // key that the relay may know.
         let Some(salt) = self.salt.take() else { return vec![Effect::NeedSalt] };
         let next = self.members.free().find(|client| Some(*client) > self.asked);
         let Some(client) = next.or_else(|| self.members.free().next()) else { return Vec::new() };
@@ -50,14 +50,14 @@ impl Room {
         vec![Effect::Seal { client, policy, salt, architecture, model }, Effect::Deadline { round: 0, policy }]
     }
 
-    /// Takes the encrypted model, or refuses it.
+    /// Accepts or refuses the encrypted model.
     pub(super) fn sealed(&mut self, client: ClientId, policy: u32, check: KeyCheck, weights: Vec<f32>) -> Vec<Effect> {
         let asked = match &self.work {
             Work::Seal(sealing) if sealing.client == client => Some((sealing.start, sealing.salt)),
             _ => None,
         };
         let Some((start, salt)) = asked else {
-            // Perhaps an answer to a seal that was given up; the client is free again.
+            // This may answer an abandoned request; the client is free again.
             if self.is_answer(client, 0, policy) {
                 self.free(client);
             }
@@ -101,7 +101,7 @@ impl Room {
         Ok(sealed.values)
     }
 
-    /// The client asked has failed; another one is asked after a pause.
+    /// The client failed; another one is asked after a pause.
     pub(super) fn give_up_sealing(&mut self) -> Vec<Effect> {
         self.work = Work::Idle;
         self.resting = true;
@@ -109,8 +109,8 @@ impl Room {
     }
 }
 
-/// Encryption alters the patch embedding's weight and the rows of the position embedding, and nothing else. A relay that
-/// has the plain model can see that much, though not whether the key was right.
+/// Checks that only the patch embedding's weight and the position embedding changed, as encryption does. A relay with
+/// the plain model can check that much, but not whether the key was right.
 fn compare(layout: &ParamLayout, plain: &[f32], encrypted: &[f32]) -> Result<(), Refusal> {
     for param in layout.iter() {
         let is_same = plain[param.range.clone()]

@@ -1,30 +1,30 @@
-//! Mask seeds that came before.
+//! Mask seeds that were used before.
 
 use std::collections::{HashSet, VecDeque};
 
 use unmask_core::MaskSeed;
 use unmask_defence::FROZEN_SEED;
 
-/// The newest seeds, none of which may come again. Who repeats a seed shows the same values round after round, and two
-/// clients with one seed leave the same values out: both come to light within a few rounds. So it is enough to remember
-/// some hundred rounds of a full room, in 4 MB at most.
+/// The newest seeds, which must not be used again. A client that repeats a seed reveals the same values in every round,
+/// and two clients with the same seed drop the same values. Both happen within a few rounds, so it is enough to
+/// remember a few hundred rounds of a full room, in at most 4 MB.
 #[derive(Debug, Default)]
 pub(super) struct UsedSeeds {
     known: HashSet<MaskSeed>,
-    /// In the order in which they came.
+    /// Seeds in order of arrival.
     order: VecDeque<MaskSeed>,
 }
 
 impl UsedSeeds {
-    /// Seeds remembered.
+    /// Number of seeds to remember.
     pub(super) const MOST: usize = 1 << 15;
 
-    /// Whether a seed has come before. Nobody draws the one that everybody knows.
+    /// Whether a seed was used before. The common seed always counts as used.
     pub(super) fn contains(&self, seed: &MaskSeed) -> bool {
         *seed == FROZEN_SEED || self.known.contains(seed)
     }
 
-    /// Oldest first.
+    /// Seeds, oldest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = MaskSeed> {
         self.order.iter().copied()
     }
@@ -43,7 +43,7 @@ impl UsedSeeds {
     }
 }
 
-/// Oldest first.
+/// Takes seeds, oldest first.
 impl FromIterator<MaskSeed> for UsedSeeds {
     fn from_iter<I: IntoIterator<Item = MaskSeed>>(seeds: I) -> Self {
         let mut used = Self::default();

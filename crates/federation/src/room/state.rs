@@ -1,4 +1,4 @@
-//! A room as it is written down, to go on elsewhere.
+//! A room in saved form, to continue elsewhere.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,17 +13,17 @@ use crate::{
     Aggregate, Moments, Optimiser, UpdateCounts, gate::Statistics, norm_gate::NormGate, update_counts::CountsRecord,
 };
 
-/// Everything that a room needs to go on, but for who is present: whoever was there joins again.
+/// Everything that a room needs to continue, except who is connected: clients join again.
 #[derive(Debug, Clone)]
 pub struct SavedRoom {
     pub state: RoomState,
     pub model: Arc<GlobalModel>,
-    /// The server's.
+    /// The server's moments.
     pub moments: Arc<Moments>,
     pub records: RoomRecords,
 }
 
-/// The numbers and words of a room: what changes when somebody presses a button.
+/// The small state of a room, which changes with every control.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RoomState {
     run: Run,
@@ -44,14 +44,14 @@ pub struct RoomState {
     members: BTreeMap<ClientId, MemberRecord>,
 }
 
-/// What piles up with the rounds: how often each parameter was updated, and the seeds that no mask may be drawn from again.
+/// The state that grows with rounds: update counts, and mask seeds that must not be used again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RoomRecords {
     counts: CountsRecord,
     seeds: Vec<MaskSeed>,
 }
 
-/// Why a room cannot go on from what was written down.
+/// Why a room cannot continue from saved data.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RestoreError {
     #[error("there are {given} {what}, and {architecture} has {expected}")]
@@ -63,7 +63,7 @@ pub enum RestoreError {
 }
 
 impl RoomState {
-    /// The last round that was closed; 0 before the first.
+    /// The last closed round; 0 before the first.
     pub fn round(&self) -> u32 {
         self.number
     }
@@ -81,32 +81,31 @@ impl RoomState {
         self.next_settings.unwrap_or(self.settings)
     }
 
-    /// The model from the next round on, if it was to change. Its weights, which no client has seen, are not kept:
-    /// whoever restores the room makes some ([`Event::SetModel`](super::Event::SetModel)).
+    /// The model from the next round on, if it was to change. Its weights are not saved, since no client has seen them:
+    /// a restored room needs new ones ([`Event::SetModel`](super::Event::SetModel)).
     pub fn next_architecture(&self) -> Option<Architecture> {
         self.next_architecture
     }
 
-    /// Whether [`Event::Begin`](super::Event::Begin) is awaited.
+    /// Whether the room waits for [`Event::Begin`](super::Event::Begin).
     pub fn is_resting(&self) -> bool {
         self.resting
     }
 }
 
 impl Room {
-    /// The room, with the arrays shared where they are large. A running round is left out: the restored room runs it
-    /// again.
+    /// The room in saved form; large arrays are shared, not copied. A running round is not saved: the restored room
+    /// repeats it.
     pub fn saved(&self) -> SavedRoom {
         let records = RoomRecords { counts: self.counts.record_of(), seeds: self.seeds.iter().collect() };
         let moments = Arc::clone(self.optimiser.moments());
         SavedRoom { state: self.state(), model: Arc::clone(&self.model), moments, records }
     }
 
-    /// Its numbers and words alone.
     pub fn state(&self) -> RoomState {
         RoomState {
             run: match (&self.work, self.run) {
-                // The running round is begun again, the last one before a pause too.
+                // The running round is repeated, even if it was the last before a pause.
                 (Work::Round(_), Run::Paused) => Run::Once,
                 (_, run) => run,
             },
@@ -128,11 +127,11 @@ impl Room {
         }
     }
 
-    /// The room that was [saved](Self::saved), with nobody present and the default quorum. To the same events it answers
-    /// as the other one would have, had everybody left.
+    /// Restores a [saved](Self::saved) room, with nobody connected and the default quorum. It then answers events as
+    /// the saved room would if everybody had left.
     ///
     /// # Errors
-    /// If the arrays are not those of the model.
+    /// The arrays do not fit the model.
     pub fn restore(saved: SavedRoom) -> Result<Self, RestoreError> {
         let SavedRoom { state, model, moments, records } = saved;
         let architecture = model.architecture;
@@ -146,7 +145,7 @@ impl Room {
         };
         check("weights", model.state.weights.len(), layout.len())?;
         let statistics = architecture.statistics().len();
-        // An encrypted model has none, whatever its architecture.
+        // An encrypted model has no statistics, even if its architecture does.
         if !model.state.statistics.is_empty() {
             check("running statistics", model.state.statistics.len(), statistics)?;
         }
