@@ -39,8 +39,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [prefix, rate, seeds, rest @ ..] = arguments.as_slice() else {
         return Err(
-            "give the beginning of the files' names, a rate and a number of seeds, and a number of rounds where there \
-                    are several: vit_lab_patch8_32-fresh-sgd- 0.5 3"
+            "give the start of the files' names, a rate, a number of seeds and, for several rounds, their number: \
+                    vit_lab_patch8_32-fresh-sgd- 0.5 3"
                 .into(),
         );
     };

@@ -145,7 +145,7 @@ pub fn april_aware(evidence: &Evidence) -> Result<Reconstruction, AttackError> {
         let fewest = (0..tokens).map(|row| known_in_row(&a, row)).min().unwrap_or(0);
         if fewest < tokens {
             return Err(too_much(format!(
-                "a row of the position embedding's gradient was left {fewest} of its {dim} entries, and filling in the \
+                "a row of the position embedding's gradient kept {fewest} of its {dim} entries, and filling in the \
                  others takes {tokens}"
             )));
         }

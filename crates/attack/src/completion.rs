@@ -139,7 +139,8 @@ fn complete_one(
     known.tell(&mut picture, &completed, expected);
     if !lacking.is_empty() {
         picture.note(format!(
-            "Of {} of the {l} colour values of a patch fewer gradients were kept than there are patches; their neighbours tell the rest.",
+            "{} of the {l} colour values of a patch have fewer kept gradients than there are patches and \
+             were filled from their neighbours.",
             lacking.len()
         ));
     }
@@ -263,8 +264,8 @@ impl Known {
     /// Notes what was done, how it ended, and what to expect.
     fn tell(self, picture: &mut Reconstruction, completed: &Completion, expected: f64) {
         picture.note(format!(
-            "{:.1} % of the entries were hidden, and rank {} gave them away: {:.1} entries were kept for each unknown. Entries \
-             held out from the search were predicted to within {:.0e} of their size.",
+            "{:.1} % of the entries were hidden, and rank {} revealed them: {:.1} entries were kept for each unknown. \
+             Entries held out from the search were predicted to within {:.0e} of their size.",
             100.0 * self.hidden,
             self.rank,
             self.ratio,
@@ -277,7 +278,7 @@ impl Known {
         };
         if expected < RELIABLE {
             picture.note(format!(
-                "What is left unexplained may reach the picture: it is expected to be right to about {expected:.0} dB only."
+                "The remaining error may reach the picture, whose expected accuracy is only {expected:.0} dB."
             ));
         }
     }
@@ -329,11 +330,11 @@ fn check_rows(z: &Observed, s: usize, l: usize) -> Result<(), String> {
     let (least, whose) = match (least(l..l + s), least(0..l)) {
         ((least, row), _) if least < s => (least, format!("patch {}", row - l)),
         (_, (least, row)) if lacking * FEW_LACKING > l => {
-            (least, format!("colour value {row} of the patches, one of {lacking} of {l} that lack some,"))
+            (least, format!("colour value {row} of the patches (one of {lacking} in {l} with too few)"))
         }
         _ => return Ok(()),
     };
-    Err(format!("of the {} gradients of {whose} it needs {s}, and {least} were kept", z.ncols()))
+    Err(format!("it needs {s} of the {} gradients of {whose}, but {least} were kept", z.ncols()))
 }
 
 /// Fills X `[S, L]` at the pixels with fewer than S kept entries: of all values that agree with the kept entries, those

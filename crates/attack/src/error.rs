@@ -67,14 +67,15 @@ pub enum AttackError {
     TooMuchHidden { method: AttackMethod, reason: String },
     /// The best matrix found does not predict the held-out entries.
     #[error(
-        "completion found no matrix of rank {rank} behind what was kept: entries held out from it are missed by {:.2} % of their size. The search is \
-         stuck, or the rank is another one, as with several pictures in an update", 100.0 * .held_out
+        "completion found no matrix of rank {rank} that fits: its error on held-out entries is {:.2} % of their \
+         size. The search is stuck, or the rank is wrong, as with several pictures in an update",
+        100.0 * .held_out
     )]
     NotCompleted { rank: usize, held_out: f64 },
     /// `progress` ended the attack.
     #[error(
-        "the attack was ended before it settled (after {seconds:.0} s); give it more time, in a room more seconds a round for \
-         the attacks"
+        "the attack was ended before it settled (after {seconds:.0} s); give it more time, or in a room give the attacks \
+         more seconds per round"
     )]
     Ended { seconds: f64 },
     #[error("the candidate picture has {found} values, the model's pictures have {expected}")]
@@ -83,12 +84,12 @@ pub enum AttackError {
     #[error("the candidate picture holds {value} at index {index}: pixels are numbers from 0 to 1")]
     NonFinitePicture { index: usize, value: f32 },
     /// Neither batch size nor members can be read off the class tokens.
-    #[error("the class tokens of the last block do not show: {reason}")]
+    #[error("the class tokens of the last block cannot be read: {reason}")]
     NoClassTokens { reason: String },
     /// The key has more entries than the known weights give equations.
     #[error(
-        "the patch embedding has D = {dim} rows of L = {len} pixels: knowing it plain and encrypted gives the key away \
-         only where D >= L"
+        "the patch embedding has D = {dim} rows of L = {len} pixels: its plain and encrypted forms reveal the key \
+         only if D >= L"
     )]
     TooFewRows { dim: usize, len: usize },
     #[error(
@@ -110,13 +111,13 @@ pub enum AttackError {
         "a mask hides entries of \"{name}\", and the key mixes them with the others: give the update as it was encrypted"
     )]
     MaskedUnderKey { name: &'static str },
-    #[error("the update is of another model than the {rounds} accumulated before it")]
+    #[error("the update is from another model than the {rounds} accumulated before it")]
     OtherModel { rounds: usize },
     /// The index is that of the row-major tensor.
     #[error("{} \"{name}\" holds {value} at index {index}: only finite values can be solved for", .from.singular())]
     NonFinite { from: TensorSource, name: String, index: usize, value: f64 },
     /// The gradient carries no information.
-    #[error("the gradient \"{name}\" is all zero: nothing of the picture is in it")]
+    #[error("the gradient \"{name}\" is all zero: it holds nothing of the picture")]
     ZeroGradient { name: &'static str },
     /// Values are so large or so small that the solution is not finite.
     #[error("{method}: the equations could not be solved in f64 (their values may be too large or too small)")]
@@ -124,32 +125,28 @@ pub enum AttackError {
     #[error("the head's gradients are too large or too small to compare")]
     Incomparable,
     #[error(
-        "the update is not the weights after local training: it is as far from the weights before as these are long; give \
-         those that the client was sent, or leave the local rate and steps away for a gradient"
+        "the update is not the weights after local training: it is too far from the weights before it; give the \
+         weights that the client was sent, or omit the local rate and steps if the update is a gradient"
     )]
     OtherWeights,
     #[error("no round has been gathered")]
     NoRounds,
-    #[error(
-        "the model has to be run on pictures for that: give the whole update, and all weights at which it was taken"
-    )]
+    #[error("this needs to run the model on pictures: give the whole update, and all weights at which it was made")]
     NoModel,
     /// The model returned a gradient with fewer parameters than the update has.
     #[error("the model gave a gradient of {found} values, the update has {expected}; attack an update of that model")]
     ShortGradient { found: usize, expected: usize },
     /// Without labels the model has no loss.
-    #[error("the search needs the label of each picture, and the update does not tell: {0}")]
+    #[error("the search needs the label of each picture, and they cannot be read off the update: {0}")]
     NoLabels(#[source] Box<Self>),
     #[error("{labels} labels were given for {batch} pictures; give one for each")]
     LabelCount { labels: usize, batch: usize },
     /// Limits the memory of a search's starting pictures.
-    #[error(
-        "{batch} pictures are mixed in this update, and searches take apart {most} at most; attack smaller batches"
-    )]
+    #[error("{batch} pictures are mixed in this update, and searches separate at most {most}; attack smaller batches")]
     TooManyPictures { batch: usize, most: usize },
     /// More pictures than gradient matching has been able to separate.
     #[error(
-        "the update is the mean gradient of {batch} pictures, which matching does not tell apart. Four photographs, \
+        "the update is the mean gradient of {batch} pictures, which matching cannot separate. Four photographs, \
          unmasked and with known labels, came back from vit_nano_patch4_32 with a mean SSIM of 0.35 (0.12 to 0.54) after \
          800 iterations, below the 0.5 that counts as seen; attack smaller batches"
     )]
@@ -158,7 +155,7 @@ pub enum AttackError {
     #[error("the update holds {value} at value {index}: only finite values can be matched")]
     NonFiniteUpdate { index: usize, value: f32 },
     /// The part of the update that a search has to match is empty.
-    #[error("{part} of the update is all zero, or masked altogether: nothing of the picture is in it")]
+    #[error("{part} of the update is all zero or fully masked: it holds nothing of the picture")]
     NothingToMatch { part: &'static str },
     /// The start must hold `batch` pictures of `[3, side, side]`.
     #[error("the start has {found} values, {batch} pictures of 3 x {side} x {side} have {expected}")]
@@ -177,8 +174,8 @@ pub enum AttackError {
     #[error("nothing is encrypted, so there is no key to find")]
     NotEncrypted,
     #[error(
-        "the relay never had the plain model that was encrypted, as under the keyed start, and it takes both forms to \
-         compute the key"
+        "the relay never had the plain model that was encrypted, as under the keyed start, and the key can only be \
+         computed from both forms"
     )]
     NoPlainStart,
     #[error("no client has given the key away")]

@@ -174,12 +174,12 @@ fn order(plain: MatRef<'_, f64>, encrypted: MatRef<'_, f64>) -> Result<Vec<usize
     for row in 1..=patches {
         let nearest = (1..=patches).min_by(|&a, &b| distance(a, row).total_cmp(&distance(b, row)));
         let Some(nearest) = nearest.filter(|&nearest| !is_far(nearest, row)) else {
-            return Err(different(format!("encrypted row {row} of the position embedding is none of the plain rows")));
+            return Err(different(format!(
+                "encrypted row {row} of the position embedding equals none of the plain rows"
+            )));
         };
         if std::mem::replace(&mut is_taken[nearest - 1], true) {
-            return Err(different(format!(
-                "plain row {nearest} of the position embedding comes twice among the encrypted rows"
-            )));
+            return Err(different(format!("plain row {nearest} of the position embedding matches two encrypted rows")));
         }
         source.push(nearest - 1);
     }

@@ -70,7 +70,7 @@ pub fn read_labels(gradients: &Tensors, batch: usize) -> Result<LabelReading, At
 ///
 /// dl/d(head.weight) = (p - y) h^T. The label's row has the factor p - 1 and every other row its p. Because 1 - p of
 /// the label is the sum of the others' p, the label's energy is never smaller than theirs. A few kept entries of each
-/// row are enough for the mean, whatever the mask. dl/d(head.bias) = p - y is negative only for the label and decides
+/// row are enough for the mean under any mask. dl/d(head.bias) = p - y is negative only for the label and decides
 /// between rows of similar energy, as in a model of two classes.
 ///
 /// # Errors

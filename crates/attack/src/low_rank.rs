@@ -200,7 +200,7 @@ fn row_counts(weights: &Mat<f64>) -> Vec<usize> {
 /// by one from a likelier start, [`SmoothStart`], if rows or columns are pixels. The solution is a minimum for all
 /// weights of rows and columns, but a local minimum is not. A search that seems to have converged is therefore repeated
 /// with other weights. This goes on until the held-out entries are predicted or `on_step` ends it, and the best result
-/// so far is returned. A result is no proof: see [`Completion::held_out`].
+/// so far is returned. A result is not proof: see [`Completion::held_out`].
 ///
 /// # Errors
 /// [`LowRankError`]: too few entries are known or the rank is too high, both checked before any computation, or the
@@ -697,7 +697,7 @@ mod tests {
         for most in [1, 2, 50, 500] {
             let (ended, calls) = listen(most);
             assert!(ended.is_cut && !ended.is_settled && ended.held_out > 0.1, "{most}: {:e}", ended.held_out);
-            assert_eq!(calls, most, "nothing more is heard of it");
+            assert_eq!(calls, most, "no call follows");
         }
         assert!(heard.windows(2).all(|pair| pair[0].0 <= pair[1].0), "steps are counted over all searches");
         assert!(heard.iter().all(|&(_, misfit)| (0.0..=1.0).contains(&misfit)), "{heard:?}");

@@ -79,8 +79,8 @@ impl Members {
         if span.batch.seen() as f64 > MOST_OF_WIDTH * dim as f64 {
             return Err(AttackError::NoClassTokens {
                 reason: format!(
-                    "the update mixes {} pictures, whose class tokens fill the {dim} dimensions that they live in: everybody \
-                     would look like a member",
+                    "the update mixes {} pictures, whose class tokens fill their {dim} dimensions: any picture would look \
+                     like a member",
                     span.batch,
                 ),
             });

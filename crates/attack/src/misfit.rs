@@ -24,10 +24,10 @@ impl Misfit {
     /// Largest relative misfit at which pictures count as explaining the update.
     ///
     /// Measured on four photographs at the initial weights of `vit_pico_patch4_16` and `vit_lab_patch4_32`: with noise
-    /// of 40 dB they left 0.006 to 0.016. At an SSIM of 0.5, after noise, blur, changed light or another
-    /// photograph, they left at least 0.039. A low misfit does not prove a picture right: a search from the mirrored
-    /// photograph left 0.004 at an SSIM of -0.07, because a model that has not learnt its positions hardly distinguishes
-    /// the patches' places. [`pixel_uncertainty`](crate::pixel_uncertainty) excludes other pictures.
+    /// of 40 dB they left 0.006 to 0.016. At an SSIM of 0.5, after noise, blur, changed light or another photograph,
+    /// they left at least 0.039. A low misfit does not prove a picture right: a search from the mirrored photograph
+    /// left 0.004 at an SSIM of -0.07, because a model that has not learnt its positions hardly distinguishes the
+    /// patches' places. [`pixel_uncertainty`](crate::pixel_uncertainty) excludes other pictures.
     pub const EXPLAINED: f64 = 0.01;
 
     /// Compares the gradient `own` of some pictures with that of `update`. An attacker who knows the mask compares the

@@ -22,7 +22,7 @@ impl Ending {
     pub fn because(self, seconds: f64) -> Option<String> {
         match self {
             Self::Settled => None,
-            Self::Unsettled => Some("the attack did not settle, whatever it started from".to_owned()),
+            Self::Unsettled => Some("the attack did not settle from any start".to_owned()),
             Self::Ended => Some(format!("the attack was ended before it settled (after {seconds:.0} s)")),
         }
     }
@@ -90,8 +90,8 @@ impl Reconstruction {
     pub(crate) fn note_noise(&mut self, spectrum: Spectrum, noise: f64) {
         if spectrum.kept < spectrum.total {
             self.note(format!(
-                "{} of {} singular values lie within the noise of the equations, {noise:.0e} of their size: what they would \
-                 tell was damped, and fine detail is lost.",
+                "{} of {} singular values lie within the noise of the equations, {noise:.0e} of their size, and \
+                 were damped: fine detail is lost.",
                 spectrum.total - spectrum.kept,
                 spectrum.total,
             ));

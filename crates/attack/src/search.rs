@@ -131,7 +131,9 @@ pub trait Searches: fmt::Debug + Send + Sync {
         options: SearchOptions,
     ) -> Result<Box<dyn Search>, AttackError> {
         let _ = (target, options);
-        Err(AttackError::Search { reason: format!("{method} searches through the model, and no searches are at hand") })
+        Err(AttackError::Search {
+            reason: format!("{method} searches through the model, and no searches are available"),
+        })
     }
 
     /// Gradient of the mean loss of `pictures`, `[batch, side, side, 3]` in [0, 1], with `labels` at the state of
@@ -141,7 +143,7 @@ pub trait Searches: fmt::Debug + Send + Sync {
     /// Why the model cannot be run, for example because none is available.
     fn gradient(&self, whole: &WholeUpdate, labels: &[usize], pictures: &[f32]) -> Result<Vec<f64>, AttackError> {
         let _ = (labels, pictures);
-        Err(AttackError::Search { reason: format!("no {} is at hand to run", whole.architecture) })
+        Err(AttackError::Search { reason: format!("no {} is available to run", whole.architecture) })
     }
 }
 

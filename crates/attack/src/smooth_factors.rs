@@ -207,8 +207,8 @@ impl SmoothFactors {
         Some(inverses.packed() * faer::Scale(self.noise))
     }
 
-    /// Sets C to the mean of the increments' second moments, sum_lm Q_lm E a_l a_m^T / L, and the other rows' prior to the
-    /// mean of their own.
+    /// Sets C to the mean of the increments' second moments, sum_lm Q_lm E a_l a_m^T / L, and the other rows' prior to
+    /// the mean of their own.
     fn improve_left_priors(&mut self, moments: &Mat<f64>, spread: &Mat<f64>) {
         let (pixels, r) = (self.grid.len(), self.right.ncols());
         let of_pixels = self.left.subrows(0, pixels);

@@ -151,9 +151,7 @@ impl Span {
         let svd = known.values.thin_svd().map_err(|_| unsolvable())?;
         let values: Vec<f64> = svd.S().column_vector().iter().copied().collect();
         let (batch, noise) = rank(&values, roundoff).ok_or_else(|| {
-            cannot(format!(
-                "the noise in \"{name}\" is larger than what any picture leaves there: no direction stands out of it"
-            ))
+            cannot(format!("the noise in \"{name}\" exceeds the trace of any picture there: no direction stands out"))
         })?;
         let count = batch.seen();
         let rows = Mat::from_fn(known.nrows(), count, |i, k| svd.U()[(i, k)] * values[k]);
@@ -170,9 +168,7 @@ impl Span {
             let start = Start { guess: guess.as_ref(), ..Start::default() };
             let done = match complete(&known, rank, start, EFFORT, &mut |_, _| go_on()) {
                 Ok(done) if done.is_cut => {
-                    return Err(cannot(format!(
-                        "the completion of \"{name}\" was ended before its end; give it more time"
-                    )));
+                    return Err(cannot(format!("the completion of \"{name}\" was ended early; give it more time")));
                 }
                 Ok(done) if done.held_out < CONVERGED => return Self::completed(known, done, rank, name),
                 Ok(done) => done,
@@ -194,7 +190,7 @@ impl Span {
             format!("the mask kept {share:.1} % of \"{name}\", fewer entries than its class tokens have unknowns")
         } else {
             format!(
-                "the mask kept {share:.1} % of \"{name}\", and no matrix of rank {tried} or less agrees with them: more \
+                "the mask kept {share:.1} % of \"{name}\", and no matrix of rank {tried} or less fits them: more \
                  pictures, noise, or too few entries"
             )
         }))

@@ -63,7 +63,7 @@ fn the_aware_attacker_can_be_ended() {
     };
     let ended = embedding_inversion_aware(&whole_position, &mut end);
     assert!(matches!(ended, Err(AttackError::Ended { .. })), "{ended:?}");
-    assert_eq!(heard, 20, "nothing more is heard of it");
+    assert_eq!(heard, 20, "no call follows");
 }
 
 fn finish(rounds: &AccumulatedRounds) -> Vec<f32> {
@@ -171,7 +171,7 @@ fn masks_on_the_patch_embedding_alone_fall() {
         assert!(ssim > least && naive < 0.5, "{rate}: {ssim}, naive {naive}");
     }
     let open = evidence(gradients);
-    assert_eq!(aware_of(&open), embedding_inversion(&open.gradients), "with nothing hidden they are one");
+    assert_eq!(aware_of(&open), embedding_inversion(&open.gradients), "with nothing hidden they are the same");
 }
 
 #[test]

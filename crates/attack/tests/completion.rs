@@ -46,7 +46,7 @@ fn masks_on_a_photograph_are_undone() {
         assert!(completed > 90.0 && naive < 20.0, "R {rate}: {completed} dB, naive {naive} dB");
     }
     let open = evidence(gradients);
-    assert_eq!(completion(&open), embedding_inversion(&open.gradients), "with nothing hidden they are one");
+    assert_eq!(completion(&open), embedding_inversion(&open.gradients), "with nothing hidden they are the same");
 }
 
 /// With few entries for each unknown, rounding is amplified a hundredfold in the held-out ones. That alone must not
@@ -86,14 +86,16 @@ fn pixels_that_lack_gradients_are_told_by_their_neighbours() {
     };
     let lacking = [(20, 0), (100, 3), (140, 15), (141, 0)];
     let found = completion(&hidden(&lacking)).unwrap();
-    let note = "Of 4 of the 192 colour values of a patch fewer gradients were kept than there are patches; their neighbours tell the rest.";
+    let note = "4 of the 192 colour values of a patch have fewer kept gradients than there are patches and were \
+                filled from their neighbours.";
     assert!(found.ending == Ending::Settled && found.notes.iter().any(|found| found == note), "{:?}", found.notes);
     let (of_lacking, of_others) = errors(&found.image, &image, &lacking.map(|(pixel, _)| pixel));
     assert!(of_lacking < 0.1 && of_others < 1e-5, "{of_lacking:e}, others {of_others:e}");
 
     let many: Vec<(usize, usize)> = (0..10).map(|pixel| (pixel, 3)).collect();
     let error = completion(&hidden(&many)).unwrap_err().to_string();
-    let reason = "of the 96 gradients of colour value 0 of the patches, one of 10 of 192 that lack some, it needs 16, and 3 were kept";
+    let reason = "it needs 16 of the 96 gradients of colour value 0 of the patches (one of 10 in 192 with too few), \
+                  but 3 were kept";
     assert!(error.contains(reason), "{error}");
 }
 
@@ -277,7 +279,7 @@ fn what_counting_forbids_is_refused_at_once() {
     assert!(error.contains("fewer hidden entries: kept / unknowns is 0.8"), "{error}");
     let hidden = evidence(masked(&gradients, &mut rng(1), 0.95, 0.1));
     let error = completion(&hidden).unwrap_err().to_string();
-    assert!(error.contains("of the 96 gradients of patch") && error.contains("it needs 16, and"), "{error}");
+    assert!(error.contains("it needs 16 of") && error.contains("of the 96 gradients of patch"), "{error}");
 
     let pico = VitConfig::from(VitPreset::Pico);
     let small = VitConfig { dim: 16, ..pico };

@@ -138,7 +138,7 @@ fn weights_of_two_models_are_refused() {
         let mut alike = plain.clone();
         alike[ParamLayout::vit(&config).get("pos_embed").unwrap().range.clone()].fill(0.5);
         let error = refusal(&alike, &encrypted(&cipher, &alike)).to_string();
-        assert!(error.contains("comes twice"), "{preset}: {error}");
+        assert!(error.contains("matches two"), "{preset}: {error}");
     }
 }
 

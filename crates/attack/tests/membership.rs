@@ -87,7 +87,7 @@ fn members_of_batches_are_told_from_strangers() {
         assert_eq!(counts(&members, others), [0, others.len(), 0], "{case}");
         assert_eq!(counts(&members, &strangers), [0, strangers.len(), 0], "{case}");
         for copies in &copies {
-            assert_eq!(counts(&members, &copies[..batch])[0], 0, "{case}: an altered copy is no member");
+            assert_eq!(counts(&members, &copies[..batch])[0], 0, "{case}: an altered copy is not a member");
         }
         let found = members.judge(&there[0], 1.0).unwrap();
         assert!(found.residual < 1e-5 && found.interval.0 <= found.residual && found.residual <= found.interval.1);
@@ -105,9 +105,9 @@ fn what_a_mask_hides_is_not_guessed() {
                 assert_eq!(
                     counts(&members, &measured.own("members")[..batch])[1],
                     0,
-                    "B {batch}: a member is no stranger"
+                    "B {batch}: a member is not a stranger"
                 );
-                assert_eq!(counts(&members, &measured.own("strangers"))[0], 0, "B {batch}: a stranger is no member");
+                assert_eq!(counts(&members, &measured.own("strangers"))[0], 0, "B {batch}: a stranger is not a member");
             }
             Err(error) => assert!(error.to_string().contains("the mask kept"), "{error}"),
         }
@@ -227,7 +227,7 @@ fn batch_size_says_what_it_cannot_see() {
     };
     assert_eq!(of(&full), Ok(BatchSize::AtLeast(dim - 1)));
     let everybody = members_of(&update(&config, &full), None).err().unwrap().to_string();
-    assert!(everybody.contains("everybody would look like a member"), "{everybody}");
+    assert!(everybody.contains("any picture would look like a member"), "{everybody}");
     let noise = of(&uniform(&mut rng(8), rows * dim, 1.0)).unwrap_err().to_string();
     assert!(noise.contains("noise"), "{noise}");
     let hidden = masked(&update(&config, &full), &mut rng(9), 0.0, 1.0);
@@ -246,7 +246,7 @@ fn batch_size_says_what_it_cannot_see() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 
-    /// Planted tokens are found, whatever their number, and another token is not.
+    /// Any number of planted tokens is found, and another token is not.
     #[test]
     fn planted_members_are_found(batch in 1_usize..20, seed in 0_u64..1000) {
         let config = pico();
