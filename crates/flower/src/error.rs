@@ -1,9 +1,9 @@
-//! What can go wrong between a node and its SuperLink.
+//! Errors between a node and its SuperLink.
 
-/// Why the SuperLink did not do what it was asked.
+/// Why a call to the SuperLink failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FlowerError {
-    #[error("{address:?} is no address of a SuperLink: {reason}; write one such as http://192.168.1.5:9092")]
+    #[error("{address:?} is not the address of a SuperLink: {reason}; write one such as http://192.168.1.5:9092")]
     Address { address: String, reason: String },
     #[error("the SuperLink's certificates: {0}")]
     Certificates(String),
@@ -15,11 +15,11 @@ pub enum FlowerError {
     Refused {
         call: &'static str,
         address: String,
-        /// Of HTTP.
+        /// The HTTP status.
         status: u16,
-        /// Flower's own, where the answer has one.
+        /// Flower's own code, if the answer has one.
         code: Option<i64>,
-        /// The SuperLink's words, with a colon before them, or nothing.
+        /// The SuperLink's message after a colon, or nothing.
         detail: String,
         remedy: &'static str,
     },
@@ -28,18 +28,18 @@ pub enum FlowerError {
     )]
     Answer { call: &'static str, reason: String },
     #[error(
-        "the SuperLink at {address} counts a node with this key as connected: one that was killed is gone after a minute, and \
-         one that runs elsewhere needs a key of its own"
+        "the SuperLink at {address} counts a node with this key as connected: a node that was killed is gone after a \
+         minute, and a node that runs elsewhere needs its own key"
     )]
     Present { address: String },
-    #[error("the SuperLink does not know this node any more; it may have been started again")]
+    #[error("the SuperLink no longer knows this node; it may have been restarted")]
     Unknown,
     #[error("the reply's time is up: {0}")]
     Late(Box<FlowerError>),
 }
 
 impl FlowerError {
-    /// Whether the same call may do better a little later.
+    /// Whether the same call may succeed a little later.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
@@ -53,12 +53,12 @@ impl FlowerError {
         }
     }
 
-    /// Whether what was typed cannot be used, whatever the SuperLink says.
+    /// Whether the user's input is unusable, regardless of the SuperLink.
     pub fn is_misspelt(&self) -> bool {
         matches!(self, Self::Address { .. } | Self::Certificates(_))
     }
 
-    /// Whether no later attempt with the same options can do better: the key, the address or the certificate is wrong.
+    /// Whether a retry with the same options is futile, because the key, the address or the certificate is wrong.
     pub fn is_final(&self) -> bool {
         match self {
             _ if self.is_misspelt() => true,
@@ -70,13 +70,13 @@ impl FlowerError {
     }
 }
 
-/// Flower's codes of answers that a node acts on.
+/// Flower's error codes that a node acts on.
 pub(crate) const KEY_IN_USE: i64 = 23;
 pub(crate) const REGISTRATION_DISABLED: i64 = 2001;
 pub(crate) const ACTIVATION_FAILED: i64 = 2004;
 pub(crate) const RUN_ENDED: i64 = 2007;
 
-/// Why a file gives no key of a node.
+/// Why a node's key cannot be read or generated.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     #[error("the node's key {path}: {source}")]

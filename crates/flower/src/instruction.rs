@@ -1,4 +1,4 @@
-//! What a node is asked to do, and what it says to that.
+//! Instructions to a node and its replies.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,25 +11,25 @@ use crate::{
     protocol::{Failure, Message, Metadata, ObjectTree},
 };
 
-/// Flower's code of errors that an app of a node raised.
+/// Flower's code of an error in a node's app.
 const APP_FAILED: i64 = 2;
-/// Most characters of an error's reason.
+/// Maximum characters of an error's reason.
 const MOST_REASON: usize = 1000;
 
-/// What kind of work a message asks for.
+/// The kind of work that a message requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Task {
-    /// Train on the arrays, and reply with new ones.
+    /// Train the model in the arrays, and reply with the result.
     Train,
-    /// Measure the arrays, and reply with numbers.
+    /// Evaluate the model in the arrays, and reply with metrics.
     Evaluate,
-    /// Something else, by Flower's word for it.
+    /// Any other kind, by Flower's name for it.
     Other(String),
 }
 
 impl Task {
     fn of(message_type: &str) -> Self {
-        // "train.nightly" is a train function of its own name.
+        // "train.nightly" is a train function with a custom name.
         match message_type.split('.').next() {
             Some("train") => Self::Train,
             Some("evaluate") => Self::Evaluate,
@@ -38,16 +38,16 @@ impl Task {
     }
 }
 
-/// A message of the SuperLink.
+/// A message from the SuperLink.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Instruction {
     pub task: Task,
-    /// Flower's number of the run.
+    /// Flower's id of the run.
     pub run: u64,
     pub records: Records,
-    /// When the message came.
+    /// When the message arrived.
     pub received: Instant,
-    /// When a reply is of no use any more.
+    /// When a reply becomes useless.
     pub expires: Instant,
     metadata: Metadata,
 }
@@ -69,7 +69,7 @@ impl Instruction {
         &self.metadata
     }
 
-    /// The federation's round, where its strategy says.
+    /// Returns the federation's round, if its strategy sends it.
     pub fn round(&self) -> Option<u32> {
         match self.records.setting("server-round") {
             Some(ConfigValue::Integer(round)) => u32::try_from(*round).ok(),
@@ -78,12 +78,12 @@ impl Instruction {
     }
 }
 
-/// What a node says to an [`Instruction`]: records, or why there are none, which Flower counts as a failure.
+/// A reply to an [`Instruction`]: records, or a reason that Flower counts as a failure.
 pub type Reply = Result<Records, String>;
 
-/// How long a reply to this message is of use: never longer than the sender gave it, whatever the clocks say.
+/// Returns how long a reply to this message is useful: at most the sender's time to live, even if clocks differ.
 pub(crate) fn left(metadata: &Metadata, now: f64) -> Duration {
-    // A century, which no clock's end is near to.
+    // About a century, which keeps all later arithmetic in range.
     const MOST: f64 = 3e9;
     if metadata.ttl.is_nan() {
         return Duration::ZERO;
@@ -97,7 +97,7 @@ pub(crate) fn unix_now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
-/// A reply as it travels.
+/// A reply cut into objects.
 #[derive(Debug)]
 pub(crate) struct DeflatedReply {
     pub(crate) message: Message,
@@ -106,7 +106,7 @@ pub(crate) struct DeflatedReply {
 }
 
 impl DeflatedReply {
-    /// The reply of this node to the message with this metadata.
+    /// Encodes the node's reply to the message with this metadata.
     pub(crate) fn new(to: &Metadata, reply: &Reply) -> Result<Self, serde_json::Error> {
         let now = unix_now();
         let mut metadata = Metadata {
@@ -116,7 +116,7 @@ impl DeflatedReply {
             dst_node_id: to.src_node_id,
             reply_to_message_id: to.message_id.clone(),
             group_id: to.group_id.clone(),
-            // It ends when the message's own time ends, by the sender's clock.
+            // The reply expires together with the message, by the sender's clock.
             ttl: to.created_at + to.ttl - now,
             message_type: to.message_type.clone(),
             created_at: now,
@@ -131,11 +131,11 @@ impl DeflatedReply {
                 (Vec::new(), Some(Failure { code: APP_FAILED, reason }))
             }
         };
-        // The id is the hash of the message without it.
+        // The id is the hash of the message without the id.
         let body = Message { metadata: Some(metadata.clone()), content: None, error: error.clone() };
         let tree = objects.add("Message", kids, &body.encode_to_vec());
         metadata.message_id.clone_from(&tree.object_id);
-        // Without an empty content the server answers 500.
+        // If the empty content is missing, the server answers 500.
         let content = error.is_none().then(Default::default);
         Ok(Self { message: Message { metadata: Some(metadata), content, error }, tree, objects })
     }

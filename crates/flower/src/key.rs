@@ -1,4 +1,4 @@
-//! The key by which a SuperLink knows a node: ECDSA on P-384.
+//! The key that identifies a node to a SuperLink: ECDSA on P-384.
 
 use std::{fmt, path::Path};
 
@@ -15,41 +15,41 @@ use zeroize::Zeroizing;
 
 use crate::KeyError;
 
-/// Bytes of a scalar of P-384.
+/// Bytes of a P-384 scalar.
 const SCALAR: usize = 48;
-/// Most bytes of a key's file.
+/// Maximum size of a key file in bytes.
 const MOST_FILE: u64 = 1 << 16;
 
 /// A node's private key.
 #[derive(Clone)]
 pub struct NodeKey {
     key: SigningKey,
-    /// PEM, as the SuperLink stores it.
+    /// The public key in the SuperLink's PEM form.
     public: String,
-    /// Whether it is of this start alone.
+    /// Whether the key was generated for this run only.
     is_passing: bool,
 }
 
 impl NodeKey {
-    /// A fresh key, for a SuperLink with which nodes register themselves.
+    /// Generates a key, for a SuperLink where nodes register themselves.
     ///
     /// # Errors
-    /// If the operating system gives no random numbers.
+    /// Fails if the operating system provides no random numbers.
     pub fn generate() -> Result<Self, KeyError> {
         let mut scalar = Zeroizing::new([0; SCALAR]);
         loop {
             getrandom::fill(&mut *scalar).map_err(|error| KeyError::Random(error.to_string()))?;
-            // All but one in 2^190 are a key.
+            // All but one in 2^190 scalars are valid keys.
             if let Some(key) = SecretKey::from_slice(&*scalar).ok().and_then(|secret| Self::new(&secret)) {
                 return Ok(Self { is_passing: true, ..key });
             }
         }
     }
 
-    /// Reads a private key without a passphrase: OpenSSH's format, PKCS#8 or SEC1, the last two as PEM.
+    /// Reads a private key without a passphrase, in OpenSSH's format or as PKCS#8 or SEC1 PEM.
     ///
     /// # Errors
-    /// If the file cannot be read, or holds no such key on P-384.
+    /// Fails if the file cannot be read or does not hold such a key on P-384.
     pub fn read(path: &Path) -> Result<Self, KeyError> {
         let name = || path.display().to_string();
         let io = |source| KeyError::Io { path: name(), source };
@@ -63,11 +63,11 @@ impl NodeKey {
         let secret = if text.contains("BEGIN OPENSSH PRIVATE KEY") {
             openssh(text)?
         } else if text.contains("BEGIN EC PRIVATE KEY") {
-            SecretKey::from_sec1_pem(text).map_err(|error| format!("it is no SEC1 key on P-384: {error}"))?
+            SecretKey::from_sec1_pem(text).map_err(|error| format!("it is not a SEC1 key on P-384: {error}"))?
         } else if text.contains("PUBLIC KEY") || text.starts_with("ecdsa-sha2-") {
             return Err("it is the public half; name the private one".to_owned());
         } else {
-            SecretKey::from_pkcs8_pem(text).map_err(|error| format!("it is no private key on P-384: {error}"))?
+            SecretKey::from_pkcs8_pem(text).map_err(|error| format!("it is not a private key on P-384: {error}"))?
         };
         Self::new(&secret).ok_or_else(|| "its public half cannot be written".to_owned())
     }
@@ -77,17 +77,17 @@ impl NodeKey {
         Some(Self { key: secret.into(), public, is_passing: false })
     }
 
-    /// The public half as PEM, as the SuperLink stores it.
+    /// Returns the public key in the SuperLink's PEM form.
     pub fn public_pem(&self) -> &str {
         &self.public
     }
 
-    /// Whether nobody comes with it again: it was made here, and stands in no file.
+    /// Whether the key was generated here and will not be used again.
     pub(crate) fn is_passing(&self) -> bool {
         self.is_passing
     }
 
-    /// The headers of a call at this time, by name: key, time and the signature of the time.
+    /// Returns the names and values of the headers of a call at this time: key, signature of the time, and time.
     pub(crate) fn headers(&self, now: Timestamp) -> Option<[(&'static str, String); 3]> {
         let time = now.to_zoned(TimeZone::UTC).strftime("%Y-%m-%dT%H:%M:%S%.6f+00:00").to_string();
         let signature: Signature = self.key.sign_prehash(&Sha256::digest(time.as_bytes())).ok()?;
@@ -100,7 +100,7 @@ impl NodeKey {
     }
 }
 
-/// Shows the public half alone.
+/// Shows only the public key.
 impl fmt::Debug for NodeKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NodeKey").field("public", &self.public).finish_non_exhaustive()
@@ -108,10 +108,10 @@ impl fmt::Debug for NodeKey {
 }
 
 fn openssh(text: &str) -> Result<SecretKey, String> {
-    let key = ssh_key::PrivateKey::from_openssh(text).map_err(|error| format!("it is no OpenSSH key: {error}"))?;
+    let key = ssh_key::PrivateKey::from_openssh(text).map_err(|error| format!("it is not an OpenSSH key: {error}"))?;
     match key.key_data() {
         KeypairData::Ecdsa(EcdsaKeypair::NistP384 { private, .. }) => {
-            SecretKey::from_slice(private.as_slice()).map_err(|error| format!("it is no key on P-384: {error}"))
+            SecretKey::from_slice(private.as_slice()).map_err(|error| format!("it is not a key on P-384: {error}"))
         }
         KeypairData::Encrypted(_) => Err("it has a passphrase".to_owned()),
         _ => Err(format!("it is of the kind {}, and Flower's are ecdsa-sha2-nistp384", key.algorithm())),
@@ -142,7 +142,7 @@ mod tests {
     fn what_is_no_private_key_is_refused() {
         let public = include_str!("../testdata/public.pem");
         for (text, reason) in
-            [(public, "the public half"), ("-----BEGIN", "no private key on P-384"), ("", "no private")]
+            [(public, "the public half"), ("-----BEGIN", "not a private key on P-384"), ("", "not a private")]
         {
             let refused = NodeKey::parse(text).unwrap_err();
             assert!(refused.contains(reason), "{refused}");

@@ -1,9 +1,9 @@
 //! A node of a [Flower](https://flower.ai) federation.
 //!
-//! [`Node`] registers with a SuperLink, keeps its heartbeat, yields what it is asked to do and takes what is to be replied.
-//! [`ModelArrays`] makes a model of the arrays that came, and arrays of a model. It speaks the Fleet API of flwr 1.41:
-//! protobuf over HTTP, every call signed by the node's key. No other crate knows of Flower. A SuperLink may be hostile:
-//! what it sends is bounded before it is held, and checked before it is used.
+//! [`Node`] registers with a SuperLink, sends heartbeats, yields instructions and sends replies. [`ModelArrays`]
+//! converts arrays to a model and back. The crate speaks the Fleet API of flwr 1.41: protobuf over HTTP, with every
+//! call signed by the node's key. All code specific to Flower is here. Since a SuperLink may be hostile, its data is
+//! bounded before it is stored and validated before it is used.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

@@ -1,27 +1,28 @@
-//! What a node tells of its training, under the same names from every node: Flower averages nothing else.
+//! A node's training metrics. All nodes use the same names, because Flower averages only metrics that all of them
+//! report.
 
 use unmask_core::DefenceKind;
 
 use crate::{MetricValue, Named};
 
-/// What a node trained, and what came of it.
+/// The metrics of one training instruction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TrainMetrics {
-    /// Samples that were trained on, by which the weights count.
+    /// Number of training samples, by which strategies weight the result.
     pub samples: u64,
     pub loss: Option<f32>,
-    /// On held-out pictures, where that was measured.
+    /// Accuracy on held-out pictures, if it was measured.
     pub accuracy: Option<f64>,
-    /// Clients behind the node.
+    /// Number of clients behind the node.
     pub clients: u32,
-    /// Rounds of the node for this one of the federation.
+    /// Rounds the node ran in this round of the federation.
     pub rounds: u32,
     pub defence: DefenceKind,
 }
 
 impl TrainMetrics {
-    /// As a record. NaN is what was not measured. Of a defence's name a number tells: 1 under the one in force, 0 under the
-    /// others, so that an average is the share of the samples that were trained on under it.
+    /// Returns the metrics as a record. Values that were not measured are NaN. The defence is one-hot encoded, so that
+    /// the average is the share of samples that were trained under it.
     pub fn named(&self) -> Named<MetricValue> {
         let Self { samples, loss, accuracy, clients, rounds, defence } = *self;
         let mut metrics = vec![

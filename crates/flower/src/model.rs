@@ -1,4 +1,4 @@
-//! A model of the arrays that came, and arrays of a model.
+//! Converts arrays to a model and back.
 
 use std::{collections::HashMap, io::Cursor, ops::Range};
 
@@ -8,34 +8,35 @@ use unmask_tensors::{TensorReader, WeightsError, read_state, state_dict};
 
 use crate::{Array, Named};
 
-/// Behind an array's name it names the mask of what was sent of it: an array of bytes, 1 = sent. A strategy that knows of
-/// masks divides the mean of one by the mean of the other.
+/// The suffix that names an array's mask: bytes, where 1 marks a value that was sent. A strategy that supports masks
+/// divides the mean of the array by the mean of its mask.
 pub const MASK_SUFFIX: &str = ".mask";
 
-/// Why arrays are none of a model.
+/// Why arrays are not a valid model.
 #[derive(Debug, thiserror::Error)]
 pub enum ArraysError {
     #[error(transparent)]
     Weights(#[from] WeightsError),
     #[error(
-        "{0} came: a strategy averaged masks as if they were weights; the server's must be MaskedFedAvg of integrations/flower"
+        "{0} came: a strategy averaged masks as if they were weights; the server must use MaskedFedAvg of \
+         integrations/flower"
     )]
     Mask(String),
     #[error("{given} arrays came by position; {architecture} has {expected}")]
     Count { given: usize, expected: String, architecture: Architecture },
 }
 
-/// How the arrays of a federation are those of a model: which array has which of its values.
+/// The mapping between a federation's arrays and a model's values.
 ///
-/// Arrays go by timm's names, by those of torchvision, Hugging Face and wrapped models that stand for them, or by their
-/// position in PyTorch's `state_dict`, as `to_numpy_ndarrays` leaves them. Arrays that the model has no use for go back
-/// as they came.
+/// Arrays are identified by timm's names, by equivalent names of torchvision, Hugging Face and wrapped models, or by
+/// their position in PyTorch's `state_dict`, as from `to_numpy_ndarrays`. Arrays that the model does not use are
+/// returned unchanged.
 #[derive(Debug, Clone)]
 pub struct ModelArrays {
     arrays: Vec<(String, Source)>,
 }
 
-/// Where the values of an array are.
+/// The place of an array's values in the model.
 #[derive(Debug, Clone)]
 enum Source {
     Weights(Vec<usize>, Range<usize>),
@@ -44,11 +45,11 @@ enum Source {
 }
 
 impl ModelArrays {
-    /// Reads a model of `architecture`; what goes by which name, and the values.
+    /// Reads a model of `architecture`. Returns the mapping and the values.
     ///
     /// # Errors
-    /// Lists the arrays that are missing, of another shape than the model's, of no number type, or not finite; names a mask,
-    /// beside which weights are too small.
+    /// Lists the arrays that are missing, have a wrong shape or type, or are not finite. Also refuses masks, since
+    /// weights that were averaged without their masks are too small.
     pub fn read(architecture: Architecture, arrays: &Named<Array>) -> Result<(Self, ModelState), ArraysError> {
         if let Some((name, _)) = arrays.iter().find(|(name, _)| name.ends_with(MASK_SUFFIX)) {
             return Err(ArraysError::Mask(name.clone()));
@@ -72,7 +73,7 @@ impl ModelArrays {
         Ok((Self { arrays: arrays.iter().enumerate().map(source).collect() }, state))
     }
 
-    /// The arrays of a model of the same architecture, under the names and in the order of those that came.
+    /// Returns the arrays of a model of the same architecture, with the names and order of those that were read.
     pub fn write(&self, state: &ModelState) -> Named<Array> {
         let array = |shape: &[usize], flat: &[f32], range: &Range<usize>| {
             Array::from_f32(shape, flat.get(range.clone()).unwrap_or_default())
@@ -88,8 +89,8 @@ impl ModelArrays {
         arrays.collect()
     }
 
-    /// The arrays that hold weights, each with its shape and where its values lie in the flat vector; running statistics
-    /// and what the model has no use for are not among them.
+    /// Returns the name, shape and range in the flat vector of each array that holds weights. Omits running statistics
+    /// and unused arrays.
     pub fn weights(&self) -> impl Iterator<Item = (&str, &[usize], Range<usize>)> {
         self.arrays.iter().filter_map(|(key, source)| match source {
             Source::Weights(shape, range) => Some((key.as_str(), shape.as_slice(), range.clone())),
@@ -98,7 +99,7 @@ impl ModelArrays {
     }
 }
 
-/// The names of a state dict, where the arrays go by position.
+/// Returns the names of the state dict if the arrays are identified by position.
 fn positions(architecture: Architecture, arrays: &Named<Array>) -> Result<Option<Vec<String>>, ArraysError> {
     let by_position = arrays.iter().enumerate().all(|(index, (key, _))| key.parse() == Ok(index));
     if !by_position || arrays.is_empty() {
@@ -116,7 +117,7 @@ fn positions(architecture: Architecture, arrays: &Named<Array>) -> Result<Option
     }
 }
 
-/// The arrays that the parameters of `layout` are read from, by name, with their shapes and places in the flat vector.
+/// Returns the name, shape and range in the flat vector of each array that the parameters of `layout` are read from.
 fn parts(
     reader: &TensorReader<Cursor<Bytes>>,
     layout: &ParamLayout,

@@ -1,4 +1,4 @@
-//! A node: registered, heard of, asked and answering.
+//! A node's registration, heartbeat, messages and replies.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -25,48 +25,48 @@ use crate::{
     superlink::{Call, SuperLink, draw},
 };
 
-/// How often the SuperLink hears of a node, in seconds; it takes 10 to 1800.
+/// Heartbeat interval in seconds; the SuperLink accepts 10 to 1800.
 const HEARTBEAT: f64 = 30.0;
-/// Pause between two questions for messages, on average.
+/// Mean pause between two polls for messages.
 const POLL: Duration = Duration::from_secs(1);
-/// How long a call without a deadline of its own is tried again, before the SuperLink counts as lost.
+/// How long a call without its own deadline is retried before the SuperLink counts as lost.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Objects under way at a time.
+/// Number of objects transferred concurrently.
 const AT_ONCE: usize = 8;
-/// How often a reply is pushed anew because its session was over.
+/// Attempts to push a reply, since its session may end.
 const SESSIONS: u32 = 3;
 
-/// How a node comes to its SuperLink.
+/// How a node connects to its SuperLink.
 #[derive(Debug, Clone)]
 pub struct NodeOptions {
     pub address: SuperLinkAddress,
-    /// The SuperLink knows the node by it; it must be registered where nodes cannot register themselves.
+    /// Identifies the node. It must be registered if nodes cannot register themselves.
     pub key: NodeKey,
-    /// PEM file with the certificates that have signed the SuperLink's own; those that browsers trust if absent.
+    /// PEM file of the SuperLink's issuers. If absent, those that browsers trust.
     pub certificates: Option<PathBuf>,
-    /// Most that one message may be.
+    /// Size limits of one message.
     pub limits: Limits,
 }
 
-/// A node that the SuperLink knows and hears of. Dropped, it is silent; [`leave`](Self::leave) says goodbye.
+/// A connected node. Dropping it stops the heartbeat; [`leave`](Self::leave) also tells the SuperLink.
 #[derive(Debug)]
 pub struct Node {
     link: Arc<SuperLink>,
     id: u64,
     limits: Limits,
-    /// Whether the registration ends with it. A key whose registration was taken back is never taken again.
+    /// Whether to unregister at the end. The SuperLink never accepts an unregistered key again.
     unregisters: bool,
-    /// Why the SuperLink did not answer the last time that it was asked; nothing where it did.
+    /// Why the last call failed; `None` if it succeeded.
     trouble: watch::Sender<Option<String>>,
-    /// Ends with the node.
+    /// Aborted when the node is dropped.
     _heartbeat: JoinSet<()>,
 }
 
 impl Node {
-    /// Registers the node unless its key is registered, activates it, and begins its heartbeat.
+    /// Registers the node unless its key is registered, activates it, and starts its heartbeat.
     ///
     /// # Errors
-    /// If the SuperLink does not answer within 15 s, or does not take the node. [`FlowerError::Present`] passes with time.
+    /// Fails if the SuperLink does not answer within 15 s or refuses the node. [`FlowerError::Present`] is temporary.
     pub async fn connect(options: &NodeOptions) -> Result<Self, FlowerError> {
         let NodeOptions { address, key, certificates, limits } = options;
         let link = Arc::new(SuperLink::new(address.clone(), key.clone(), certificates.as_deref())?);
@@ -75,7 +75,7 @@ impl Node {
         let request = RegisterNodeRequest { public_key: public_key.clone() };
         let (unregisters, is_known) = match link.call_until::<RegisterNodeResponse>(Call::REGISTER, &request, end).await
         {
-            // A key made for this node was registered by nobody else, whichever of its attempts did it.
+            // Only this node can have registered a generated key, possibly in an earlier attempt.
             Ok(_) => (key.is_passing(), true),
             Err(FlowerError::Refused { code: Some(KEY_IN_USE), .. }) => (key.is_passing(), true),
             Err(FlowerError::Refused { code: Some(REGISTRATION_DISABLED), .. }) => (false, false),
@@ -84,7 +84,7 @@ impl Node {
         let request = ActivateNodeRequest { public_key, heartbeat_interval: HEARTBEAT };
         let id = match link.call_until(Call::ACTIVATE, &request, end).await {
             Ok(ActivateNodeResponse { node_id }) => node_id,
-            // The key is registered, so that only its presence can be in the way.
+            // The key is registered, so the only remaining cause is that it counts as connected.
             Err(FlowerError::Refused { code: Some(ACTIVATION_FAILED), .. }) if is_known => {
                 return Err(FlowerError::Present { address: address.to_string() });
             }
@@ -96,27 +96,27 @@ impl Node {
         Ok(Self { link, id, limits: *limits, unregisters, trouble, _heartbeat: heartbeat })
     }
 
-    /// Flower's number of this node.
+    /// Returns Flower's id of this node.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// Where the SuperLink is.
+    /// Returns the SuperLink's address.
     pub fn address(&self) -> &SuperLinkAddress {
         self.link.address()
     }
 
-    /// Why the SuperLink did not answer the last time that it was asked for messages or heard of this node; nothing where it
-    /// did.
+    /// Watches why the last poll or heartbeat failed; `None` if it succeeded.
     pub fn trouble(&self) -> watch::Receiver<Option<String>> {
         self.trouble.subscribe()
     }
 
-    /// Waits for the next message, however long the SuperLink does not answer. One that cannot be fetched or read, or is larger
-    /// than the limits, is answered with an error and never yielded.
+    /// Waits for the next message, even if the SuperLink stops answering for a long time. A message that cannot be
+    /// fetched or read, or exceeds the limits, is answered with an error and not returned.
     ///
     /// # Errors
-    /// [`FlowerError::Unknown`] where the SuperLink does not know this node any more: then [`connect`](Self::connect) anew.
+    /// Fails with [`FlowerError::Unknown`] if the SuperLink no longer knows this node; then [`connect`](Self::connect)
+    /// again.
     pub async fn next(&self) -> Result<Instruction, FlowerError> {
         let mut backoff = Backoff::default();
         loop {
@@ -145,27 +145,27 @@ impl Node {
                     },
                     Err(Fetch::Content(reason)) => format!("it cannot be read: {reason}"),
                 };
-                // The SuperLink hands it out once: without an answer its strategy would wait for the rest of its time.
-                warn!("a message of the SuperLink is refused: {reason}");
+                // The SuperLink delivers a message once. If unanswered, the strategy would wait until it expires.
+                warn!("refusing a message of the SuperLink: {reason}");
                 let refusal = Err(format!("the message is refused: {reason}"));
                 if let Err(error) = self.send(&metadata, &refusal, 0.0).await {
-                    warn!("nor can the SuperLink be told: {error}");
+                    warn!("cannot tell the SuperLink about the refused message: {error}");
                 }
             }
             sleep(POLL.mul_f64(0.5 + draw())).await;
         }
     }
 
-    /// Replies to a message. A SuperLink that does not answer is asked again until the message's time is up.
+    /// Replies to a message. Retries until the message expires if the SuperLink does not answer.
     ///
     /// # Errors
-    /// If the time is up, the run is over, or the SuperLink does not take the reply.
+    /// Fails if the message has expired, the run is over, or the SuperLink refuses the reply.
     pub async fn reply(&self, to: &Instruction, reply: &Reply) -> Result<(), FlowerError> {
         self.send(to.metadata(), reply, to.received.elapsed().as_secs_f64()).await
     }
 
-    /// Tells the SuperLink that the node is gone, and takes its registration back where its key was made for it. Messages that
-    /// are not answered by then are failures, and so are replies that no strategy has read.
+    /// Deactivates the node, and unregisters it if its key was generated for it. Unanswered messages and unread replies
+    /// count as failures.
     pub async fn leave(self) {
         let request = NodeIdRequest { node_id: self.id };
         let left = self.link.call::<Empty>(Call::DEACTIVATE, &request).await;
@@ -185,7 +185,7 @@ impl Node {
         Some(NodeId { node_id: self.id })
     }
 
-    /// Gets everything that a message is made of.
+    /// Fetches all objects of a message.
     async fn fetch(&self, metadata: &Metadata, tree: &ObjectTree) -> Result<Records, Fetch> {
         let wanted = ids(tree, self.limits)?;
         let end = Instant::now() + left(metadata, unix_now());
@@ -207,7 +207,7 @@ impl Node {
         Ok(Records::inflate(&store, content, self.limits.bytes)?)
     }
 
-    /// Gets an object, and waits for it where the sender has not stored it yet.
+    /// Fetches an object; waits if the sender has not stored it.
     async fn pull(&self, run_id: u64, id: String, end: Instant) -> Result<Object, Fetch> {
         let request = PullObjectRequest { node: self.node(), run_id, object_id: id.clone() };
         let mut backoff = Backoff::default();
@@ -250,7 +250,7 @@ impl Node {
         for session in 0..SESSIONS {
             let PushMessagesResponse { objects_to_push, session_id } =
                 self.link.call_until(Call::PUSH_MESSAGES, &request, end).await?;
-            // Each reply is an object of its own, so that a SuperLink that wants nothing of a new one has not taken it.
+            // Every reply is a new object, so a SuperLink that requests nothing has refused it.
             if session == 0 && objects_to_push.is_empty() {
                 let reason =
                     "it did not take the reply: the message's time is over, or it is answered or gone".to_owned();
@@ -281,7 +281,7 @@ impl Node {
     }
 }
 
-/// Why a message's content is not there.
+/// Why a message's content cannot be fetched.
 #[derive(Debug)]
 enum Fetch {
     Call(FlowerError),
@@ -300,7 +300,7 @@ impl From<String> for Fetch {
     }
 }
 
-/// An active node whose key the SuperLink refuses is one it has forgotten.
+/// Maps 401 to [`FlowerError::Unknown`]: a SuperLink that refuses an active node's key has forgotten the node.
 fn known(error: FlowerError) -> FlowerError {
     match error {
         FlowerError::Refused { status: 401, .. } => FlowerError::Unknown,
@@ -308,7 +308,7 @@ fn known(error: FlowerError) -> FlowerError {
     }
 }
 
-/// Tells those who follow it, if it is new.
+/// Notifies the watchers if the value changed.
 fn note(trouble: &watch::Sender<Option<String>>, now: Option<String>) {
     trouble.send_if_modified(|before| {
         let is_new = *before != now;
@@ -317,7 +317,7 @@ fn note(trouble: &watch::Sender<Option<String>>, now: Option<String>) {
     });
 }
 
-/// Lets the SuperLink hear of the node.
+/// Sends heartbeats.
 async fn beat(link: Arc<SuperLink>, node_id: u64, trouble: watch::Sender<Option<String>>) {
     let request = HeartbeatRequest { node: Some(NodeId { node_id }), heartbeat_interval: HEARTBEAT };
     let mut backoff = Backoff::default();
@@ -355,7 +355,7 @@ mod tests {
     use super::*;
     use crate::protocol::Message;
 
-    /// A SuperLink that means harm: what it hands out under an object's id is another object's content. It tells of each call.
+    /// A malicious SuperLink, which serves the wrong content for an object's id. Reports each call.
     fn serve(listener: &TcpListener, calls: &Sender<(String, Vec<u8>)>) {
         for connection in listener.incoming() {
             let (Ok(connection), calls) = (connection, calls.clone()) else { return };
@@ -394,7 +394,7 @@ mod tests {
             }
             _ => Vec::new(),
         };
-        // Nobody listens any more at the test's end.
+        // The receiver is dropped at the end of the test.
         let _ = calls.send((path, body));
         let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", answer.len());
         let _ = connection.write_all(head.as_bytes()).and_then(|()| connection.write_all(&answer));

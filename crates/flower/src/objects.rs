@@ -1,7 +1,7 @@
-//! Flower's object store: everything that travels is cut into objects that are named by their SHA-256.
+//! Flower's object store. Messages are cut into objects, which are named by their SHA-256.
 //!
-//! An object is `"CLASS KIDS LENGTH\0BODY"`: KIDS are the comma-separated ids of the objects it is made of, LENGTH that of
-//! the body in bytes.
+//! An object is `"CLASS KIDS LENGTH\0BODY"`. KIDS are the comma-separated ids of its child objects, LENGTH is the
+//! length of the body in bytes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,26 +10,26 @@ use sha2::{Digest, Sha256};
 
 use crate::protocol::ObjectTree;
 
-/// Most bytes of an array's file in one object.
+/// Maximum bytes of an array's file in one object.
 pub(crate) const CHUNK: usize = 5 << 20;
 
-/// Most that one message may be, whatever a SuperLink sends.
+/// Size limits of one message from the SuperLink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of all its objects.
+    /// Maximum bytes of all its objects.
     pub bytes: usize,
-    /// Number of its objects.
+    /// Maximum number of its objects.
     pub objects: usize,
 }
 
 impl Default for Limits {
-    /// 1 GiB, which 22 million `f32` parameters fill to a tenth, in 20,000 objects; a ViT has some 300.
+    /// 1 GiB, ten times the size of 22 million `f32` parameters, in 20,000 objects; a ViT needs about 300.
     fn default() -> Self {
         Self { bytes: 1 << 30, objects: 20_000 }
     }
 }
 
-/// An object as it travels.
+/// An encoded object.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Object {
     pub(crate) id: String,
@@ -44,7 +44,7 @@ impl Object {
     }
 }
 
-/// The SHA-256 of an object, in hexadecimal digits.
+/// Returns the SHA-256 of an object in hexadecimal.
 pub(crate) fn id_of(content: &[u8]) -> String {
     Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -53,7 +53,7 @@ fn is_id(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// What a message is made of, to be sent: each object once.
+/// The distinct objects of a message to be sent.
 #[derive(Debug, Default)]
 pub(crate) struct Deflated {
     objects: Vec<Object>,
@@ -61,7 +61,7 @@ pub(crate) struct Deflated {
 }
 
 impl Deflated {
-    /// Adds an object of this class; its tree. The first of equal kids stands for all of them.
+    /// Adds an object of this class and returns its tree. Equal kids are merged.
     pub(crate) fn add(&mut self, class: &str, kids: Vec<ObjectTree>, body: &[u8]) -> ObjectTree {
         let mut seen = HashSet::new();
         let kids: Vec<ObjectTree> = kids.into_iter().filter(|kid| seen.insert(kid.object_id.clone())).collect();
@@ -79,10 +79,10 @@ impl Deflated {
     }
 }
 
-/// The ids in a tree, each once.
+/// Returns the distinct ids in a tree.
 ///
 /// # Errors
-/// If there are too many, or one is no id.
+/// Fails if the tree is too large or contains an invalid id.
 pub(crate) fn ids(tree: &ObjectTree, limits: Limits) -> Result<Vec<String>, String> {
     let mut seen = HashSet::new();
     let mut ids = Vec::new();
@@ -94,7 +94,7 @@ pub(crate) fn ids(tree: &ObjectTree, limits: Limits) -> Result<Vec<String>, Stri
             return Err(format!("it is made of more than {} objects", limits.objects));
         }
         if !is_id(&tree.object_id) {
-            return Err("it names an object by something that is no SHA-256".to_owned());
+            return Err("it names an object by something that is not a SHA-256".to_owned());
         }
         if seen.insert(tree.object_id.as_str()) {
             ids.push(tree.object_id.clone());
@@ -104,7 +104,7 @@ pub(crate) fn ids(tree: &ObjectTree, limits: Limits) -> Result<Vec<String>, Stri
     Ok(ids)
 }
 
-/// An object that came, taken apart.
+/// A parsed object.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Parsed {
     pub(crate) class: String,
@@ -113,39 +113,39 @@ pub(crate) struct Parsed {
 }
 
 impl Parsed {
-    /// Takes an object apart.
+    /// Parses an object.
     ///
     /// # Errors
-    /// If it is none.
+    /// Fails if the object is malformed.
     pub(crate) fn new(content: &Bytes) -> Result<Self, String> {
         let end = content.iter().position(|byte| *byte == 0).ok_or("an object has no head")?;
         let head =
-            std::str::from_utf8(&content[..end]).map_err(|error| format!("an object's head is no text: {error}"))?;
+            std::str::from_utf8(&content[..end]).map_err(|error| format!("an object's head is not text: {error}"))?;
         let body = content.slice(end + 1..);
         let words: Vec<&str> = head.split(' ').collect();
         let [class, kids, length] = words.as_slice() else {
-            return Err(format!("an object's head has {} words and not 3", words.len()));
+            return Err(format!("an object's head has {} words instead of 3", words.len()));
         };
         if length.parse() != Ok(body.len()) {
-            return Err(format!("an object claims {length} bytes, and has {}", body.len()));
+            return Err(format!("an object claims {length} bytes but has {}", body.len()));
         }
         let kids: Vec<String> = kids.split(',').filter(|kid| !kid.is_empty()).map(str::to_owned).collect();
         Ok(Self { class: (*class).to_owned(), kids, body })
     }
 }
 
-/// Objects that came, by id.
+/// Received objects by id.
 pub(crate) type Store = HashMap<String, Bytes>;
 
-/// Takes the object of this id apart.
+/// Parses the object with this id.
 ///
 /// # Errors
-/// If it is not there, or of another class.
+/// Fails if the object is missing or of another class.
 pub(crate) fn open(store: &Store, id: &str, class: &str) -> Result<Parsed, String> {
     let content = store.get(id).ok_or_else(|| format!("it refers to an object that its tree lacks, {id:?}"))?;
     let parsed = Parsed::new(content)?;
     if parsed.class != class {
-        return Err(format!("an object is of class {:?} where a {class} was to be", parsed.class));
+        return Err(format!("an object is of class {:?} instead of {class}", parsed.class));
     }
     Ok(parsed)
 }
@@ -156,7 +156,7 @@ mod tests {
 
     use super::*;
 
-    /// The same by flwr 1.41: `ArrayChunk(memoryview(b"abc")).deflate()` and its `object_id`.
+    /// Expected values from flwr 1.41: `ArrayChunk(memoryview(b"abc")).deflate()` and its `object_id`.
     #[test]
     fn objects_are_those_of_flwr() {
         let object = Object::new("ArrayChunk", &[], b"abc");
@@ -182,7 +182,7 @@ mod tests {
         let limits = Limits { objects: 10, ..Limits::default() };
         assert_eq!(ids(&tree, limits).unwrap_err(), "it is made of more than 10 objects");
         let odd = ObjectTree { object_id: "../../etc".to_owned(), children: Vec::new() };
-        assert!(ids(&odd, limits).unwrap_err().contains("no SHA-256"));
+        assert!(ids(&odd, limits).unwrap_err().contains("not a SHA-256"));
     }
 
     proptest! {

@@ -1,4 +1,4 @@
-//! The messages of Flower's Fleet API, as `proto/fleet.proto` has them.
+//! The messages of Flower's Fleet API, generated from `proto/fleet.proto`.
 
 mod fleet {
     #![allow(clippy::all, clippy::pedantic, unreachable_pub, reason = "generated code")]

@@ -1,4 +1,4 @@
-//! What a message carries: records of arrays, of numbers and of settings, each under a name.
+//! The content of a message: named records of arrays, metrics and settings.
 
 use std::{collections::HashSet, fmt};
 
@@ -17,40 +17,39 @@ use crate::{
     },
 };
 
-/// Values under names, in the order that the SuperLink or the node gave them.
+/// Named values in the sender's order.
 pub type Named<T> = Vec<(String, T)>;
 
-/// Most dimensions of an array.
+/// Maximum dimensions of an array.
 const MOST_DIMENSIONS: usize = 8;
-/// Most bytes that one byte of names, numbers or settings takes once it is decoded.
+/// Maximum bytes of memory for one encoded byte of names, metrics or settings.
 const DECODED: usize = 32;
-/// How Flower calls NumPy's format of arrays.
+/// Flower's name for NumPy's array format.
 const NUMPY: &str = "numpy.ndarray";
 
-/// An array as it travels: a `.npy` file.
+/// An array in the form of a `.npy` file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Array {
-    /// NumPy's word for the type, such as `float32`; the file itself decides.
+    /// NumPy's name of the type, such as `float32`; the `.npy` file takes precedence.
     pub dtype: String,
-    /// As the sender says; the file itself decides.
+    /// The sender's claim; the `.npy` file takes precedence.
     pub shape: Vec<usize>,
-    /// The `.npy` file.
     pub npy: Bytes,
 }
 
 impl Array {
-    /// An array of these values, in this row-major shape.
+    /// Returns an array of these values in this row-major shape.
     pub fn from_f32(shape: &[usize], values: &[f32]) -> Self {
         Self { dtype: "float32".to_owned(), shape: shape.to_vec(), npy: encode_npy(shape, values).into() }
     }
 
-    /// The same of bytes, such as a mask of zeros and ones.
+    /// Returns an array of bytes in this row-major shape, such as a mask of zeros and ones.
     pub fn from_u8(shape: &[usize], values: &[u8]) -> Self {
         Self { dtype: "uint8".to_owned(), shape: shape.to_vec(), npy: encode_npy(shape, values).into() }
     }
 }
 
-/// A number that a node tells of its work, or a list of them.
+/// A number, or a list of numbers, that a node reports.
 #[derive(Debug, Clone, PartialEq)]
 pub enum MetricValue {
     Float(f64),
@@ -59,7 +58,7 @@ pub enum MetricValue {
     Integers(Vec<i64>),
 }
 
-/// A setting. Lists, which no node here reads, are left out when a message is read.
+/// A setting. Lists are dropped on reading, because no node here uses them.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ConfigValue {
     Float(f64),
@@ -78,12 +77,12 @@ pub struct Records {
 }
 
 impl Records {
-    /// The setting of this name in any of the records.
+    /// Returns the setting with this name from any of the records.
     pub fn setting(&self, name: &str) -> Option<&ConfigValue> {
         self.config.iter().flat_map(|(_, values)| values).find(|(key, _)| key == name).map(|(_, value)| value)
     }
 
-    /// Cuts the records into objects; the tree of all of them.
+    /// Cuts the records into objects and returns their tree.
     pub(crate) fn deflate(&self, deflated: &mut Deflated) -> Result<ObjectTree, serde_json::Error> {
         let mut kids = Vec::new();
         let mut names = Ids::default();
@@ -104,10 +103,10 @@ impl Records {
         Ok(deflated.add("RecordDict", kids, &serde_json::to_vec(&names)?))
     }
 
-    /// Puts records together of the objects that came, with at most so many bytes of arrays, names and values.
+    /// Assembles records from received objects, with at most `most_bytes` of arrays, names and values.
     ///
     /// # Errors
-    /// In words, if they are not those of records.
+    /// Fails with a message if the objects are not valid records.
     pub(crate) fn inflate(store: &Store, id: &str, most_bytes: usize) -> Result<Self, String> {
         let mut left = most_bytes;
         let names: Ids = json(&charged(store, id, "RecordDict", &mut left)?.body)?;
@@ -140,7 +139,7 @@ fn deflate_arrays(arrays: &Named<Array>, deflated: &mut Deflated) -> Result<Obje
     for (name, array) in arrays {
         let chunks: Vec<ObjectTree> =
             array.npy.chunks(CHUNK).map(|chunk| deflated.add("ArrayChunk", Vec::new(), chunk)).collect();
-        // Chunks may be equal, as those of a large array of zeros are; equal ones are one kid.
+        // Equal chunks, such as those of a large array of zeros, are one kid.
         let mut unique: Vec<&str> = Vec::new();
         let mut places = Vec::with_capacity(chunks.len());
         for chunk in &chunks {
@@ -162,7 +161,7 @@ fn deflate_arrays(arrays: &Named<Array>, deflated: &mut Deflated) -> Result<Obje
     Ok(deflated.add("ArrayRecord", kids, &serde_json::to_vec(&names)?))
 }
 
-/// `left` is how many bytes arrays may still have.
+/// Assembles named arrays. `left` is the remaining budget in bytes.
 fn inflate_arrays(store: &Store, id: &str, left: &mut usize) -> Result<Named<Array>, String> {
     let names: Ids = json(&charged(store, id, "ArrayRecord", left)?.body)?;
     let inflate = |(name, id): (String, String)| {
@@ -170,7 +169,7 @@ fn inflate_arrays(store: &Store, id: &str, left: &mut usize) -> Result<Named<Arr
         let array = charged(store, &id, "Array", left).map_err(about)?;
         let body: ArrayBody = json(&array.body).map_err(about)?;
         if body.stype != NUMPY {
-            return Err(about(format!("it is serialized as {:?}, and only {NUMPY} is read here", body.stype)));
+            return Err(about(format!("it is serialized as {:?}, but only {NUMPY} is supported", body.stype)));
         }
         if body.shape.len() > MOST_DIMENSIONS {
             return Err(about(format!("it has {} dimensions; {MOST_DIMENSIONS} are the limit", body.shape.len())));
@@ -180,7 +179,7 @@ fn inflate_arrays(store: &Store, id: &str, left: &mut usize) -> Result<Named<Arr
             let id = array.kids.get(place).ok_or_else(|| about(format!("it has no piece {place}")))?;
             chunks.push(open(store, id, "ArrayChunk").map_err(about)?.body);
         }
-        // A piece may be named again and again, so that an array can be longer than all that came.
+        // A piece may be referenced many times, so an array can be longer than all received data.
         let length = chunks.iter().map(Bytes::len).fold(0_usize, usize::saturating_add);
         *left = left.checked_sub(length).ok_or_else(|| about("with it the arrays are too large".to_owned()))?;
         let npy = match chunks.as_mut_slice() {
@@ -196,7 +195,7 @@ fn inflate_arrays(store: &Store, id: &str, left: &mut usize) -> Result<Named<Arr
     names.0.into_iter().map(inflate).collect()
 }
 
-/// Opens an object, and takes off `left` what it may become once it is decoded. Whoever names one again pays again.
+/// Opens an object and charges its decoded size to `left`, once per reference.
 fn charged(store: &Store, id: &str, class: &str, left: &mut usize) -> Result<Parsed, String> {
     let cost = store.get(id).map_or(0, Bytes::len).saturating_mul(DECODED);
     *left = left.checked_sub(cost).ok_or("its names and values are too many")?;
@@ -212,11 +211,11 @@ struct ArrayBody {
     dtype: String,
     shape: Vec<usize>,
     stype: String,
-    /// Which of its kids each piece is.
+    /// The index of each piece among the kids.
     arraychunk_ids: Vec<usize>,
 }
 
-/// Names with the ids of what they name. A JSON object in Python keeps its order, and so does this.
+/// Names with object ids, in order, since Python keeps the order of a JSON object.
 #[derive(Debug, Default)]
 struct Ids(Vec<(String, String)>);
 
@@ -351,7 +350,7 @@ mod tests {
         assert_eq!(records.setting("server-round"), Some(&ConfigValue::Integer(3)));
     }
 
-    /// `testdata/records.py` makes the same with flwr 1.41.
+    /// The expected ids come from `testdata/records.py` with flwr 1.41.
     #[test]
     fn numbers_and_settings_are_encoded_as_flwr_does() {
         let (store, _) = sent(&records());

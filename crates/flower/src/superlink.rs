@@ -1,4 +1,4 @@
-//! Calls to a SuperLink: protobuf over HTTP, signed, bounded in time and size.
+//! Signed calls to a SuperLink: protobuf over HTTP, with limits on time and size.
 
 use std::{fmt, path::Path, str::FromStr, sync::Arc, time::Duration};
 
@@ -31,20 +31,20 @@ use crate::{
 };
 
 const PROTOBUF: &str = "application/protobuf";
-/// Most bytes of an answer: an object is a piece of an array with a head, and a message has a tree of ids.
+/// Maximum bytes of an answer, which is a piece of an array with a head, or messages with trees of ids.
 const MOST_ANSWER: usize = 2 * CHUNK;
-/// Most bytes of an error that are read.
+/// Maximum bytes of an error that are read.
 const MOST_ERROR: usize = 4096;
 /// Time to connect.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How long a connection is kept for the next call: the SuperLink closes it after five seconds.
+/// How long an idle connection is kept. The SuperLink closes it after five seconds.
 const IDLE: Duration = Duration::from_secs(3);
-/// Time for a call without an array.
+/// Time limit of a call without an array.
 const CALL: Duration = Duration::from_secs(30);
-/// Time for a piece of an array, either way: 5 MiB at 50 kB/s.
+/// Time limit to send or receive a piece of an array: 5 MiB at 50 kB/s.
 const OBJECT: Duration = Duration::from_secs(105);
 
-/// One call of the Fleet API.
+/// A call of the Fleet API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Call {
     path: &'static str,
@@ -68,7 +68,7 @@ impl Call {
     }
 }
 
-/// Where a SuperLink is: `http://HOST:PORT` or `https://HOST:PORT`.
+/// A SuperLink's address: `http://HOST:PORT` or `https://HOST:PORT`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SuperLinkAddress(String);
 
@@ -95,23 +95,23 @@ impl FromStr for SuperLinkAddress {
         }
         let authority = uri.authority().ok_or_else(|| no("it names no host"))?;
         if authority.as_str().contains('@') {
-            return Err(no("it has a user name; a node is known by its key"));
+            return Err(no("it has a user name; a node is identified by its key"));
         }
         if uri.path_and_query().is_some_and(|rest| !matches!(rest.as_str(), "/" | "")) {
-            return Err(no("it has a path behind the port"));
+            return Err(no("it has a path after the port"));
         }
         Ok(Self(format!("{}://{authority}", uri.scheme_str().unwrap_or_default())))
     }
 }
 
-/// A SuperLink, and the key by which it knows this node.
+/// A client of a SuperLink, with the key that identifies this node.
 pub(crate) struct SuperLink {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     address: SuperLinkAddress,
     key: NodeKey,
 }
 
-/// Shows where it is.
+/// Shows only the address.
 impl fmt::Debug for SuperLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SuperLink").field("address", &self.address).finish_non_exhaustive()
@@ -119,11 +119,11 @@ impl fmt::Debug for SuperLink {
 }
 
 impl SuperLink {
-    /// Nothing is sent yet. Over https the SuperLink's certificate must be signed by one of `certificates` (PEM), or,
-    /// without such a file, by one that browsers trust.
+    /// Prepares the client without connecting. Over https, the SuperLink's certificate must be signed by one of
+    /// `certificates` (PEM), or by one that browsers trust if that file is absent.
     ///
     /// # Errors
-    /// If the certificates cannot be read.
+    /// Fails if the certificates cannot be read.
     pub(crate) fn new(
         address: SuperLinkAddress,
         key: NodeKey,
@@ -145,7 +145,7 @@ impl SuperLink {
                     roots.add(certificate.map_err(|error| about(&error))?).map_err(|error| about(&error))?;
                 }
                 if roots.is_empty() {
-                    return Err(about(&"it holds no certificate; name the PEM file of who signed the SuperLink's"));
+                    return Err(about(&"it holds no certificate; name the PEM file of the SuperLink's issuer"));
                 }
                 config.with_root_certificates(roots).with_no_client_auth()
             }
@@ -168,7 +168,7 @@ impl SuperLink {
         &self.address
     }
 
-    /// Calls once.
+    /// Makes one attempt.
     pub(crate) async fn call<A: Message + Default>(
         &self,
         call: Call,
@@ -211,7 +211,7 @@ impl SuperLink {
         A::decode(body).map_err(|error| answer(error.to_string()))
     }
 
-    /// Calls again and again where that may help, with growing waits, until `end`.
+    /// Retries transient failures with growing waits, until `end`.
     pub(crate) async fn call_until<A: Message + Default>(
         &self,
         call: Call,
@@ -235,7 +235,7 @@ impl SuperLink {
     }
 
     fn refused(&self, call: Call, status: StatusCode, body: &[u8]) -> FlowerError {
-        /// Of Flower, and of what Flower is built with.
+        /// An error body of Flower or of the framework it is built on.
         #[derive(Default, Deserialize)]
         struct Said {
             code: Option<i64>,
@@ -258,21 +258,21 @@ impl SuperLink {
 fn remedy(status: StatusCode, code: Option<i64>) -> &'static str {
     match (status.as_u16(), code) {
         (_, Some(ACTIVATION_FAILED | REGISTRATION_DISABLED)) => {
-            "it takes nodes with a registered key alone: register the public half with `flwr supernode register` and name the \
-             private half; it takes a node that was killed again after a minute"
+            "it takes only nodes with a registered key: register the public half with `flwr supernode register` and \
+             name the private half; it takes a node that was killed again after a minute"
         }
-        (_, Some(KEY_IN_USE)) => "another node has this key; name one of its own",
-        (_, Some(RUN_ENDED)) => "the run is over; the next one comes by itself",
+        (_, Some(KEY_IN_USE)) => "another node has this key; give this node its own",
+        (_, Some(RUN_ENDED)) => "the run is over; the next one starts automatically",
         (401, _) => "it does not know this node's key, or the clocks of both machines are more than five minutes apart",
-        (404 | 405, _) => "it is no SuperLink, or one of another version than flwr 1.41",
-        (413, _) => "something before it bounds the size of a request; let 6 MB pass",
+        (404 | 405, _) => "it is not a SuperLink, or not of flwr 1.41",
+        (413, _) => "a proxy in front of it limits the size of a request; allow 6 MB",
         (408 | 425 | 429 | 502..=504, _) => "try again later",
         (500..=599, _) => "its log says why",
-        _ => "it may be of another version than flwr 1.41",
+        _ => "it may not be of flwr 1.41",
     }
 }
 
-/// An error and its causes, in one line.
+/// Returns an error and its causes in one line.
 fn causes(error: &dyn std::error::Error) -> String {
     let mut line = error.to_string();
     let mut next = error.source();
@@ -283,7 +283,8 @@ fn causes(error: &dyn std::error::Error) -> String {
     line
 }
 
-/// A random number in [0, 1), to spread out in time what many nodes do; where there are no random numbers, the middle.
+/// Returns a random number in [0, 1) that spreads the calls of many nodes over time, or 0.5 if the operating system
+/// provides none.
 pub fn draw() -> f64 {
     getrandom::u32().map_or(0.5, |number| f64::from(number) / (f64::from(u32::MAX) + 1.0))
 }
@@ -331,7 +332,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_does_not_answer_is_named() {
-        // Bound and not listening for long: nobody is there.
+        // The port was just freed, so nothing listens on it.
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let address = format!("http://127.0.0.1:{port}").parse().unwrap();
         let link = SuperLink::new(address, NodeKey::generate().unwrap(), None).unwrap();

@@ -267,7 +267,7 @@ async fn measure_until(
     match timeout_at(end, spawn_blocking(move || held_out.measure(&model))).await {
         Ok(measured) => measured.unwrap_or_else(|error| Err(error.to_string())),
         Err(_) => {
-            Err("not all held-out pictures could be evaluated before the message's time was up".to_owned())
+            Err("the weights could not be evaluated on all held-out pictures before the message expired".to_owned())
         }
     }
 }

@@ -40,15 +40,15 @@ impl Scopes {
         let host = host(request).unwrap_or_default();
         if !self.names.is_own_host(host) {
             let sentence = format!(
-                "This relay is not known as {host:?}. To let students open it under that name, start it with --host and \
-                 the name."
+                "This relay is not known as {host:?}. To let students open it under that name, start it with --host \
+                 and the name."
             );
             return Some((StatusCode::MISDIRECTED_REQUEST, sentence));
         }
         let has_origin = headers.contains_key(header::ORIGIN);
         if has_origin && !text(headers, header::ORIGIN).is_some_and(|origin| is_same_origin(origin, host)) {
-            let sentence = "This request comes from a page of another site. Open the relay's own page. If you have, start \
-                            the relay with --host and the name in the address.";
+            let sentence = "This request comes from a page of another site. Open the relay's own page. If you have, \
+                            start the relay with --host and the name in the address.";
             return Some((StatusCode::FORBIDDEN, sentence.to_owned()));
         }
         // Browsers send an Origin with every request that changes something. Without one, a cookie is not enough.

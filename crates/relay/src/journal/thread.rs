@@ -66,8 +66,8 @@ impl JournalThread {
                 let outcome = write(&mut store, &save).map_err(|error| {
                     warn!(round, "the journal is not written: {error:#}");
                     format!(
-                        "The lesson is not on the disk: {error:#}. The lesson continues. Free some space; the relay tries \
-                         again after the next round."
+                        "The lesson is not on the disk: {error:#}. The lesson continues. Free some space; the relay \
+                         tries again after the next round."
                     )
                 });
                 drop(save);
