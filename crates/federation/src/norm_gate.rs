@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(gate(&[2.0; 5]).implausible(4e6, 0.0), Some(2e6));
         assert_eq!(gate(&[2.0; 5]).implausible(4e6, 4e6), None, "harmless");
         assert_eq!(gate(&[2.0; 4]).implausible(4e6, 5e6), None, "too few, and harmless");
-        assert_eq!(gate(&[2.0; 4]).implausible(1e7, 5e6), Some(2.0), "too few, and no step of any training");
+        assert_eq!(gate(&[2.0; 4]).implausible(1e7, 5e6), Some(2.0), "too few, and not a training step");
         assert_eq!(gate(&[]).implausible(f64::MAX, 0.0), None, "nothing is known");
         assert_eq!(gate(&[0.0, 0.0, 1e25]).implausible(1e25, 1e3), Some(1e22), "the others say nothing");
     }

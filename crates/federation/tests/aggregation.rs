@@ -1,4 +1,4 @@
-//! Eqs. 1 to 4 against the plainest possible computation.
+//! Eqs. 1 to 4 against a naive computation.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ fn layout() -> Arc<ParamLayout> {
     Arc::new(Architecture::from(VitPreset::Pico).layout())
 }
 
-/// Some weights or gradients, other ones for each client.
+/// Weights or gradients that differ between clients.
 fn values(len: usize, client: usize) -> Vec<f32> {
     (0..len).map(|i| ((client * 31 + i * 17) % 101) as f32 / 50.0 - 1.0).collect()
 }
@@ -31,7 +31,7 @@ fn client() -> impl Strategy<Value = Client> {
     (any::<[u8; 32]>(), 1u32..=1_000_000).prop_map(|(seed, samples)| Client { seed, samples })
 }
 
-/// Rates at which some parameter is sent by nobody, by all and by some.
+/// Rates at which some parameters are sent by no client, by all and by some.
 fn rates() -> impl Strategy<Value = GroupRates> {
     prop_oneof![any::<[u16; 7]>(), any::<u16>().prop_map(|bits| [bits; 7])].prop_map(GroupRates::from_bits)
 }
@@ -39,8 +39,8 @@ fn rates() -> impl Strategy<Value = GroupRates> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Eqs. 2 and 4 (1 and 3 at R = 0) in f64 over explicit masks, the weights after every rule and optimiser, and the
-    /// promise that a parameter nobody sent stays as it is, bit for bit.
+    /// Checks Eqs. 2 and 4 (1 and 3 at R = 0) against f64 with explicit masks, and the weights after every rule and
+    /// optimiser. Parameters that nobody sent must stay bit for bit the same.
     #[test]
     fn agrees_with_a_naive_f64_mean(
         clients in proptest::collection::vec(client(), 1..7),
@@ -81,7 +81,7 @@ proptest! {
             let w = f64::from(before[i]);
             match way {
                 0 => prop_assert!(close(after[i], w - f64::from(rate) * mean, w + 1.0)),
-                // Its first step is the rate itself, against the sign.
+                // Adam's first step is the rate, against the sign of the gradient.
                 1 if mean.abs() > 1e-3 => {
                     let step = f64::from(rate) * mean.signum();
                     prop_assert!(close(after[i], w - step, 10.0 * w + 10.0), "{} is not {}", after[i], w - step);
@@ -95,7 +95,7 @@ proptest! {
         prop_assert_eq!(counted as usize, never);
     }
 
-    /// Eq. 3 and Eq. 1 without masks; a position embedding that is fixed does not move, not even by a rounding.
+    /// Eqs. 1 and 3 without masks; a fixed position embedding must not move, not even by rounding.
     #[test]
     fn unmasked_means_agree_as_well(samples in proptest::collection::vec(1u32..=1_000_000, 1..8), is_fixed: bool) {
         let layout = layout();
@@ -127,7 +127,7 @@ proptest! {
     }
 }
 
-/// The mean over many masks of what Eq. 2 or 4 gives for each parameter that somebody sent, with its standard error.
+/// The mean of Eq. 2 or 4 over many masks, for parameters that some client sent, with its standard error.
 fn mean_over_masks(values: &[f32], samples: &[u32], rate: &str) -> (f64, f64) {
     let layout = layout();
     let defence: Defence = format!("random-binary:{rate}").parse().unwrap();
@@ -149,7 +149,7 @@ fn mean_over_masks(values: &[f32], samples: &[u32], rate: &str) -> (f64, f64) {
     (mean, ((squares / count - mean * mean) / count).sqrt())
 }
 
-/// What Eq. 4 is expected to give where somebody sent the parameter: over all sets of clients that may have sent it.
+/// The expected value of Eq. 4 for a parameter that some client sent: the sum over all sets of senders.
 fn expected_over_sets(values: &[f32], samples: &[u32], zero_rate: f64) -> f64 {
     let (mut expected, mut any) = (0.0, 0.0);
     for set in 1u32..1 << values.len() {
@@ -165,7 +165,7 @@ fn expected_over_sets(values: &[f32], samples: &[u32], zero_rate: f64) -> f64 {
     expected / any
 }
 
-/// Eq. 2, and Eq. 4 where clients have equally many samples, are unbiased: over masks, their mean is that of the plain
+/// Eq. 2, and Eq. 4 with equal numbers of samples, are unbiased: their mean over masks is the mean of the plain
 /// updates.
 #[test]
 fn masked_mean_of_equal_weights_is_unbiased() {
@@ -176,8 +176,9 @@ fn masked_mean_of_equal_weights_is_unbiased() {
     }
 }
 
-/// With other numbers of samples Eq. 4 is a ratio, whose mean over masks is not the plain weighted mean of 4.5 but, the
-/// fewer values come through, the nearer to the unweighted one of 2. It is what summing over all sets of senders gives.
+/// With unequal numbers of samples, Eq. 4 is a ratio, and its mean over masks is not the plain weighted mean of 4.5.
+/// The fewer values arrive, the closer it is to the unweighted mean of 2. The sum over all sets of senders gives its
+/// value.
 #[test]
 fn masked_mean_of_unequal_weights_is_that_over_all_sets_of_senders() {
     let (values, samples) = ([1.0, 3.0, -2.0, 6.0], [1, 5, 2, 12]);

@@ -1,4 +1,4 @@
-//! What a hostile client's numbers can do to a room: nothing that lasts.
+//! A hostile client's numbers must do no lasting harm to a room.
 
 use std::collections::HashSet;
 
@@ -25,7 +25,7 @@ fn room(defence: &str, rule: &str, optimiser: &str, aggregation: Aggregation, cl
     room
 }
 
-/// A client's update: `plain` protected as the room asks.
+/// `plain`, protected as the room asks.
 fn protect(room: &Room, plain: Vec<f32>, seed: u32) -> ProtectedUpdate {
     let mut bytes = [0; 32];
     bytes[..4].copy_from_slice(&seed.to_le_bytes());
@@ -47,7 +47,7 @@ fn closed(effects: &[Effect]) -> Option<&RoundSummary> {
     })
 }
 
-/// What an honest client would send: a small change, another one for each client.
+/// An honest client's update: a small change that differs between clients.
 fn honest(room: &Room, client: u32) -> Vec<f32> {
     let change = |i: usize| ((client as usize * 31 + i * 17) % 101) as f32 / 5000.0 - 0.01;
     let weights = &room.model().state.weights;
@@ -58,7 +58,7 @@ fn honest(room: &Room, client: u32) -> Vec<f32> {
     }
 }
 
-/// Each finite float as likely as any other, the largest and the smallest ones among them.
+/// All finite floats, with the largest and smallest ones more often.
 fn finite() -> impl Strategy<Value = f32> {
     prop_oneof![any::<u32>().prop_map(f32::from_bits), Just(f32::MAX), Just(f32::MIN), Just(1e25), Just(0.0)]
         .prop_filter("finite", |value| value.is_finite())
@@ -77,8 +77,7 @@ fn aggregation() -> impl Strategy<Value = Aggregation> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever finite numbers arrive, the weights stay finite, and a round without a step leaves them as they were, bit for
-    /// bit.
+    /// For any finite numbers, the weights stay finite, and a round without a step leaves them bit for bit the same.
     #[test]
     fn weights_stay_finite(
         values in proptest::collection::vec(finite(), 1..5),
@@ -129,8 +128,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Nobody can judge cipher text, and a keyed start lets a client choose the weights themselves: finite they stay all the
-    /// same.
+    /// The relay cannot judge cipher text, and with a keyed start a client chooses the weights: they must stay finite
+    /// all the same.
     #[test]
     fn encrypted_weights_stay_finite(
         sealed in proptest::collection::vec(finite(), 1..5),
@@ -152,7 +151,7 @@ proptest! {
         for _ in 0..4 {
             for client in 0..3 {
                 let values = if client == 0 { fill(&values) } else { honest(&room, client) };
-                // What an honest client adds to weights as large as these need not be finite.
+                // An honest change added to weights this large may overflow.
                 let values = values.into_iter().map(|value| value.clamp(f32::MIN, f32::MAX)).collect();
                 let update = ProtectedUpdate { form: UpdateForm::Encrypted { check }, values };
                 send(&mut room, ClientId(client), update, 2.0, 4);
@@ -165,7 +164,7 @@ proptest! {
     }
 }
 
-/// One update of 1e25 among four: without the gate Adam's second moment overflows and the model never moves again.
+/// One update of 1e25 among four: without the gate, Adam's second moment would overflow and the model never move again.
 #[test]
 fn a_huge_update_neither_freezes_nor_moves_the_model() {
     let mut room = room("none", "fedsgd", "adam:0.001", Aggregation::Clipped, 4);
@@ -188,7 +187,7 @@ fn a_huge_update_neither_freezes_nor_moves_the_model() {
     }
 }
 
-/// The first round of so many clients, one of which sends 1e25 everywhere.
+/// The first round of `clients` clients; the hostile one sends 1e25 everywhere.
 fn with_one_hostile(clients: u32, hostile: u32, loss: impl Fn(u32) -> f32) -> RoundSummary {
     let mut room = room("none", "fedsgd", "sgd:0.1", Aggregation::Clipped, clients);
     let mut summary = None;
@@ -203,16 +202,16 @@ fn with_one_hostile(clients: u32, hostile: u32, loss: impl Fn(u32) -> f32) -> Ro
     summary.expect("all have answered")
 }
 
-/// Before five norms are known, updates are judged at the end of the round: what is left out then is not among its updates.
+/// Before five norms are known, updates are judged when the round closes; those left out then must not count.
 #[test]
 fn what_is_left_out_at_the_end_is_not_counted() {
     let summary = with_one_hostile(3, 0, |client| if client == 0 { 4.0 } else { 2.0 });
     assert_eq!((summary.updates, summary.clipped, summary.void), (2, 1, None));
-    assert_eq!((summary.samples, summary.loss), (2, Some(2.0)), "nor is what came beside it");
+    assert_eq!((summary.samples, summary.loss), (2, Some(2.0)), "nor are its samples and loss counted");
     assert_eq!(summary.losses, [(ClientId(1), 2.0), (ClientId(2), 2.0)]);
 }
 
-/// The fifth update lets the first five be judged, in the middle of the round.
+/// The fifth update triggers the judgement of the first five in the middle of the round.
 #[test]
 fn what_is_left_out_in_the_middle_takes_nobody_else_along() {
     let summary = with_one_hostile(6, 2, |client| 1.0 + client as f32 / 10.0);
@@ -220,7 +219,7 @@ fn what_is_left_out_in_the_middle_takes_nobody_else_along() {
     assert_eq!((summary.updates, summary.samples, told), (5, 5, vec![0, 1, 3, 4, 5]));
 }
 
-/// Updates that are left out, or that no step came of, do not say what is usual.
+/// Updates that are left out, or lead to no step, must not define the usual norm.
 #[test]
 fn whoever_is_alone_does_not_set_the_bound() {
     for least in [1, 2] {
@@ -237,7 +236,7 @@ fn whoever_is_alone_does_not_set_the_bound() {
         }
         assert_eq!(room.model().state.weights, before);
         if least == 2 {
-            // Were their norms remembered, this one would be thousands of times as large as is usual, and clipped.
+            // If the earlier norms counted, this update would be thousands of times as large as usual, and clipped.
             let update = protect(&room, honest(&room, 0), 100);
             let effects = send(&mut room, ClientId(0), update, 2.0, 1);
             assert!(!effects.iter().any(|effect| matches!(effect, Effect::Refused { .. })), "{effects:?}");
@@ -246,7 +245,7 @@ fn whoever_is_alone_does_not_set_the_bound() {
     }
 }
 
-/// What is left out at the end is none of the updates that a step takes.
+/// Updates left out at the end do not count towards the least number for a step.
 #[test]
 fn too_few_are_left_once_they_are_judged() {
     for least in [2, 3] {
@@ -258,7 +257,7 @@ fn too_few_are_left_once_they_are_judged() {
             let plain = if client == 0 { vec![1e25; before.len()] } else { honest(&room, client) };
             let update = protect(&room, plain, client);
             let effects = send(&mut room, ClientId(client), update, 2.0, 1);
-            // Two of three would be a quorum, if both were to be taken.
+            // Two of three would be a quorum if both were accepted.
             assert!(
                 !effects.iter().any(|effect| matches!(effect, Effect::Quorum { .. })),
                 "client {client} of {least}"
@@ -272,7 +271,7 @@ fn too_few_are_left_once_they_are_judged() {
     }
 }
 
-/// In the plain mean of the papers the same update makes the round void, and the room goes on from the weights before.
+/// In the papers' plain mean such updates make the round void, and the room continues with the old weights.
 #[test]
 fn a_mean_that_overflows_is_not_stepped_on() {
     let mut room = room("none", "fedsgd", "adam:0.001", Aggregation::Mean, 2);
@@ -313,7 +312,7 @@ fn three_refusals_in_a_row_exclude_until_the_teacher_readmits() {
             .unwrap_or_default()
     };
     assert_eq!(room.member(HOSTILE), ClientState::Excluded);
-    // Leaving and coming back does not help.
+    // Leaving and coming back must not help.
     room.handle(Event::Left(HOSTILE));
     room.handle(Event::Joined(HOSTILE));
     assert_eq!(room.member(HOSTILE), ClientState::Excluded);
@@ -324,7 +323,7 @@ fn three_refusals_in_a_row_exclude_until_the_teacher_readmits() {
     assert_eq!(room.phase(), RoomPhase::Training);
 }
 
-/// With norms to judge by, an update that is no gradient is refused; what is large and could be one is clipped.
+/// Once norms are known, an update that cannot be a gradient is refused; a large but possible one is clipped.
 #[test]
 fn an_implausible_norm_is_refused() {
     let mut room = room("none", "fedsgd", "sgd:0.1", Aggregation::Clipped, 6);
@@ -347,8 +346,8 @@ fn an_implausible_norm_is_refused() {
     }
 }
 
-/// A class that has learnt its pictures has next to no gradient left; whoever brings a new one is taken, within the bound, as
-/// often as it comes. What is no gradient of these weights is refused as ever.
+/// A class that has learnt its pictures has almost no gradient. A newcomer's update is clipped and accepted every time;
+/// an update that cannot be a gradient of these weights is refused.
 #[test]
 fn a_newcomer_among_tiny_gradients_is_taken() {
     for (rule, optimiser) in [("fedsgd", "sgd:0.1"), ("fedsgd", "adam:0.001"), ("fedavg", "sgd:0.1")] {
@@ -376,7 +375,7 @@ fn a_newcomer_among_tiny_gradients_is_taken() {
     }
 }
 
-/// A refusal between two good updates is no row.
+/// An accepted update between two refusals resets their count.
 #[test]
 fn an_accepted_update_ends_the_row() {
     let mut room = room("none", "fedsgd", "sgd:0.1", Aggregation::Clipped, 1);
@@ -389,7 +388,7 @@ fn an_accepted_update_ends_the_row() {
     assert_eq!(room.member(HOSTILE), ClientState::Training);
 }
 
-/// Under FedAvg an update weighs what the room handed out, and not what it claims.
+/// Under FedAvg an update weighs what the room gave the client, not what the client claims.
 #[test]
 fn samples_weigh_what_was_given() {
     let mut room = room("none", "fedavg", "sgd:0.1", Aggregation::Mean, 2);
@@ -401,7 +400,7 @@ fn samples_weigh_what_was_given() {
     assert!(after.iter().zip(&weights).all(|(after, before)| (after - before - 0.5).abs() < 1e-6));
 }
 
-/// With every update held, a minority cannot move the median of any parameter beyond what the others sent.
+/// A minority cannot move the median of any parameter beyond the honest values.
 #[test]
 fn median_and_trimmed_mean_stay_among_honest_values() {
     for aggregation in [Aggregation::Median, Aggregation::TrimmedMean { share: 0.34 }] {
@@ -417,9 +416,9 @@ fn median_and_trimmed_mean_stay_among_honest_values() {
     }
 }
 
-/// What a client sends whose change is `common` times a direction that all share, `own` times one of its own.
+/// An update whose change is `common` times a shared direction plus `own` times the client's own direction.
 fn pulled(room: &Room, client: u32, common: f32, own: f32) -> Vec<f32> {
-    // The last bit of splitmix64.
+    // Last bit of splitmix64.
     let sign = |i: usize, of: u64| {
         let mut bits = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(of << 32);
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -432,8 +431,8 @@ fn pulled(room: &Room, client: u32, common: f32, own: f32) -> Vec<f32> {
     weights.iter().enumerate().map(|(i, &weight)| base(weight) + change(i)).collect()
 }
 
-/// One round in which each client is pulled so far along the common direction, and by as much noise again as is given. Whose
-/// pull is no number does not answer.
+/// Runs one round in which each client moves `common` along the shared direction, plus noise of size `own`. A client
+/// with NaN does not answer.
 fn pull(defence: &str, rule: &str, aggregation: Aggregation, common: &[f32], own: f32) -> (RoundSummary, Vec<f32>) {
     let mut room = room(defence, rule, "sgd:0.1", aggregation, common.len() as u32);
     let mut summary = None;
@@ -447,7 +446,8 @@ fn pull(defence: &str, rule: &str, aggregation: Aggregation, common: &[f32], own
     (summary.unwrap(), room.model().state.weights.clone())
 }
 
-/// As long as the others, so that no bound on norms sees them; the weights are those of the others' round.
+/// Flipped updates are as long as the others, so no bound on norms catches them; the weights must be those without
+/// them.
 #[test]
 fn turned_signs_are_left_out_of_an_aligned_mean() {
     let turned = [-1.0, 1.0, 1.0, -1.0, 1.0, 1.0, 1.0, 1.0];
@@ -455,7 +455,7 @@ fn turned_signs_are_left_out_of_an_aligned_mean() {
         for rule in ["fedsgd", "fedavg:epochs=1,rate=0.1"] {
             let (summary, weights) = pull(defence, rule, Aggregation::Aligned, &turned, 3.0);
             assert_eq!((summary.updates, summary.opposed, summary.samples), (6, 2, 24), "{defence}, {rule}");
-            // Nobody is named in a mean that does not compare directions.
+            // A mean that does not compare directions leaves nobody out.
             let (clipped, other) = pull(defence, rule, Aggregation::Clipped, &turned, 3.0);
             assert_eq!((clipped.updates, clipped.opposed), (8, 0), "{defence}, {rule}");
             assert!(weights != other, "{defence}, {rule}");
@@ -467,7 +467,7 @@ fn turned_signs_are_left_out_of_an_aligned_mean() {
     }
 }
 
-/// Fewer than five clients have no direction of most, and what is zero has none: neither counts one among many, nor four.
+/// Fewer than five clients, not counting zero updates, have no majority direction: everybody counts.
 #[test]
 fn without_a_common_direction_everybody_counts() {
     for (common, own) in [
@@ -482,7 +482,7 @@ fn without_a_common_direction_everybody_counts() {
     }
 }
 
-/// However they disagree, more than half of the updates count.
+/// More than half of the updates always count.
 #[test]
 fn most_updates_count_in_an_aligned_mean() {
     for common in [&[1.0, 1.0, 1.0, -1.0, -1.0, -1.0][..], &[1.0, -1.0, -1.0, -1.0, -1.0], &[0.0; 9]] {
@@ -492,7 +492,7 @@ fn most_updates_count_in_an_aligned_mean() {
     }
 }
 
-/// A norm counts in the running median for no more than the update did: neither mean lets what is scaled down say what is usual.
+/// An update that is scaled down enters the running median with its reduced norm, so it cannot raise the bound.
 #[test]
 fn what_is_scaled_down_does_not_raise_the_bound() {
     for aggregation in [Aggregation::Clipped, Aggregation::Aligned] {
@@ -511,7 +511,7 @@ fn what_is_scaled_down_does_not_raise_the_bound() {
     }
 }
 
-/// The quorum counts on as many updates as are left in the worst case, so that a round need not be void which has waited.
+/// The quorum assumes the most updates left out, so that waiting for it is enough for a step.
 #[test]
 fn an_aligned_mean_has_its_quorum_once_enough_are_sure_to_count() {
     for (aggregation, at) in [(Aggregation::Clipped, 4), (Aggregation::Aligned, 6)] {
@@ -526,8 +526,7 @@ fn an_aligned_mean_has_its_quorum_once_enough_are_sure_to_count() {
     }
 }
 
-/// Four of five are enough to wait no longer than twice as long as they took; fewer than the least number of updates make
-/// no step.
+/// Four of five clients end the wait for the rest; fewer updates than the least number make no step.
 #[test]
 fn a_quorum_ends_the_wait_and_too_few_take_no_step() {
     let architecture = Architecture::from(VitPreset::Pico);
@@ -549,7 +548,7 @@ fn a_quorum_ends_the_wait_and_too_few_take_no_step() {
     let effects = room.handle(Event::Deadline { round: 1, policy: 1 });
     assert_eq!(closed(&effects).map(|summary| (summary.updates, summary.void)), Some((4, None)));
     assert_ne!(room.model().state.weights, before);
-    // The fifth is late, and the others are waited for no longer than it takes them.
+    // The fifth client is late, and three more miss this round's deadline.
     room.handle(Event::Begin);
     let before = room.model().state.weights.clone();
     let update = protect(&room, honest(&room, 0), 10);

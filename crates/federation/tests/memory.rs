@@ -1,4 +1,4 @@
-//! What a room takes of memory: at most four models (weights, sums and Adam's two moments) and the update in hand.
+//! Memory use of a room: at most four models (weights, sums and Adam's two moments) and the current update.
 
 use peak_alloc::PeakAlloc;
 use unmask_core::{Aggregation, Architecture, ClientId, MaskSeed, ParamLayout, RoundSettings, Rule, VitPreset};
@@ -17,12 +17,12 @@ fn adam_rounds_stay_within_four_models_and_one_update() {
     }
 }
 
-/// Until five norms are known, a clipped mean holds the updates that came.
+/// A clipped mean holds the received updates until five norms are known.
 fn adam_rounds(aggregation: Aggregation, held: usize) {
     let architecture = Architecture::from(VitPreset::Tiny);
     let layout = architecture.layout();
     let model_bytes = 4 * layout.len();
-    // The counts of updates (a sample of at most 2^21 of them in 2 bytes), one mask in bits, and small things.
+    // Update counts (2 bytes each, for at most 2^21 of them), one mask in bits, and small objects.
     let slack = 2 * (1 << 21) + layout.len() / 8 + 256 * 1024;
     let settings = RoundSettings::new(
         "random-binary:patch=0.9,0.5".parse().unwrap(),
@@ -42,12 +42,12 @@ fn adam_rounds(aggregation: Aggregation, held: usize) {
     let mut effects = room.handle(Event::Start);
     let (mut most, mut updates) = (0, 0);
     for round in 1..=4 {
-        // A plan on its way would keep the old weights alive beside the new ones.
+        // A plan that still exists would keep the old weights alive.
         drop(effects);
         for client in 0..CLIENTS {
             let update = update(&layout, &room, [100 + 16 * round as u8 + client as u8; 32]);
             let update_bytes = 4 * &update.values.len();
-            // The update exists before the room sees it, and is the one that may be in hand.
+            // The update was allocated before the room got it, and counts as the current one.
             MEMORY.reset_peak_usage();
             let effects = room.handle(Event::Update(ReceivedUpdate {
                 client: ClientId(client),
@@ -76,7 +76,7 @@ fn adam_rounds(aggregation: Aggregation, held: usize) {
     );
 }
 
-/// A masked update in memory of its own size.
+/// A masked update without spare capacity.
 fn update(layout: &ParamLayout, room: &Room, seed: [u8; 32]) -> ProtectedUpdate {
     let plain = PlainUpdate { values: vec![0.01; layout.len()], reference: None };
     let keys = KeyMaterial { seed: MaskSeed(seed), cipher: None };

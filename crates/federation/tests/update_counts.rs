@@ -1,4 +1,4 @@
-//! How often parameters are updated: what is counted against what is expected, and both against the formula.
+//! Counted against expected update counts, and both against the formula.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use unmask_core::{Aggregation, Architecture, Defence, MaskSeed, ParamGroup, Rule
 use unmask_defence::{KeyMaterial, PlainUpdate, Protect};
 use unmask_federation::{Aggregate, GroupCounts, Optimiser, UpdateCounts};
 
-/// Counts after rounds of so many clients each.
+/// Counts after rounds with these numbers of clients.
 fn counted(preset: VitPreset, defence: &str, rounds: &[u8]) -> UpdateCounts {
     let layout = Arc::new(Architecture::from(preset).layout());
     let defence: Defence = defence.parse().unwrap();
@@ -27,14 +27,14 @@ fn counted(preset: VitPreset, defence: &str, rounds: &[u8]) -> UpdateCounts {
     counts
 }
 
-/// The corrected G(f) = C(M,f) (1-R^N)^f (R^N)^(M-f). (The papers print the exponent N(1-f) in place of M-f.)
+/// The corrected G(f) = C(M,f) (1-R^N)^f (R^N)^(M-f). (The papers print the exponent N(1-f) instead of M-f.)
 fn corrected(rounds: i32, f: i32, zero_rate: f64, clients: i32) -> f64 {
     let binomial: f64 = (0..f).map(|i| f64::from(rounds - i) / f64::from(f - i)).product();
     let none = zero_rate.powi(clients);
     binomial * (1.0 - none).powi(f) * none.powi(rounds - f)
 }
 
-/// Each share within six standard deviations of a binomial draw of that many parameters.
+/// Each share lies within six standard deviations of a binomial draw.
 fn assert_as_expected(group: &GroupCounts) {
     let n = group.parameters as f64;
     assert!((group.expected.iter().sum::<f64>() - 1.0).abs() < 1e-9);
@@ -62,7 +62,7 @@ fn constant_cohort_follows_the_corrected_formula() {
     }
 }
 
-/// A cohort that changes from round to round: the sum over all sets of rounds in which a parameter was updated.
+/// A cohort that changes between rounds: sums over all sets of rounds in which a parameter was updated.
 #[test]
 fn changing_cohort_follows_the_poisson_binomial_distribution() {
     let rounds = [1, 4, 2, 7, 3, 1];
@@ -85,7 +85,7 @@ fn changing_cohort_follows_the_poisson_binomial_distribution() {
     assert_eq!(counts.groups()[ParamGroup::Head as usize].never(), 0.0);
 }
 
-/// The papers' counter-example: what the one mask drops is never updated, the rest always.
+/// The papers' counter-example: parameters are updated in every round, or never if the mask drops them.
 #[test]
 fn frozen_mask_updates_always_or_never() {
     let counts = counted(VitPreset::Nano, "frozen-binary:0.8", &[3, 1, 2]);
@@ -109,7 +109,7 @@ fn fixed_position_is_never_updated_and_all_else_always() {
     }
 }
 
-/// Of a model with more than 2^21 parameters an evenly spread sample is counted, from all groups.
+/// A model with more than 2^21 parameters is sampled evenly, from all groups.
 #[test]
 fn large_model_is_sampled() {
     let counts = counted(VitPreset::Tiny, "random-binary:0.5", &[2, 2]);

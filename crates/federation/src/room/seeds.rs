@@ -70,7 +70,7 @@ mod tests {
             seeds.insert(seed(number));
             seeds.insert(seed(number));
         }
-        assert!(!seeds.contains(&seed(0)), "the oldest one made room");
+        assert!(!seeds.contains(&seed(0)), "the oldest one was dropped");
         assert!((1..=UsedSeeds::MOST).all(|number| seeds.contains(&seed(number))));
         assert_eq!((seeds.known.len(), seeds.order.len()), (UsedSeeds::MOST, UsedSeeds::MOST));
     }

@@ -29,7 +29,7 @@ fn room(defence: &str) -> Room {
     Room::new(model(1), settings(defence, "fedsgd"))
 }
 
-/// The update of a client whose training gave `values`, under the settings in force.
+/// The update of a client whose training gave `values`, under the current settings.
 fn protect(room: &Room, values: Vec<f32>, seed: [u8; 32], cipher: Option<&Cipher>) -> ProtectedUpdate {
     let reference = room.settings().rule().is_fedavg().then_some(room.model().state.weights.as_slice());
     let plain = PlainUpdate { values, reference };
@@ -50,7 +50,7 @@ fn send_samples(room: &mut Room, client: ClientId, update: ProtectedUpdate, samp
     room.handle(Event::Update(ReceivedUpdate { client, round, policy, loss: 2.0, samples, update, statistics }))
 }
 
-/// A client's message on one sample.
+/// A client's update on one sample.
 fn update_event(client: ClientId, round: u32, policy: u32, update: ProtectedUpdate) -> Event {
     Event::Update(ReceivedUpdate { client, round, policy, loss: 1.0, samples: 1, update, statistics: Vec::new() })
 }
@@ -186,7 +186,7 @@ fn weights_from_above_are_those_of_the_next_round() {
     assert_eq!(cohort(&room.handle(Event::Begin)), [A]);
     assert_eq!((room.round(), room.policy(), &room.model().state), (2, 1, &above));
     assert!(!room.awaits_weights());
-    // Of another size they are left aside, and so with a new model.
+    // Weights of another size are ignored, and so are weights set before a new model.
     room.handle(Event::SetWeights(Some(ModelState::from_weights(vec![1.0]))));
     send(&mut room, A, update.clone());
     room.handle(Event::Begin);
@@ -213,7 +213,7 @@ fn choices_take_effect_at_the_round_boundary() {
     assert_eq!(refusal(&old), Refusal::Policy { update: 1, current: 2 });
 }
 
-/// What a client made of the pictures of one division is never averaged with what others make of the next one.
+/// Updates on the pictures of two divisions are never averaged together.
 #[test]
 fn other_pictures_are_another_policy() {
     let shared = |shard| settings("none", "fedsgd").with_pictures(TrainingPictures::Shared { shard });

@@ -1,10 +1,10 @@
-//! What an update must look like under each defence.
+//! Checks of updates under each defence.
 
 use unmask_core::{Defence, GroupRates};
 
 use super::*;
 
-/// What every defence makes of the same values.
+/// The update that a defence makes of the same values.
 fn update_of(defence: &str, rule: &str) -> ProtectedUpdate {
     let room = Room::new(model(1), settings(defence, rule));
     protect(&room, vec![0.5; room.layout.len()], [9; 32], None)
@@ -21,7 +21,7 @@ fn each_defence_takes_its_own_updates_and_no_others() {
                 room.handle(Event::Start);
                 let effects = send(&mut room, A, update_of(sent, rule));
                 let is_taken = matches!(effects[0], Effect::Accepted { .. });
-                // Under no defence nobody can tell whether the position embedding stood still by itself.
+                // Without a defence, an unchanged position embedding is valid.
                 let is_right = asked == sent || (asked, sent) == ("none", "fixed-position");
                 assert_eq!(is_taken, is_right, "{sent} under {asked}, {rule}");
                 if !is_right {
@@ -46,7 +46,7 @@ fn refusals_name_what_was_sent_and_what_was_asked_for() {
     assert!(refusal(&send(&mut room, A, update)).to_string().contains("position embedding"));
 }
 
-/// Under FedAvg the position embedding goes back as it came: one that is only nearly so, or zero, is a change.
+/// Under FedAvg the position embedding must come back bit for bit; a nearly equal or zero one is a change.
 #[test]
 fn fixed_position_is_bit_for_bit() {
     let fixed = |alter: fn(&mut f32)| {
@@ -103,7 +103,7 @@ fn an_update_of_no_samples_is_refused() {
     assert!(refusal.to_string().starts_with("0 samples"));
 }
 
-/// What is left out for its length is not averaged, and counts as too large all the same.
+/// An update left out for its norm is not averaged, but still counts as clipped.
 #[test]
 fn a_round_says_how_many_were_too_large_averaged_or_not() {
     for (values, updates, clipped) in [([1.0, 1.0, 1.0], 3, 0), ([0.001, 1.0, 1e30], 2, 2), ([1.0, 1e30, 1e30], 1, 2)] {
@@ -116,7 +116,7 @@ fn a_round_says_how_many_were_too_large_averaged_or_not() {
     }
 }
 
-/// What is claimed beyond the room's batch does not count.
+/// Claimed samples beyond the room's batch must not count.
 #[test]
 fn samples_beyond_the_batch_count_as_one_batch() {
     for samples in [2, 1_000_001, u32::MAX] {
@@ -126,7 +126,7 @@ fn samples_beyond_the_batch_count_as_one_batch() {
     }
 }
 
-/// Eq. 3: five samples weigh five times as much as one; under FedSGD (Eq. 1) they do not.
+/// Eq. 3: five samples weigh five times as much as one; not so under FedSGD (Eq. 1).
 #[test]
 fn samples_weigh_under_fedavg_alone() {
     for (rule, expected) in [("fedavg", 3.5), ("fedsgd", 0.0)] {

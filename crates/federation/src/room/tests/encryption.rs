@@ -1,4 +1,4 @@
-//! Getting the model encrypted, and rounds in the encrypted domain.
+//! Encryption of the model, and rounds on encrypted weights.
 
 use unmask_core::{EncryptionStart, KeyCheck};
 use unmask_defence::RoomKey;
@@ -34,7 +34,7 @@ fn asked(effects: &[Effect]) -> Option<(ClientId, Option<Arc<GlobalModel>>)> {
     })
 }
 
-/// A room under encryption with these clients, which has just asked the first one.
+/// An encrypted room with these clients that has just asked the first one.
 fn asking(defence: &str, rule: &str, clients: &[ClientId]) -> Room {
     let mut room = Room::new(model(1), settings(defence, rule));
     for client in clients {
@@ -46,7 +46,7 @@ fn asking(defence: &str, rule: &str, clients: &[ClientId]) -> Room {
     room
 }
 
-/// A salt serves one request alone.
+/// Repeats the request, with a new salt.
 fn ask_again(room: &mut Room) -> Vec<Effect> {
     let effects = room.handle(Event::Begin);
     assert!(matches!(effects[..], [Effect::NeedSalt]), "{effects:?}");
@@ -110,7 +110,7 @@ fn sealed_model_is_checked() {
     }
 }
 
-/// Whoever cannot, leaves or is silent: the next one is asked, in turn, and the same one only if there is no other.
+/// If a client cannot encrypt, leaves or stays silent, the next one is asked; the same one only if there is no other.
 #[test]
 fn another_client_is_asked_where_one_fails() {
     let policy = 1;
@@ -125,7 +125,7 @@ fn another_client_is_asked_where_one_fails() {
     assert_eq!(asked(&ask_again(&mut room)).unwrap().0, A);
     room.handle(Event::Unable { client: A, round: 0, policy });
     assert_eq!(asked(&ask_again(&mut room)).unwrap().0, A, "nobody else is free");
-    // The silent one answers after all: too late, but it is in again.
+    // The silent client answers too late, but takes part again.
     let cipher = cipher("swan");
     let late = seal(&mut room, C, cipher.check(), encrypted(&model(1).state.weights, &cipher));
     assert_eq!(refusal(&late), Refusal::SealNotAsked);
@@ -181,7 +181,7 @@ fn leaving_encryption_waits_for_fresh_weights() {
     assert_eq!((*settings, &**fresh), (plain, &model(2)));
 }
 
-/// Entering: a plain start keeps what was learnt, a keyed one cannot.
+/// A plain start keeps the trained weights, a keyed start cannot.
 #[test]
 fn entering_encryption() {
     let cipher = cipher("swan");
@@ -199,7 +199,7 @@ fn entering_encryption() {
     assert!(matches!(effects[1], Effect::Plan { round: 2, .. }), "{effects:?}");
 }
 
-/// A choice while the model is being encrypted: no round runs, so it takes effect at once, and the answer is refused.
+/// A choice during encryption takes effect immediately, because no round runs, and the answer is refused.
 #[test]
 fn choice_drops_a_seal_under_way() {
     let cipher = cipher("swan");
@@ -227,8 +227,8 @@ fn new_model_is_sealed_anew() {
     assert!(room.seal().is_none());
 }
 
-/// Five clients, each with a loss of its own: gradient = a * (w - b), with a and b other ones for each parameter and client,
-/// so that every step depends on the weights before it. A client computes on plain weights, as a tab does.
+/// Five clients with different losses: gradient = a * (w - b), with a and b for each parameter and client, so that
+/// every step depends on the earlier weights. Like a tab, a client computes on plain weights.
 struct Problem {
     /// Curvature and minimum of each parameter, per client.
     clients: Vec<(Vec<f32>, Vec<f32>)>,
@@ -304,7 +304,7 @@ fn relative_difference(values: &[f32], reference: &[f32]) -> f64 {
     (difference / reference.iter().map(|r| square(f64::from(*r))).sum::<f64>()).sqrt()
 }
 
-/// SGD and averaging are linear: after 50 rounds of five clients the decrypted weights equal the plain run's.
+/// SGD and averaging are linear: after 50 rounds of five clients, the decrypted weights equal those of the plain run.
 #[test]
 fn encrypted_run_equals_the_plain_one() {
     let cipher = cipher("correct horse");

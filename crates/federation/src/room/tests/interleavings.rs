@@ -1,4 +1,4 @@
-//! Any events in any order.
+//! Random events in random order.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use super::*;
 enum Action {
     Join(u32),
     Leave(u32),
-    /// Answer the last plan but so many that the client got, perhaps with values that are not finite.
+    /// Answers the client's plan this many before its last, perhaps with values that are not finite.
     Send(u32, usize, bool),
-    /// Encrypt the model, or send back something that is not it.
+    /// Encrypts the model, or sends back something else.
     Seal(u32, bool),
     Unable(u32),
-    /// Go to the background, or come back.
+    /// Goes to the background or comes back.
     Hide(u32, bool),
     Return(u32),
     Forget(u32),
@@ -28,7 +28,7 @@ enum Action {
     Set(usize),
     NewModel,
     Reset,
-    /// Everybody leaves, and from here on a restored room goes through the same.
+    /// Everybody leaves; from now on a restored room gets the same events.
     Restart,
 }
 
@@ -67,7 +67,7 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// A plan as its client got it.
+/// A plan as the client received it.
 #[derive(Debug, Clone)]
 struct Plan {
     round: u32,
@@ -77,7 +77,7 @@ struct Plan {
     model: Arc<GlobalModel>,
 }
 
-/// A first patch weight that no plain model has marks an encrypted one.
+/// Marks encrypted weights: no plain model has such a first patch weight.
 const MARK: f32 = 1000.0;
 
 fn is_marked(room: &Room, weights: &[f32]) -> bool {
@@ -86,14 +86,14 @@ fn is_marked(room: &Room, weights: &[f32]) -> bool {
 
 struct World {
     room: Room,
-    /// The room as it was restored, which answers as the other one does.
+    /// The restored room, which must give the same answers.
     twin: Option<Room>,
-    /// All plans each client got.
+    /// All plans that each client got.
     plans: BTreeMap<u32, Vec<Plan>>,
     running: Option<Plan>,
     accepted: u32,
     has_quorum: bool,
-    /// Whom the model was asked to be encrypted by, and under which policy.
+    /// The client asked to encrypt the model, and the policy of the request.
     seal: Option<(ClientId, u32)>,
     seeds: u64,
 }
@@ -105,7 +105,7 @@ impl World {
         Self { room, twin: None, plans, running: None, accepted: 0, has_quorum: false, seal: None, seeds: 0 }
     }
 
-    /// The events an action makes.
+    /// The events of an action.
     fn events(&mut self, action: Action) -> Vec<Event> {
         let policy = self.room.policy;
         vec![match action {
@@ -146,12 +146,12 @@ impl World {
             }
             Action::Seal(c, good) => {
                 let mut weights = self.room.model().state.weights.clone();
-                // Nobody has anything to compare a keyed model with.
+                // A keyed model has no plain model to compare it with.
                 if good || self.room.settings().encryption() == Some(EncryptionStart::Keyed) {
                     let patch = self.room.layout.get("patch_embed.proj.weight").unwrap().range.start;
                     weights[patch] = MARK;
                 }
-                // Whoever is asked answers as asked; others answer out of turn.
+                // A client that was asked answers the request; others answer unasked.
                 let (client, policy) = match self.seal {
                     Some((client, policy)) if c > 0 => (client, policy),
                     _ => (ClientId(c), policy),
@@ -177,7 +177,7 @@ impl World {
                 let (defence, rule) = SETTINGS[index];
                 let settings = settings(defence, rule);
                 let set = Event::SetSettings(settings);
-                // Half of the time the fresh weights that may be needed come late or never.
+                // Half of the time, the fresh weights come late or never.
                 if self.room.needs_new_model(&settings) && self.seeds.is_multiple_of(2) {
                     return vec![set, Event::SetModel(model(4))];
                 }
@@ -206,7 +206,7 @@ impl World {
             Event::Sealed { client, .. } | Event::Joined(client) | Event::Return(client) => Some(client),
             _ => None,
         };
-        // Whoever says something with this may be asked at once.
+        // A client may be asked right after its own message.
         let was_left_out: Vec<ClientId> =
             (0..4).map(ClientId).filter(|client| is_left_out(client) && asks != Some(*client)).collect();
         let mut more = Vec::new();
@@ -221,7 +221,7 @@ impl World {
             match effect {
                 Effect::Plan { cohort, round, policy, settings, encryption, model } => {
                     prop_assert!(!cohort.is_empty());
-                    prop_assert!(self.running.is_none(), "two rounds at once");
+                    prop_assert!(self.running.is_none(), "two rounds at the same time");
                     prop_assert_eq!(encryption.is_some(), settings.encryption().is_some());
                     prop_assert_eq!(encryption.is_some(), is_marked(&self.room, &model.state.weights));
                     let plan = Plan { round, policy, settings, encryption, model };
@@ -269,7 +269,7 @@ impl World {
                 Effect::SittingOut(client) => {
                     prop_assert_eq!(self.room.member(client), ClientState::SittingOut);
                     prop_assert!(!self.room.is_hidden(client), "away, not silent");
-                    prop_assert!(!was_left_out.contains(&client), "it is told once");
+                    prop_assert!(!was_left_out.contains(&client), "it is reported only once");
                 }
                 _ => {}
             }
@@ -280,11 +280,11 @@ impl World {
         Ok(())
     }
 
-    /// Puts a restored room in the twin's place.
+    /// Replaces the twin with a newly restored room.
     fn restart(&mut self) {
         let mut twin = Room::restore(self.room.saved()).unwrap();
         if let Some(model) = &self.room.next_model {
-            // Weights to come are the caller's to make anew.
+            // Weights for the next model are not saved; the caller makes new ones.
             twin.handle(Event::SetModel(model.clone()));
         }
         self.twin = Some(twin);
@@ -310,7 +310,7 @@ impl World {
     }
 }
 
-/// What effects say, without the values that a spent update leaves.
+/// The effects to compare, without the values of spent updates.
 fn told(effects: &[Effect]) -> Vec<String> {
     let is_news = |effect: &&Effect| !matches!(effect, Effect::Spent(_));
     effects.iter().filter(is_news).map(|effect| format!("{effect:?}")).collect()
@@ -319,10 +319,9 @@ fn told(effects: &[Effect]) -> Vec<String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Whatever happens in whatever order: an update is averaged in its own round under its own policy or not at all,
-    /// encrypted weights are never trained on as plain ones nor plain ones as encrypted, weights stay finite, a refused
-    /// update never counts, whoever waits has somebody to wait for, and whoever sits out is left alone. A room restored between
-    /// rounds does the same.
+    /// For any events in any order: an update is averaged only in its own round and policy, encrypted and plain weights
+    /// are never mixed up, weights stay finite, refused updates never count, a waiting room has a client to wait for,
+    /// and a client that sits out is not asked. A room restored between rounds behaves the same.
     #[test]
     fn no_average_mixes_two_policies(actions in proptest::collection::vec(action(), 0..80)) {
         let mut world = World::new();

@@ -4,7 +4,7 @@ use unmask_defence::Mask;
 
 use super::*;
 
-/// Runs rounds in which every client sends weights or gradients that change everything, and returns the weights after each.
+/// Runs rounds in which every client's update changes everything; returns the weights after each round.
 fn rounds(defence: &str, rule: &str, optimiser: &str, rounds: u8) -> (Vec<f32>, Vec<Vec<f32>>, Arc<ParamLayout>) {
     let settings =
         RoundSettings::new(defence.parse().unwrap(), rule.parse().unwrap(), 1, optimiser.parse().unwrap()).unwrap();
@@ -26,7 +26,7 @@ fn rounds(defence: &str, rule: &str, optimiser: &str, rounds: u8) -> (Vec<f32>, 
     (before, after, Arc::clone(&room.layout))
 }
 
-/// Frozen: the same entries for all clients and rounds, so the others keep their first value for ever, whatever the rule.
+/// A frozen mask drops the same entries in all rounds, so under every rule these parameters keep their initial values.
 #[test]
 fn what_the_frozen_mask_drops_stays_for_ever() {
     for (rule, optimiser) in [("fedsgd", "sgd:0.1"), ("fedsgd", "adam:0.01"), ("fedavg", "sgd:0.1")] {
@@ -41,7 +41,7 @@ fn what_the_frozen_mask_drops_stays_for_ever() {
     }
 }
 
-/// Random: what nobody sent in a round stays in that round, bit for bit, and what somebody sent moves.
+/// With random masks, a parameter changes in a round exactly if some client sent it.
 #[test]
 fn what_nobody_sends_stays_for_this_round() {
     for (rule, optimiser) in [("fedsgd", "sgd:0.1"), ("fedsgd", "adam:0.01"), ("fedavg", "sgd:0.1")] {

@@ -1,8 +1,8 @@
-//! A room that was written down goes on.
+//! Saved rooms continue where they stopped.
 
 use super::*;
 
-/// By way of the bytes that are kept of it.
+/// Restores the room from its serialised form.
 fn restored(room: &Room) -> Room {
     let SavedRoom { state, model, moments, records } = room.saved();
     let state = postcard::from_bytes(&postcard::to_stdvec(&state).unwrap()).unwrap();
@@ -14,7 +14,7 @@ fn adam(defence: &str, rule: &str) -> RoundSettings {
     settings(defence, rule).with_optimiser("adam:0.01".parse().unwrap()).unwrap()
 }
 
-/// Masked rounds under Adam, whose step depends on the moments and on how many steps there were; clipping on norms.
+/// Adam depends on moments and step count, clipping on norms; the masks are random.
 #[test]
 fn next_round_is_the_same_bit_for_bit() {
     let mut room = Room::new(model(1), adam("random-binary:0.5", "fedsgd"));
@@ -33,7 +33,7 @@ fn next_round_is_the_same_bit_for_bit() {
         round(&mut room, 10 * number);
         room.handle(Event::Begin);
     }
-    // The fifth round is running: it is begun again.
+    // The running fifth round is repeated.
     let mut again = restored(&room);
     assert_eq!((room.round(), again.round(), again.phase()), (5, 4, RoomPhase::Between));
     assert_eq!(again.update_counts().groups(), room.update_counts().groups());
@@ -51,7 +51,7 @@ fn next_round_is_the_same_bit_for_bit() {
     assert_eq!(again.state(), room.state());
     again.handle(Event::Begin);
     let update = protect(&again, vec![0.5; again.model().state.weights.len()], [11; 32], None);
-    assert_eq!(refusal(&send(&mut again, A, update)), Refusal::SeedReused, "a seed of before");
+    assert_eq!(refusal(&send(&mut again, A, update)), Refusal::SeedReused, "a seed from before the restart");
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn the_excluded_stay_excluded_and_choices_stay_chosen() {
     assert_eq!(again.settings(), masked);
 }
 
-/// Who was silent before is not waited for after the restart either.
+/// A client that was silent before the restart is not waited for after it.
 #[test]
 fn silence_is_remembered() {
     let mut room = started("none", &[A, B]);

@@ -1,11 +1,11 @@
-//! Who does not answer: late, away, sitting out, and in again.
+//! Clients that do not answer: late, away, sitting out, and back again.
 
 use super::*;
 
 const D: ClientId = ClientId(4);
 const E: ClientId = ClientId(5);
 
-/// An update of `client` is taken.
+/// Sends an update of `client`, which is accepted.
 fn answer(room: &mut Room, client: ClientId) -> Vec<Effect> {
     let update = dense(room, 1.0);
     let effects = send(room, client, update);
@@ -34,7 +34,7 @@ fn has_quorum(effects: &[Effect]) -> bool {
     effects.iter().any(|effect| matches!(effect, Effect::Quorum { .. }))
 }
 
-/// Two rounds of A and B, in which B answers nothing.
+/// Two rounds of A and B in which B never answers.
 fn with_b_sitting_out() -> Room {
     let mut room = started("none", &[A, B]);
     answer(&mut room, A);
@@ -53,37 +53,38 @@ fn two_silent_rounds_make_a_client_sit_out_until_it_asks() {
     let mut room = with_b_sitting_out();
     for _ in 0..3 {
         assert_eq!(cohort(&room.handle(Event::Begin)), [A]);
-        assert!(sitting_out(&answer(&mut room, A)).is_empty(), "it is told once");
+        assert!(sitting_out(&answer(&mut room, A)).is_empty(), "it is reported only once");
     }
     assert!(room.handle(Event::Return(B)).is_empty());
     assert_eq!(room.member(B), ClientState::Joined);
     assert_eq!(cohort(&room.handle(Event::Begin)), [A, B]);
     answer(&mut room, B);
     answer(&mut room, A);
-    // It has answered: silence begins anew.
+    // After an answer, the count of missed rounds starts again.
     room.handle(Event::Begin);
     answer(&mut room, A);
     assert!(sitting_out(&deadline(&mut room)).is_empty());
     assert_eq!(room.member(B), ClientState::Late);
 }
 
-/// A client that never answers costs one round's deadline, whatever it asks for: nobody waits for it until it answers.
+/// A client that never answers costs one deadline, even if it asks to come back: no round waits for it until it
+/// answers.
 #[test]
 fn who_asks_and_stays_silent_is_not_waited_for() {
     let mut room = with_b_sitting_out();
     for ask in [Event::Return(B), Event::Joined(B)] {
         room.handle(ask);
         assert_eq!(cohort(&room.handle(Event::Begin)), [A, B]);
-        assert!(has_quorum(&answer(&mut room, A)), "the whole of the quorum has answered");
+        assert!(has_quorum(&answer(&mut room, A)), "all counted clients have answered");
         assert_eq!(sitting_out(&deadline(&mut room)), [B]);
     }
-    // Leaving and coming back with the ticket takes nothing back either.
+    // Leaving and coming back with the ticket does not reset this.
     room.handle(Event::Left(B));
     room.handle(Event::Joined(B));
     assert_eq!(cohort(&room.handle(Event::Begin)), [A, B]);
     assert!(has_quorum(&answer(&mut room, A)));
     assert_eq!(sitting_out(&deadline(&mut room)), [B]);
-    // Whoever comes without the ticket is somebody new.
+    // Without the ticket, it is a new client.
     room.handle(Event::Left(B));
     room.handle(Event::Forgotten(B));
     room.handle(Event::Joined(B));
@@ -103,11 +104,11 @@ fn any_answer_shows_that_a_client_is_there() {
         assert!(cohort(&room.handle(answer_of_b)).is_empty());
         assert_eq!(room.member(B), ClientState::Joined);
         assert_eq!(cohort(&room.handle(Event::Begin)), [A, B]);
-        assert!(!has_quorum(&answer(&mut room, A)), "it is waited for again");
+        assert!(!has_quorum(&answer(&mut room, A)), "rounds wait for it again");
     }
 }
 
-/// Slow is not silent: who answers after the deadline each time never sits out.
+/// A client that always answers after the deadline is slow, but never sits out.
 #[test]
 fn who_is_always_late_never_sits_out() {
     let mut room = started("none", &[A, B]);
@@ -133,7 +134,7 @@ fn a_late_client_that_asks_need_not_answer_first() {
     assert_eq!(sitting_out(&deadline(&mut room)), [B], "that was the second round in a row");
 }
 
-/// Nobody else is there: whoever comes back gets a round at once.
+/// With nobody else there, a client that comes back gets a round immediately.
 #[test]
 fn a_room_of_silent_clients_waits_and_goes_on() {
     let come_back: [(ClientState, Event); 5] = [
@@ -152,7 +153,7 @@ fn a_room_of_silent_clients_waits_and_goes_on() {
         assert_eq!(room.phase(), RoomPhase::Waiting);
         assert_eq!(cohort(&room.handle(event)), [A]);
     }
-    // A leaves; B, who sits out, and an excluded client are all there is.
+    // A leaves; only B, which sits out, and an excluded client remain.
     let mut room = with_b_sitting_out();
     room.handle(Event::Joined(C));
     for _ in 0..3 {
@@ -164,11 +165,11 @@ fn a_room_of_silent_clients_waits_and_goes_on() {
     assert!(room.handle(Event::Left(A)).is_empty());
     assert!(room.handle(Event::Begin).is_empty());
     assert_eq!(room.phase(), RoomPhase::Waiting);
-    assert!(room.handle(Event::Return(C)).is_empty(), "the teacher alone takes it in again");
+    assert!(room.handle(Event::Return(C)).is_empty(), "only the teacher lets it back in");
     assert_eq!(cohort(&room.handle(Event::Return(B))), [B]);
 }
 
-/// Five clients, one of them in the background: four of four are enough, and a round does not wait for its deadline.
+/// One of five clients is in the background: the other four are enough, and the round does not wait for its deadline.
 #[test]
 fn a_hidden_client_is_neither_counted_nor_late() {
     let all = [A, B, C, D, E];
@@ -188,14 +189,14 @@ fn a_hidden_client_is_neither_counted_nor_late() {
             assert!(sitting_out(&answer(&mut room, client)).is_empty());
         }
     }
-    // Its answer comes after all; it is still in the background, and is asked again.
+    // It answers late and is asked again, though still in the background.
     room.handle(Event::Unable { client: E, round: 1, policy: 1 });
     assert_eq!(cohort(&room.handle(Event::Begin)), all);
     answer(&mut room, E);
-    assert_eq!(room.member(E), ClientState::Sent, "in the background it may well be fast enough");
+    assert_eq!(room.member(E), ClientState::Sent, "a background client can be fast enough");
 }
 
-/// Whoever goes to the background in the midst of a round may be all that the others wait for.
+/// The others may have waited only for a client that now goes to the background or leaves.
 #[test]
 fn hiding_and_leaving_can_complete_the_quorum() {
     for is_hiding in [true, false] {
@@ -204,19 +205,19 @@ fn hiding_and_leaving_can_complete_the_quorum() {
         answer(&mut room, A);
         let effects = if is_hiding { hide(&mut room, B, true) } else { room.handle(Event::Left(B)) };
         assert!(has_quorum(&effects));
-        assert!(!has_quorum(&hide(&mut room, B, false)), "said once");
+        assert!(!has_quorum(&hide(&mut room, B, false)), "reported once");
         assert_eq!(room.phase(), RoomPhase::Training);
     }
 }
 
-/// With every client in the background there is nothing to measure the time by: the deadline ends the round.
+/// With all clients in the background, there is no answer time to measure: the deadline ends the round.
 #[test]
 fn hidden_clients_alone_are_waited_for() {
     let mut room = started("none", &[A, B]);
     assert!(!has_quorum(&hide(&mut room, A, true)));
     assert!(!has_quorum(&hide(&mut room, B, true)));
     let unable = room.handle(Event::Unable { client: A, round: 1, policy: 1 });
-    assert!(!has_quorum(&unable), "no update has come");
+    assert!(!has_quorum(&unable), "no update has arrived");
     assert_eq!(closed(&answer(&mut room, B)).unwrap().updates, 1);
 }
 
@@ -236,7 +237,7 @@ fn a_late_client_that_hides_is_away_and_back_when_it_is_seen() {
     assert_eq!(cohort(&room.handle(Event::Begin)), [A, B]);
 }
 
-/// A page that was loaded anew is in sight until it says otherwise.
+/// A reloaded page counts as visible until it says otherwise.
 #[test]
 fn joining_again_forgets_the_background() {
     let mut room = started("none", &[A]);
@@ -247,7 +248,7 @@ fn joining_again_forgets_the_background() {
     assert!(!room.is_hidden(B), "B is not there");
 }
 
-/// To sit out is not to be left out for bad updates, and being seen is not asking to come back.
+/// Only an answer or a request ends sitting out; readmission, a reset or a visible tab does not.
 #[test]
 fn nothing_but_asking_or_answering_ends_sitting_out() {
     let mut room = with_b_sitting_out();
@@ -260,7 +261,7 @@ fn nothing_but_asking_or_answering_ends_sitting_out() {
     assert_eq!(cohort(&room.handle(Event::Begin)), [A]);
 }
 
-/// A client asked to encrypt the model that stays silent has missed as much as a round.
+/// Not answering a request to encrypt the model counts like a missed round.
 #[test]
 fn silence_about_a_seal_counts() {
     let mut room = Room::new(model(1), settings("encrypted", "fedsgd"));
@@ -282,7 +283,7 @@ fn silence_about_a_seal_counts() {
     assert_eq!((room.member(A), room.member(B)), (ClientState::SittingOut, ClientState::Late));
 }
 
-/// Nobody who is left out for bad updates is asked to encrypt the model.
+/// A client excluded for bad updates is not asked to encrypt the model.
 #[test]
 fn an_excluded_client_is_not_asked_to_seal() {
     let mut room = started("none", &[A, B]);
@@ -300,7 +301,7 @@ fn an_excluded_client_is_not_asked_to_seal() {
     assert_eq!(room.member(A), ClientState::Excluded);
 }
 
-/// What is known of clients is bounded by those who are there, and those whom the caller has not forgotten.
+/// The room remembers only connected clients and those that the caller has not forgotten.
 #[test]
 fn clients_that_are_gone_are_forgotten() {
     let mut room = started("none", &[A]);

@@ -1,10 +1,10 @@
-//! Batch norm's running statistics, which travel beside a ResNet's updates.
+//! Batch norm's running statistics in the updates of a ResNet.
 
 use unmask_core::{ResnetPreset, StatisticsError};
 
 use super::*;
 
-/// A running round of A and B.
+/// A room of A and B in its first round.
 fn resnet(rule: &str) -> Room {
     let architecture = Architecture::from(ResnetPreset::Nano);
     let mut room = Room::new(GlobalModel { architecture, state: architecture.initial(1) }, settings("none", rule));
@@ -30,14 +30,14 @@ fn another_number_of_statistics_is_refused_and_the_round_goes_on() {
             let effects = answer(&mut room, A, update.clone(), vec![0.25; given]);
             assert_eq!(refusal(&effects), Refusal::Statistics(StatisticsError::Count { given, expected }), "{rule}");
             assert_eq!(room.phase(), RoomPhase::Training);
-            // Nothing of what was refused is in the mean.
+            // Nothing refused may be in the mean.
             let summary = closed(&answer(&mut room, B, update, vec![1.5; expected])).unwrap();
             assert_eq!((summary.updates, room.model().state.statistics.clone()), (1, vec![1.5; expected]), "{rule}");
         }
     }
 }
 
-/// Statistics behind values that are too few are not taken for values.
+/// If values are missing, statistics must not be taken for values.
 #[test]
 fn values_that_are_too_few_are_refused_before_their_statistics() {
     let mut room = resnet("fedsgd");
