@@ -206,7 +206,6 @@ impl Attacks {
         }
     }
 
-    /// Discards the update that was read, if it was not attacked.
     pub(crate) fn forget_read(&mut self) {
         self.job = None;
     }
@@ -272,7 +271,6 @@ impl Attacks {
         self.cards.score(client, round, attack, psnr, ssim)
     }
 
-    /// Tells the search whether rounds are running.
     pub(crate) fn room_is_paused(&self, is_paused: bool) {
         self.attacker.room_is_paused(is_paused);
     }
@@ -295,14 +293,12 @@ impl Attacks {
         Ok("The teacher dropped a picture: was it among those of the client under attack?")
     }
 
-    /// Stops checking for the teacher's picture.
     pub(crate) fn forget_candidate(&mut self) {
         self.attacker.ask(None);
         self.pictures.forget_candidate();
         self.membership.forget_picture();
     }
 
-    /// Sets the time for the attacks on one round.
     pub(crate) fn set_budget(&self, seconds: f64) -> Result<String, String> {
         if !(0.0..=MAX_BUDGET).contains(&seconds) {
             return Err(format!("{seconds} is not a valid time for attacks; give 0 to {MAX_BUDGET} seconds a round."));
@@ -314,7 +310,6 @@ impl Attacks {
         })
     }
 
-    /// Returns the teacher's choices for the journal.
     pub(crate) fn record(&self) -> AttacksRecord {
         AttacksRecord {
             target: self.awaited.or(self.target),
@@ -334,7 +329,6 @@ impl Attacks {
         }
     }
 
-    /// Turns the search through the model on or off.
     pub(crate) fn search(&self, on: bool) -> Result<&'static str, String> {
         if self.attacker.is_searching().is_none() {
             return Err("This relay cannot search through the model: it was started without token matching.".to_owned());
@@ -377,7 +371,6 @@ impl Attacks {
         Ok("A client, played by the teacher, gave the relay the key of the room.")
     }
 
-    /// Forgets the key that a client gave away.
     pub(crate) fn forget_key(&self) -> Option<&'static str> {
         self.attacker.has_key().then(|| {
             self.attacker.set_key(None);
@@ -385,7 +378,6 @@ impl Attacks {
         })
     }
 
-    /// Forgets all keys except those of the encryption with this check.
     pub(crate) fn keep_keys(&self, check: Option<KeyCheck>) {
         self.attacker.keep_keys(check);
     }
@@ -395,17 +387,14 @@ impl Attacks {
         self.cards.views()
     }
 
-    /// Returns the most recent labels.
     pub(crate) fn label(&self) -> Option<&LabelView> {
         self.label.view()
     }
 
-    /// Returns the most recent answer about the teacher's picture.
     pub(crate) fn membership(&self) -> Option<&MembershipView> {
         self.membership.view()
     }
 
-    /// Returns how much of the time has been spent.
     pub(crate) fn budget(&self) -> BudgetView {
         self.attacker.budget()
     }
@@ -415,7 +404,6 @@ impl Attacks {
         self.attacker.is_searching()
     }
 
-    /// Whether a client gave the key away.
     pub(crate) fn has_key(&self) -> bool {
         self.attacker.has_key()
     }

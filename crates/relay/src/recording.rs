@@ -34,12 +34,10 @@ const MAX_WAITING: usize = 8;
 /// Milliseconds between the last state before a restart of the relay and the first one after it.
 const BREAK: u64 = 1000;
 
-/// Where the recording is kept.
 #[derive(Debug)]
 pub(crate) enum Kept {
     /// No recording is made.
     Nowhere,
-    /// Only in memory.
     InMemory,
     /// In memory and in this folder.
     InFolder(PathBuf),
@@ -57,9 +55,7 @@ pub(crate) struct Recorder {
     began: Instant,
     /// Milliseconds recorded before this relay was started.
     offset: u64,
-    /// When the last state was handed in.
     last: Option<Instant>,
-    /// When the next state is due, if anything has changed.
     due: Option<Instant>,
     /// Addresses of the pictures in the last state, which the thread already has.
     handed: Vec<String>,
@@ -116,12 +112,10 @@ impl Recorder {
         }
     }
 
-    /// When to record the next state, if anything has changed.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// Records the published room if a state is due.
     pub(crate) fn record_if_due(&mut self, now: Instant, view: &Arc<RoomView>, pictures: &Pictures) {
         if self.due.is_some_and(|due| due <= now) {
             self.record(now, view, pictures);
@@ -170,7 +164,6 @@ impl Recorder {
         }
     }
 
-    /// Removes withdrawn content from all states recorded so far.
     pub(crate) fn forget(&self, forgotten: Forgotten) {
         if let Some(thread) = &self.thread {
             thread.hand(Order::Forget(forgotten));

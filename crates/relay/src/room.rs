@@ -450,7 +450,6 @@ impl Actor {
         self.log.say_once(about, self.room.round(), text);
     }
 
-    /// Logs a line that names these clients.
     fn say_of(&mut self, about: impl Into<Vec<ClientId>>, text: String) {
         self.log.say_of(about.into(), self.room.round(), text);
     }
@@ -481,7 +480,6 @@ fn reporter<T>(inputs: mpsc::WeakSender<Input>, input: impl Fn(T) -> Input) -> i
     move |news| inputs.upgrade().is_some_and(|room| room.blocking_send(input(news)).is_ok())
 }
 
-/// Opens a paused room with fresh or pretrained weights.
 fn first_room(config: &RelayConfig, initialiser: &mut Initialiser, sharing: &mut Sharing) -> anyhow::Result<Room> {
     let seed = config.seed.map_or_else(random::seed, Ok)?;
     initialiser.check(config.initial_weights, config.architecture).map_err(anyhow::Error::msg)?;
@@ -527,8 +525,8 @@ fn check_memory(config: &RelayConfig, architecture: Architecture) -> anyhow::Res
     let needed = aggregation.memory(architecture.layout().len(), clients);
     anyhow::ensure!(
         needed <= MOST,
-        "{aggregation} holds every update of a round: {:.1} GB for {clients} clients on {}, and 2 GB are the limit; choose \
-         clipped or a smaller model",
+        "{aggregation} holds every update of a round: {:.1} GB for {clients} clients on {}, and 2 GB are the limit; \
+         choose clipped or a smaller model",
         needed as f64 / 1e9,
         architecture
     );

@@ -9,7 +9,6 @@ pub(crate) struct About {
     pub(crate) serial: u64,
     /// Counts how often the teacher restarted the gathering of rounds.
     pub(crate) gathering: u64,
-    /// The sender.
     pub(crate) client: ClientId,
     pub(crate) round: u32,
     pub(crate) defence: Defence,

@@ -96,12 +96,10 @@ impl Attacker {
         });
     }
 
-    /// Sets the time for the attacks on one round.
     pub(super) fn set_budget(&self, time: Duration) {
         self.change(|schedule| schedule.budget.set(time));
     }
 
-    /// Returns how much of the time has been spent.
     pub(super) fn budget(&self) -> BudgetView {
         self.shared.lock().budget.view()
     }
@@ -164,12 +162,10 @@ impl Attacker {
         });
     }
 
-    /// Whether a client gave the key away.
     pub(super) fn has_key(&self) -> bool {
         self.shared.lock().keys.given.is_some()
     }
 
-    /// Forgets all keys except those of the encryption with this check.
     pub(super) fn keep_keys(&self, check: Option<KeyCheck>) {
         self.shared.lock().keys.keep(check);
     }

@@ -63,7 +63,6 @@ impl Budget {
         self.limit.is_zero()
     }
 
-    /// Notes that an attack was skipped on the newest update.
     pub(super) fn skip(&mut self, name: &'static str) {
         self.skipped.push(name);
     }

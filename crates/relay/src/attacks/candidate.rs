@@ -35,7 +35,6 @@ pub(crate) struct MembershipAnswer {
     pub(crate) interval: [f64; 2],
     /// Residuals of altered copies of the candidate, ascending.
     pub(crate) distractors: Vec<f64>,
-    /// The verdict in words.
     pub(crate) sentence: String,
 }
 
@@ -55,18 +54,15 @@ impl MembershipCard {
         self.view.as_ref()
     }
 
-    /// Returns the number for another picture.
     pub(super) fn next_number(&mut self) -> u64 {
         self.pictures += 1;
         self.pictures
     }
 
-    /// Starts asking for the picture at this path.
     pub(super) fn ask(&mut self, path: String) {
         self.view = Some(blank(path));
     }
 
-    /// Removes the picture and its answer.
     pub(super) fn forget_picture(&mut self) {
         self.view = None;
     }
@@ -116,7 +112,6 @@ impl MembershipCard {
     }
 }
 
-/// Returns a card without an answer.
 fn blank(picture: String) -> MembershipView {
     MembershipView { picture, ..MembershipView::default() }
 }
@@ -146,7 +141,6 @@ pub(super) fn ask(
     Ok(answer(&found, job.about.defence))
 }
 
-/// Puts the verdict into words.
 fn answer(found: &Membership, defence: Defence) -> MembershipAnswer {
     let verdict = found.verdict;
     let end = match verdict {
@@ -209,8 +203,8 @@ mod tests {
         let told = answer(&found(0.00002, MembershipVerdict::Member), Defence::None);
         assert_eq!(
             told.sentence,
-            "The update shows 2 pictures. 0.0020 % of the photograph does not fit them (95 %: 0.0018 % to 0.0022 %), while \
-             3.0 % of an altered copy does not. It was among the client's pictures."
+            "The update shows 2 pictures. 0.0020 % of the photograph does not fit them (95 %: 0.0018 % to 0.0022 %), \
+             while 3.0 % of an altered copy does not. It was among the client's pictures."
         );
         assert_eq!(percent(1e-15), "less than 0.00001 %");
         assert_eq!((percent(1.0).as_str(), percent(0.123).as_str()), ("100 %", "12 %"));

@@ -53,7 +53,6 @@ impl Attacked {
         gone.into_iter().for_each(|method| self.remove(method));
     }
 
-    /// Removes an attack's result.
     pub(crate) fn remove(&mut self, method: AttackMethod) {
         if let Some(card) = self.cards.get_mut(&method)
             && let Some(view) = card.view.take()
@@ -63,7 +62,6 @@ impl Attacked {
         }
     }
 
-    /// Removes the results for this client.
     pub(crate) fn forget(&mut self, client: ClientId) {
         let is_of = |card: &Card| card.view.as_ref().is_some_and(|view| view.client == client);
         let gone: Vec<AttackMethod> =
@@ -205,7 +203,6 @@ impl Attacked {
     }
 }
 
-/// Returns a card without a result.
 fn blank(method: AttackMethod, about: &About, nickname: &str, config: Option<&VitConfig>) -> AttackView {
     let family = method.family();
     AttackView {

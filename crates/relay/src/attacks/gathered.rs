@@ -24,7 +24,6 @@ impl Common {
     }
 }
 
-/// The rounds gathered so far.
 #[derive(Debug)]
 pub(super) struct Gathered {
     common: Common,
@@ -35,27 +34,22 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    /// Starts an empty gathering for updates like this one.
     pub(super) fn new(about: &About, config: &VitConfig) -> Self {
         Self { common: Common::of(about), rounds: Arc::new(AccumulatedRounds::new(config)), is_solved: false }
     }
 
-    /// Whether an update may be combined with these rounds.
     pub(super) fn goes_with(&self, about: &About) -> bool {
         self.common == Common::of(about)
     }
 
-    /// Whether the rounds are from this client.
     pub(super) fn is_of(&self, client: ClientId) -> bool {
         self.common.client == client
     }
 
-    /// Whether exactly these rounds have been solved for the picture.
     pub(super) fn is_solved(&self) -> bool {
         self.is_solved
     }
 
-    /// Notes that these rounds have been solved for the picture.
     pub(super) fn solved(&mut self, rounds: &Arc<AccumulatedRounds>) {
         self.is_solved |= Arc::ptr_eq(&self.rounds, rounds);
     }
@@ -85,7 +79,6 @@ fn view(rounds: &AccumulatedRounds, defence: Defence) -> GatheredView {
     }
 }
 
-/// Whether to add an update to the rounds.
 pub(super) fn is_wanted(job: &Job) -> bool {
     job.concealment == Concealment::Entries && job.architecture.vit().is_some()
 }

@@ -57,17 +57,14 @@ impl GivenKey {
     }
 }
 
-/// The relay's knowledge of the current encryption's keys.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Keys {
     /// The encrypted model in both forms.
     pub(super) known: Option<(KeyCheck, Arc<KnownStart>)>,
-    /// The key that a client gave away.
     pub(super) given: Option<GivenKey>,
 }
 
 impl Keys {
-    /// Forgets keys of any other encryption.
     pub(super) fn keep(&mut self, check: Option<KeyCheck>) {
         self.known.take_if(|(known, _)| Some(*known) != check);
         self.given.take_if(|given| Some(given.check()) != check);

@@ -9,18 +9,15 @@ use super::about::About;
 /// If two energies differ by less than this factor, either class may be the right one.
 const CLOSE: f64 = 2.0;
 
-/// The labels in an update.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Labels {
     /// Number of pictures in each class.
     pub(crate) counts: Vec<usize>,
     /// Each class's share of the evidence; the shares add up to 1.
     pub(crate) shares: Vec<f64>,
-    /// Caveats.
     pub(crate) remark: Option<String>,
 }
 
-/// Adds caveats to the labels.
 pub(super) fn with_remarks(LabelReading { counts, shares, margin }: LabelReading, about: &About) -> Labels {
     let doubt = match margin {
         Some(margin) => (margin < CLOSE).then_some("Two classes have nearly the same evidence."),
@@ -51,7 +48,6 @@ impl LabelCard {
         self.view = None;
     }
 
-    /// Clears the labels of this client.
     pub(super) fn forget_client(&mut self, client: ClientId) {
         self.view.take_if(|view| view.client == client);
     }

@@ -12,7 +12,6 @@ use unmask_core::ClientId;
 /// four a second.
 const KEPT: usize = 6;
 
-/// A picture reconstructed from a client's update.
 #[derive(Debug)]
 struct Reconstructed {
     client: ClientId,
@@ -85,7 +84,6 @@ impl Pictures {
         std::mem::take(&mut self.lock().originals).into_keys().collect()
     }
 
-    /// The path of the picture that a client shows.
     pub(crate) fn original(&self, client: ClientId) -> Option<String> {
         self.lock().originals.get(&client).map(|(path, _)| path.clone())
     }

@@ -33,7 +33,6 @@ struct Held {
     rounds: Option<Arc<AccumulatedRounds>>,
 }
 
-/// A thread's next order.
 enum Order {
     Run(QueuedTask<Arc<Job>>, Held),
     /// Tasks were skipped; there is nothing to run.

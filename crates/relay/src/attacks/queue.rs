@@ -4,10 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use unmask_core::AttackMethod;
 
-/// One task on an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Task {
-    /// Read the labels.
     Label,
     /// Reconstruct the picture.
     Method(AttackMethod),
@@ -21,7 +19,6 @@ impl Task {
         matches!(self, Self::Method(AttackMethod::Completion | AttackMethod::Rounds))
     }
 
-    /// Its name in the budget's view.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Label => "label",
@@ -98,7 +95,6 @@ impl<J: Clone> Queue<J> {
         skipped
     }
 
-    /// Notes that a task has ended.
     pub(super) fn done(&mut self, task: Task) {
         self.running.remove(&task);
     }
@@ -107,12 +103,10 @@ impl<J: Clone> Queue<J> {
         self.waiting.clear();
     }
 
-    /// Whether a task is waiting.
     pub(super) fn is_awaited(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Whether no task is waiting or running.
     pub(super) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.running.is_empty()
     }

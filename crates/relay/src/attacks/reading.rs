@@ -39,7 +39,6 @@ impl Scale {
     }
 }
 
-/// Part of an update.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Part {
     /// As sent; 0 where dropped.

@@ -5,11 +5,9 @@ use unmask_core::{AttackFamily, AttackMethod, Knowledge, Rule};
 
 use super::job::Job;
 
-/// The remark beside a picture made from ciphertext.
 const KEYLESS: &str = "The embeddings are encrypted, in the update and in the weights that the relay holds: this \
                        attacker has no key and takes ciphertext for values.";
 
-/// The remark beside rounds under one common mask.
 const FROZEN: &str = "This mask is the same in every round, so more rounds show no further entries. If the model has \
                       moved between them, they still give further equations for the same picture, and are solved \
                       together if there are enough.";
@@ -20,7 +18,6 @@ pub(super) fn unexplained(misfit: &Misfit) -> Option<String> {
     percent.is_finite().then(|| format!("Its own gradient leaves {percent:.1} % of what arrived unexplained."))
 }
 
-/// Returns the remarks on a picture made by `method`.
 pub(super) fn on(method: AttackMethod, job: &Job) -> Vec<String> {
     let mut remarks = Vec::new();
     let (about, is_search) = (&job.about, method.is_search());

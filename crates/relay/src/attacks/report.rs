@@ -6,7 +6,6 @@ use unmask_wire::view::{GatheredView, SearchView};
 
 use super::{about::About, candidate::MembershipAnswer, labels::Labels};
 
-/// A report from an attack.
 #[derive(Debug)]
 pub(crate) enum Report {
     /// A finished attack's result on an update, or a running search's result so far.
@@ -32,20 +31,16 @@ impl Report {
     }
 }
 
-/// One attack's result on an update.
 #[derive(Debug)]
 pub(crate) struct Finding {
     pub(crate) about: About,
     pub(crate) method: AttackMethod,
     /// Time taken so far.
     pub(crate) seconds: f64,
-    /// The picture, or the reason why there is none.
     pub(crate) outcome: Result<Seen, String>,
-    /// The state of a search.
     pub(crate) search: Option<SearchView>,
 }
 
-/// A reconstruction.
 #[derive(Debug)]
 pub(crate) struct Seen {
     /// Side of each picture in pixels.
@@ -56,7 +51,6 @@ pub(crate) struct Seen {
     pub(crate) values: Vec<f32>,
     /// All pictures in a row.
     pub(crate) png: Vec<u8>,
-    /// Caveats.
     pub(crate) remark: Option<String>,
 }
 

@@ -19,7 +19,6 @@ use super::{
 pub(super) struct Schedule {
     /// Closed forms, labels and membership on the newest update.
     pub(super) queue: Queue<Arc<Job>>,
-    /// The time for the attacks.
     pub(super) budget: Budget,
     /// The newest update of the client under attack.
     pub(super) newest: Option<Arc<Job>>,
@@ -29,21 +28,16 @@ pub(super) struct Schedule {
     pub(super) to_gather: VecDeque<Arc<Job>>,
     /// The rounds gathered; `None` while one is being added.
     pub(super) gathered: Option<Gathered>,
-    /// Whether a round is being added.
     pub(super) is_gathering: bool,
     pub(super) search: SearchQueue,
-    /// Keys of the current encryption.
     pub(super) keys: Keys,
-    /// The teacher's picture.
     pub(super) candidate: Option<Arc<Candidate>>,
     /// Whether no round is running or due.
     pub(super) is_paused: bool,
-    /// Whether the room is gone.
     pub(super) is_closed: bool,
 }
 
 impl Schedule {
-    /// The number of the newest update.
     pub(super) fn serial(&self) -> u64 {
         self.newest.as_ref().map_or(0, |job| job.about.serial)
     }
@@ -64,7 +58,6 @@ impl Schedule {
 /// Sends the room a report; returns false once the room is gone.
 type Reporter = Box<dyn Fn(Report) -> bool + Send + Sync>;
 
-/// The schedule with a signal for changes.
 pub(super) struct Shared {
     schedule: Mutex<Schedule>,
     changed: Condvar,
@@ -100,12 +93,10 @@ impl Shared {
         self.changed.wait(schedule).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes all waiting threads.
     pub(super) fn changed(&self) {
         self.changed.notify_all();
     }
 
-    /// Sends the room a report; returns false once the room is gone.
     pub(super) fn report(&self, report: Report) -> bool {
         (self.reporter)(report)
     }

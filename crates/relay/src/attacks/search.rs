@@ -14,20 +14,17 @@ use super::{
     search_queue::Target,
 };
 
-/// The thread's next order.
 #[derive(Debug)]
 enum Order {
     /// Begin with an update and drop the previous search.
     Begin(Box<Target>),
     /// Continue with a newer update from the pictures found so far.
     Retarget(Box<Target>),
-    /// Take a step.
     Step,
     /// Report that the search has paused.
     Rest(SearchState),
     /// Stop and drop the search, because its update is outdated.
     Forget,
-    /// The room is gone.
     End,
 }
 

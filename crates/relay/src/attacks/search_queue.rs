@@ -6,7 +6,6 @@ use unmask_attack::WholeUpdate;
 
 use super::job::Job;
 
-/// An update to search.
 #[derive(Debug)]
 pub(super) struct Target {
     pub(super) job: Arc<Job>,
@@ -14,7 +13,6 @@ pub(super) struct Target {
     pub(super) whole: Arc<WholeUpdate>,
 }
 
-/// The room's orders for the search.
 #[derive(Debug, Default)]
 pub(super) struct SearchQueue {
     is_on: bool,
@@ -30,7 +28,6 @@ impl SearchQueue {
         self.is_on
     }
 
-    /// Turns the search on or off.
     pub(super) fn turn(&mut self, on: bool) {
         self.is_on = on;
         if !on {

@@ -76,7 +76,8 @@ impl RecordingFile {
                     && error.kind() != io::ErrorKind::NotFound
                 {
                     return Err(format!(
-                        "What was withdrawn is still in {}, which can be neither written nor deleted ({error}): delete it.",
+                        "What was withdrawn is still in {}, which can be neither written nor deleted ({error}): delete \
+                         it.",
                         path.display()
                     ));
                 }
@@ -102,7 +103,6 @@ impl RecordingFile {
     }
 }
 
-/// Reads the recording in `folder`, if there is one.
 fn read(folder: &Path) -> Result<Option<Read>, String> {
     let file = match File::open(folder.join(NAME)) {
         Ok(file) => file,

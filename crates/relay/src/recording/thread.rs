@@ -23,7 +23,6 @@ use super::file::RecordingFile;
 /// their minds do not occupy a processor. A request for the recording does not wait for it.
 const BETWEEN: Duration = Duration::from_secs(3);
 
-/// A request to the thread.
 pub(super) enum Order {
     /// Add a state, with the pictures that it is the first to show.
     State {
@@ -50,7 +49,6 @@ struct Keeper<R> {
     file: Option<RecordingFile>,
     used: Arc<AtomicUsize>,
     to_forget: Forgotten,
-    /// When the recording was last searched.
     searched: Option<Instant>,
     /// Whether the class was told that the recording is full.
     is_full: bool,

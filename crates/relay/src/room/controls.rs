@@ -156,7 +156,6 @@ impl Actor {
         self.reset(architecture)
     }
 
-    /// Tells every client the lesson's position.
     fn tell_lesson(&mut self) {
         if let Some(message) = OutboxMessage::encode(&RelayMessage::Lesson(self.stage.state()), &[]) {
             self.put_to_all(Slot::Lesson, &message);
@@ -204,12 +203,13 @@ impl Actor {
             }
             None => None,
             Some(EncryptionStart::Plain) if begins_anew && comes_from_encryption => Some(
-                "; the model begins with new weights, since the relay does not know the old ones, and a client encrypts \
-                 them first",
+                "; the model begins with new weights, since the relay does not know the old ones, and a client \
+                 encrypts them first",
             ),
             Some(EncryptionStart::Plain) => Some("; a client encrypts the model first"),
             Some(EncryptionStart::Keyed) => Some(
-                "; the model begins with new weights, which a client makes and encrypts, so that the relay never sees them",
+                "; the model begins with new weights, which a client makes and encrypts, so that the relay never sees \
+                 them",
             ),
         }
     }
@@ -262,7 +262,6 @@ impl Actor {
         Ok(())
     }
 
-    /// Checks updates for this picture from now on, instead of the previous one.
     pub(super) fn take_candidate(&mut self, picture: CandidatePicture) -> Result<(), String> {
         let line = self.attacks.take_candidate(picture, self.room.model().architecture.side())?;
         self.say(line);
@@ -297,7 +296,6 @@ impl Actor {
         Ok(())
     }
 
-    /// Chooses the partition of the data set.
     fn choose_partition(&mut self, partition: Partition) -> Result<(), String> {
         let coming = self.room.coming();
         let line = format!("divides the shared pictures differently from the next round on: {partition}");
@@ -313,14 +311,12 @@ impl Actor {
         self.initialiser.next.or_else(|| self.room.next_model()).unwrap_or(self.room.model().architecture)
     }
 
-    /// Whether the next round begins with new weights.
     pub(super) fn begins_anew(&self) -> bool {
         self.initialiser.next.is_some()
             || self.room.next_model().is_some()
             || self.room.needs_new_model(&self.room.coming())
     }
 
-    /// Whether a round may begin with this event.
     pub(super) fn may_begin(&self, event: &Event) -> bool {
         match self.room.phase() {
             RoomPhase::Training | RoomPhase::Sealing => false,

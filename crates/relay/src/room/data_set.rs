@@ -51,7 +51,6 @@ impl Default for DataConfig {
     }
 }
 
-/// A data set in memory.
 #[derive(Debug)]
 pub(crate) struct SharedDataSet {
     pub(crate) name: String,

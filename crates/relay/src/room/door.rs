@@ -18,7 +18,6 @@ struct Ban {
     device: Option<DeviceId>,
 }
 
-/// The door as the journal stores it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct DoorRecord {
     is_locked: bool,
@@ -31,7 +30,6 @@ pub(crate) struct DoorRecord {
 pub(crate) struct Door {
     is_locked: bool,
     bans: Recent<Ban>,
-    /// Number of PINs before the current one.
     pins: u32,
     addresses: JoinAddresses,
 }

@@ -125,7 +125,6 @@ impl Actor {
         }
     }
 
-    /// Sends a task to these clients.
     fn ask(&mut self, clients: &[ClientId], task: Task, model: &Arc<GlobalModel>) {
         if let Some(message) = task.message(model) {
             for &client in clients {
@@ -174,7 +173,6 @@ impl Actor {
         self.put_to_all(Slot::All, &message);
     }
 
-    /// Sends the same message to every present client.
     pub(super) fn put_to_all(&mut self, slot: Slot, message: &OutboxMessage) {
         let present: Vec<ClientId> = self.roster.present().map(|entry| entry.id).collect();
         for client in present {

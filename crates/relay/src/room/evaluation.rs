@@ -38,7 +38,6 @@ pub struct BatchEvaluation {
     pub logits: Vec<f32>,
 }
 
-/// Everything needed to measure a model.
 #[derive(Debug, Clone)]
 pub(crate) struct HeldOut {
     pub(crate) evaluator: Arc<dyn ModelEvaluator>,

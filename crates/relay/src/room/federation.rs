@@ -9,7 +9,6 @@ use unmask_wire::view::{FederationLink, FederationView};
 
 use super::evaluation::HeldOut;
 
-/// Input from the federation.
 pub(crate) enum FederationInput {
     /// The SuperLink answers, or does not for the reason in `remark`.
     Link { link: FederationLink, remark: Option<String> },
@@ -23,7 +22,6 @@ pub(crate) enum FederationInput {
     HeldOut { reply: oneshot::Sender<Result<HeldOut, String>> },
 }
 
-/// A federation's request for rounds.
 pub(crate) struct TrainRequest {
     /// Identifies the request.
     pub(crate) number: u64,
@@ -50,7 +48,6 @@ pub(crate) struct Contribution {
     pub(crate) held_out: Result<HeldOut, String>,
 }
 
-/// The room's membership of a federation.
 #[derive(Debug, Default)]
 pub(super) struct Federation {
     view: Option<FederationView>,
@@ -62,7 +59,6 @@ pub(super) struct Federation {
 /// A request in progress.
 struct Job {
     number: u64,
-    /// Whether a round has begun with its weights.
     has_begun: bool,
     samples: u64,
     reply: oneshot::Sender<Result<Contribution, String>>,
@@ -128,12 +124,10 @@ impl Federation {
         self.job = Some(Job { number, has_begun: false, samples: 0, reply });
     }
 
-    /// Notes that the teacher has paused or resumed the room.
     pub(super) fn hold(&mut self, is_held: bool) {
         self.is_held = is_held;
     }
 
-    /// Whether a round is to run for the federation.
     pub(super) fn wants_round(&self) -> bool {
         self.job.is_some() && !self.is_held
     }
@@ -142,12 +136,10 @@ impl Federation {
         self.job.is_some()
     }
 
-    /// Whether the room is at work on the request of this number.
     pub(super) fn is_at(&self, number: u64) -> bool {
         self.job.as_ref().is_some_and(|job| job.number == number)
     }
 
-    /// Notes that a round has begun with the federation's weights.
     pub(super) fn round_began(&mut self) {
         if let Some(job) = &mut self.job {
             job.has_begun = true;
@@ -178,7 +170,6 @@ impl Federation {
         }
     }
 
-    /// Describes the progress, for an error.
     pub(super) fn progress(&self) -> String {
         let paused = if self.is_held { ", because the room is paused" } else { "" };
         match &self.view {

@@ -13,7 +13,6 @@ use super::{
 };
 use crate::unix_time::unix_now;
 
-/// Upper limit of bars in a chart of update counts.
 const MAX_BINS: usize = 24;
 /// Upper limit of rounds kept for a lesson, over all its models: ten hours at two seconds each.
 const MAX_ROUNDS: usize = 18_000;
@@ -51,7 +50,6 @@ impl Default for History {
     }
 }
 
-/// The result of one round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RoundRecord {
     /// When it closed, in seconds since 1970.
@@ -218,31 +216,26 @@ impl History {
         self.sealed_by = Some(nickname);
     }
 
-    /// Replaces a forgotten client's name.
     pub(super) fn forget_name(&mut self, nickname: &str, instead: &str) {
         if self.sealed_by.as_deref() == Some(nickname) {
             self.sealed_by = Some(instead.to_owned());
         }
     }
 
-    /// Notes the accuracy of the model after this round.
     pub(super) fn measured(&mut self, round: u32, accuracy: f64) {
         if let Some(defence) = self.defence_of(round) {
             self.trade_off.measured(defence, accuracy);
         }
     }
 
-    /// Notes the score of an attack on an update of this round.
     pub(super) fn scored(&mut self, defence: Defence, attack: AttackMethod, round: u32, ssim: f32) {
         self.trade_off.scored(defence, attack, round, ssim);
     }
 
-    /// Returns the accuracy and the leakage of the current model under each defence.
     pub(super) fn trade_off(&self) -> Vec<TradeOffPoint> {
         self.trade_off.view()
     }
 
-    /// Returns the defence of one of the current model's rounds.
     fn defence_of(&self, round: u32) -> Option<Defence> {
         let record = self.rounds.iter().rev().find(|record| record.model == self.model && record.round == round);
         record.map(|record| record.settings.defence())
@@ -258,7 +251,6 @@ impl History {
         (defence.noise() == Some(&noisy.noise)).then(|| noisy.guarantee.clone())
     }
 
-    /// Returns how often each parameter was updated, once there was a round.
     pub(super) fn update_counts(&self) -> Option<UpdateCountsView> {
         self.counted.clone()
     }

@@ -26,7 +26,6 @@ impl fmt::Debug for Pretrained {
     }
 }
 
-/// Makes the room's new models.
 #[derive(Debug, Clone)]
 pub(crate) struct Initialiser {
     pub(crate) chosen: InitialWeights,
@@ -42,7 +41,6 @@ impl Initialiser {
         Self { chosen, in_force: chosen, next: None, pretrained }
     }
 
-    /// Returns the title of the pretrained weights, if they fit this model.
     pub(crate) fn title(&self, architecture: Architecture) -> Option<&str> {
         self.fitting(architecture).map(|pretrained| pretrained.title.as_str())
     }
@@ -57,8 +55,8 @@ impl Initialiser {
                 Err(format!("there are no pretrained weights for {wanted} here; begin from scratch"))
             }
             (InitialWeights::Pretrained, Some(pretrained)) => Err(format!(
-                "the pretrained weights are of {}, and the room's model is {wanted}; begin from scratch, or with the model \
-                 they are of",
+                "the pretrained weights are of {}, and the room's model is {wanted}; begin from scratch, or with the \
+                 model they are of",
                 describe(pretrained.architecture)
             )),
         }

@@ -18,7 +18,6 @@ const CHANGE: Duration = Duration::from_millis(200);
 /// The room's side of the journal.
 #[derive(Debug)]
 pub(super) struct Journaling {
-    /// The lesson being saved.
     head: LessonHead,
     /// `None` if this relay keeps no journal.
     thread: Option<JournalThread>,

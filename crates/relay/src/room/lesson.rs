@@ -71,7 +71,6 @@ pub(super) struct Lesson {
     pub(super) measuring_seconds: f64,
 }
 
-/// The last lesson with its restored room.
 #[derive(Debug)]
 pub(super) struct LastLesson {
     pub(super) lesson: Lesson,
@@ -147,8 +146,8 @@ impl Beginning {
         for ((flag, then), (_, now)) in self.flags().into_iter().zip(Self::of(config).flags()) {
             if then != now && given.iter().any(|given| given == flag) {
                 bail!(
-                    "the last lesson began with {flag} {then}, and {flag} {now} was given; leave {flag} out to go on with \
-                     that lesson, or begin another with --new"
+                    "the last lesson began with {flag} {then}, and {flag} {now} was given; leave {flag} out to go on \
+                     with that lesson, or begin another with --new"
                 );
             }
         }

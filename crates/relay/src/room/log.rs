@@ -17,13 +17,11 @@ const REMEMBERED: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct Log {
     lines: Recent<TimedLine>,
-    /// Counts the lines.
     number: u64,
     /// Lines about the coming encryption that were logged, and their clients.
     said: Recent<(ClientId, String)>,
 }
 
-/// A line with its time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TimedLine {
     /// Seconds since 1970.
@@ -33,7 +31,6 @@ pub(crate) struct TimedLine {
     about: Vec<ClientId>,
 }
 
-/// The log as the journal stores it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct LogRecord {
     lines: Vec<TimedLine>,
@@ -51,7 +48,6 @@ impl Log {
         self.say_of(Vec::new(), round, text);
     }
 
-    /// Logs a line that names clients.
     pub(crate) fn say_of(&mut self, about: Vec<ClientId>, round: u32, text: String) {
         self.number += 1;
         let line = LogLine { number: self.number, round, text };
@@ -103,7 +99,6 @@ impl Log {
         Self { lines: log.lines.refilled(lines), number, ..log }
     }
 
-    /// All lines kept.
     pub(crate) fn whole(&self) -> Vec<TimedLine> {
         self.lines.iter().cloned().collect()
     }

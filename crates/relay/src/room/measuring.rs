@@ -58,7 +58,6 @@ impl Measuring {
         self.budget = budget;
     }
 
-    /// The time for measuring one model.
     pub(super) fn budget(&self) -> Duration {
         self.budget
     }

@@ -51,7 +51,8 @@ impl Actor {
             self.say_of([client], format!("The teacher banned {name}."));
         } else {
             let line = format!(
-                "The teacher banned {name}, but cannot tell it from other clients at its address: lock the room to keep it out."
+                "The teacher banned {name}, but cannot tell it from other clients at its address: lock the room to \
+                 keep it out."
             );
             self.say_of([client], line);
         }
@@ -66,7 +67,6 @@ impl Actor {
         self.say("The teacher lifted all bans.");
     }
 
-    /// Attacks this client from now on, if it consents.
     pub(super) fn set_target(&mut self, client: ClientId) -> Result<(), String> {
         let entry = self.known(client)?;
         let nickname = entry.nickname.clone();
@@ -75,8 +75,8 @@ impl Actor {
         }
         if !entry.may_show {
             return Err(format!(
-                "{nickname} (client {client}) has not agreed that the class sees what leaks of its picture; choose somebody \
-                 else."
+                "{nickname} (client {client}) has not agreed that the class sees what leaks of its picture; choose \
+                 somebody else."
             ));
         }
         self.attacks.set_target(client);
@@ -123,14 +123,12 @@ impl Actor {
         Ok(())
     }
 
-    /// Hides the picture that a client shows.
     pub(super) fn hide_original(&mut self, client: ClientId) {
         if self.shared.pictures.forget_original(client) {
             self.tell_shown(client, false);
         }
     }
 
-    /// Hides the pictures that clients show.
     pub(super) fn hide_originals(&mut self) {
         for client in self.shared.pictures.forget_originals() {
             self.tell_shown(client, false);

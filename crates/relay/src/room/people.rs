@@ -80,7 +80,6 @@ impl Actor {
         self.feed(Event::Return(client));
     }
 
-    /// Says goodbye with a reason and disconnects the client.
     pub(super) fn dismiss(&mut self, client: ClientId, reason: &str) {
         warn!(client = client.0, reason, "dismissed");
         self.say_of([client], format!("{} was disconnected: {reason}.", self.roster.name(client)));

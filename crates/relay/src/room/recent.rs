@@ -17,7 +17,6 @@ impl<T> Recent<T> {
         Self { items: VecDeque::new(), most }
     }
 
-    /// Adds an item and drops the oldest if there are too many.
     pub(super) fn push(&mut self, item: T) {
         if self.items.len() == self.most {
             self.items.pop_front();

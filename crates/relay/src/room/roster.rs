@@ -31,7 +31,6 @@ pub(crate) struct Connection {
     pub(crate) number: u64,
 }
 
-/// The room's side of a socket.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) connection: u64,
@@ -73,7 +72,6 @@ pub(crate) struct Entry {
     gone_since: Option<Instant>,
 }
 
-/// The roster as the journal stores it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct RosterRecord {
     clients: Vec<ClientRecord>,
@@ -95,7 +93,6 @@ struct ClientRecord {
     peer: Peer,
 }
 
-/// An admitted client.
 #[derive(Debug)]
 pub(crate) struct Entrance {
     pub(crate) connection: Connection,
@@ -136,7 +133,6 @@ impl Roster {
         Ok(Entrance { connection, ticket: next, nickname: entry.nickname.clone(), waiting })
     }
 
-    /// Returns the holder of a ticket.
     pub(crate) fn holder(&self, ticket: &Ticket) -> Option<&Entry> {
         let hash = TicketHash::of(ticket);
         self.entries.iter().find(|entry| entry.has(&hash))
@@ -218,12 +214,10 @@ impl Roster {
         Some(nickname)
     }
 
-    /// Resets the limit of log lines for a new round.
     pub(crate) fn begin_round(&mut self) {
         self.entries.iter_mut().for_each(|entry| entry.lines = 0);
     }
 
-    /// Deletes a client and its ticket.
     pub(crate) fn forget(&mut self, client: ClientId) {
         self.entries.retain(|entry| entry.id != client);
     }
@@ -307,7 +301,6 @@ impl Roster {
         Some((heir, nickname))
     }
 
-    /// All known clients, in the order of joining.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter()
     }

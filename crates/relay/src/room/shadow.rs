@@ -22,7 +22,6 @@ pub trait ShadowRoom: fmt::Debug + Send + Sync {
     fn train(&self, seed: u64, on_point: &mut dyn FnMut(TradeOffPoint) -> ControlFlow<()>) -> Result<(), String>;
 }
 
-/// A report from the robots.
 #[derive(Debug)]
 pub(crate) enum ShadowNews {
     Measured(TradeOffPoint),
@@ -30,7 +29,6 @@ pub(crate) enum ShadowNews {
     Failed(String),
 }
 
-/// The robots' results so far.
 #[derive(Debug, Default)]
 pub(super) struct Shadow {
     /// The newest point of each defence, in the order of their first points.

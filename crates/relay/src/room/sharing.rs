@@ -9,7 +9,6 @@ use unmask_wire::view::DataView;
 use super::data_set::{DataConfig, SharedDataSet, division::Division};
 use crate::connection::outbox::EncodedShard;
 
-/// The room's data set.
 #[derive(Debug)]
 pub(super) struct Sharing {
     config: DataConfig,
@@ -19,18 +18,15 @@ pub(super) struct Sharing {
     divisions: Vec<Division>,
     /// The partition of the next division.
     partition: Partition,
-    /// The seed for drawing shards and samples.
     seed: u64,
 }
 
-/// A shard to send to a client.
 #[derive(Debug)]
 pub(super) struct Given {
     pub(super) client: ClientId,
     /// Number of the division that the shard belongs to.
     pub(super) number: u32,
     pub(super) shard: Arc<EncodedShard>,
-    /// Number of pictures in it.
     pub(super) pictures: u32,
 }
 
@@ -101,7 +97,6 @@ impl Sharing {
         Ok(TrainingPictures::Shared { shard })
     }
 
-    /// Returns the division that rounds on `pictures` use.
     fn division(&self, pictures: TrainingPictures) -> Option<&Division> {
         let TrainingPictures::Shared { shard } = pictures else { return None };
         self.divisions.iter().find(|division| division.number == shard)

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use unmask_wire::view::RoomView;
 
-/// The room at one moment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Snapshot {
     /// Everything except the time left.
@@ -22,7 +21,6 @@ impl Snapshot {
     }
 }
 
-/// Addresses at which students can join.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct JoinAddresses {
     pub(crate) http_address: String,

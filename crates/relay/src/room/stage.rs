@@ -92,7 +92,6 @@ impl Stage {
         Ok(())
     }
 
-    /// Deletes a client's vote.
     pub(crate) fn forget(&mut self, client: ClientId) {
         if let Some(poll) = &mut self.poll {
             poll.votes.remove(&client);

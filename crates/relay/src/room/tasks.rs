@@ -17,7 +17,6 @@ pub(super) struct Task {
 }
 
 impl Task {
-    /// Train on the model and send an update.
     pub(super) fn train(
         (round, policy): (u32, u32),
         settings: RoundSettings,

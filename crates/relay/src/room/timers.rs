@@ -55,7 +55,6 @@ impl Timers {
         self.hold = until;
     }
 
-    /// When the pause ends.
     fn rest_ends(&self) -> Option<Instant> {
         self.rest.map(|at| at.max(self.hold.unwrap_or(at)))
     }
@@ -65,7 +64,6 @@ impl Timers {
         self.deadline.as_ref().map(|(at, _)| *at)
     }
 
-    /// When the next timer is due.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         [self.deadline(), self.rest_ends()].into_iter().flatten().min()
     }

@@ -28,13 +28,11 @@ struct Point {
 }
 
 impl TradeOff {
-    /// Counts a round that took updates under this defence.
     pub(crate) fn ran(&mut self, defence: Defence) {
         let point = self.point(defence);
         point.rounds = point.rounds.saturating_add(1);
     }
 
-    /// Notes the accuracy after a round under this defence.
     pub(crate) fn measured(&mut self, defence: Defence, accuracy: f64) {
         self.point(defence).accuracy = Some(accuracy);
     }

@@ -22,7 +22,6 @@ use crate::attacks::{
 /// Shortest time between two pictures of one search.
 const BEAT: Duration = Duration::from_millis(250);
 
-/// One of the searches on an update.
 struct Member {
     method: AttackMethod,
     /// `None` once it has failed.
@@ -37,7 +36,6 @@ struct Member {
     shown: Option<Instant>,
 }
 
-/// The searches on one update.
 pub(super) struct Current {
     job: Arc<Job>,
     /// Holds the model until all searches are done.
@@ -231,7 +229,6 @@ fn guarded<T>(method: AttackMethod, run: impl FnOnce() -> Result<T, AttackError>
     }
 }
 
-/// Combines the update with its model for a search.
 fn observe(Target { job, whole }: Target) -> (Arc<Job>, Observation) {
     let mut observation = job.observation.clone();
     observation.whole = Some(whole);

@@ -9,7 +9,6 @@ use unmask_wire::{RelayMessage, ShardHeader};
 use super::{DataConfig, SharedDataSet, sample};
 use crate::connection::outbox::EncodedShard;
 
-/// The data set divided into shards.
 #[derive(Debug)]
 pub(crate) struct Division {
     pub(crate) number: u32,
@@ -25,7 +24,6 @@ impl Division {
         self.shards.get(client.0.saturating_sub(1) as usize % self.shards.len().max(1))
     }
 
-    /// Number of pictures in a client's shard.
     pub(crate) fn pictures(&self, client: ClientId) -> u32 {
         let index = client.0.saturating_sub(1) as usize % self.counts.len().max(1);
         self.counts.get(index).map_or(0, |counts| counts.iter().sum())

@@ -34,16 +34,16 @@ pub fn sentence(rounds: u32, epsilon: Option<f64>, delta: f64, asked: f64, is_cl
         Some(epsilon) if epsilon > LARGEST_EPSILON => {
             let powers_of_ten = (epsilon / std::f64::consts::LN_10).floor();
             meaningless(format!(
-                "{after} epsilon = {} at delta = {delta:e} lets the odds between two pictures shift by a factor of e^{}, more \
-                 than 10^{powers_of_ten}",
+                "{after} epsilon = {} at delta = {delta:e} lets the odds between two pictures shift by a factor of \
+                 e^{}, more than 10^{powers_of_ten}",
                 short(epsilon),
                 short(epsilon),
             ))
         }
         Some(epsilon) => {
             let promise = format!(
-                "{} epsilon = {} at delta = {delta:e} holds: everything the relay received from a student shifts the odds between \
-                 two pictures by a factor of at most {}, except with probability {delta:e}.",
+                "{} epsilon = {} at delta = {delta:e} holds: everything the relay received from a student shifts the \
+                 odds between two pictures by a factor of at most {}, except with probability {delta:e}.",
                 after.replacen('a', "A", 1),
                 short(epsilon),
                 short(epsilon.exp()),
@@ -102,15 +102,15 @@ mod tests {
         assert_eq!(of_noise(1e-6), none);
         assert_eq!(
             none.sentence,
-            "This gives no meaningful guarantee: after 3 rounds OpenDP finds no epsilon at delta = 1e-5, as if there were no \
-             noise."
+            "This gives no meaningful guarantee: after 3 rounds OpenDP finds no epsilon at delta = 1e-5, as if there \
+             were no noise."
         );
         let tiny = of_noise(0.02);
         assert!(tiny.epsilon.unwrap() > 10_000.0);
         assert_eq!(
             tiny.sentence,
-            "This gives no meaningful guarantee: after 3 rounds epsilon is beyond 1000 at delta = 1e-5, next to no noise at \
-             all."
+            "This gives no meaningful guarantee: after 3 rounds epsilon is beyond 1000 at delta = 1e-5, next to no \
+             noise at all."
         );
     }
 
@@ -139,8 +139,8 @@ mod tests {
         assert_eq!((ample.rounds, ample.delta), (4, 1e-6));
         assert_eq!(
             ample.sentence,
-            "After 4 rounds epsilon = 0.9 at delta = 1e-6 holds: everything the relay received from a student shifts the odds \
-             between two pictures by a factor of at most 2.46, except with probability 1e-6."
+            "After 4 rounds epsilon = 0.9 at delta = 1e-6 holds: everything the relay received from a student shifts \
+             the odds between two pictures by a factor of at most 2.46, except with probability 1e-6."
         );
         let asked_in_vain = guarantee(Mechanism { clip: Some(0.5), deviation: 10.0 }, 4, 0.5);
         assert!(asked_in_vain.sentence.starts_with("After 4 rounds epsilon = "));
@@ -155,8 +155,8 @@ mod tests {
         assert_eq!(unbounded.epsilon, None);
         assert_eq!(
             unbounded.sentence,
-            "This gives no meaningful guarantee: updates are not clipped, so a single picture may move one by more than any \
-             noise hides."
+            "This gives no meaningful guarantee: updates are not clipped, so a single picture may move one by more \
+             than any noise hides."
         );
     }
 
