@@ -1,4 +1,4 @@
-//! Updates and weights from files that any framework wrote.
+//! Updates and weights from files of any framework.
 
 mod model;
 mod pixels;
@@ -18,13 +18,13 @@ pub use self::{
     pixels::{PixelError, PixelSpace},
 };
 
-/// timm's names of the layers that images meet first.
+/// timm's names of the input layers.
 const FIRST_LAYERS: [&str; 2] = ["patch_embed.proj.weight", "conv1.weight"];
 const POSITION: &str = "pos_embed";
-/// Tensors without use that are named.
+/// Foreign tensors that an error names.
 const NAMED: usize = 4;
 
-/// Files that hold no update of the model.
+/// The files hold no update of the model.
 #[derive(Debug, thiserror::Error)]
 pub enum DumpError {
     #[error(transparent)]
@@ -35,7 +35,7 @@ pub enum DumpError {
     Mask { file: String, name: String, value: f32, index: usize },
     #[error(transparent)]
     Shapes(#[from] ShapeError),
-    #[error("{architecture} is no model: {reason}")]
+    #[error("{architecture} is not a valid model: {reason}")]
     Numbers { architecture: Architecture, reason: SizeError },
     #[error(transparent)]
     NoBlock(#[from] NoTransformerBlock),
@@ -45,17 +45,19 @@ pub enum DumpError {
         "the position embedding tells images of {0} x {0} pixels, and --side is {side}; leave it out", architecture.side()
     )]
     Side { architecture: Architecture, side: usize },
-    #[error("{attack} runs the model, and no shape tells the heads that share its {dim} dimensions; give --heads")]
+    #[error(
+        "{attack} runs the model, and tensor shapes do not show how many heads share its {dim} dimensions; give --heads"
+    )]
     Heads { attack: String, dim: usize },
     #[error("{attack} runs the model, and no file holds its blocks; give --weights with the whole state_dict()")]
     NoBlocks { attack: String },
     #[error(
-        "the files are of {variant}, and {attack} works on a standard ViT alone; embedding, embedding-aware, rounds and \
+        "the files hold {variant}, but {attack} works only on a standard ViT; embedding, embedding-aware, rounds and \
          label work on this one too"
     )]
     Variant { attack: String, variant: &'static str },
     #[error(
-        "{file} holds what {architecture} has not, and what changes what it computes: {names}; a search through {architecture} \
+        "{file} holds tensors that {architecture} lacks and that change its result: {names}; a search through {architecture} \
          would look for another model's gradient"
     )]
     Foreign { file: String, architecture: Architecture, names: String },
@@ -66,7 +68,7 @@ pub enum DumpError {
     Folder { path: PathBuf, source: io::Error },
     #[error(
         "no updates in {}: put one NAME.safetensors (or .npz, .pt, .pth, .bin) for each round there, and NAME.mask.safetensors \
-         beside it where a mask hid something", .path.display()
+         next to it if a mask hid values", .path.display()
     )]
     NoRounds { path: PathBuf },
     #[error("{} is the mask of no update: {} is not there", .mask.display(), .update.display())]
@@ -76,9 +78,8 @@ pub enum DumpError {
 /// One update as its receiver sees it.
 #[derive(Debug, Clone)]
 pub struct DumpedUpdate {
-    /// What arrived.
     pub gradients: Tensors,
-    /// Share of the values, among those read, that the mask hid.
+    /// Share of the read values that the mask hid.
     pub hidden_share: f64,
 }
 
@@ -86,14 +87,14 @@ pub struct DumpedUpdate {
 #[derive(Debug, Clone)]
 pub struct UpdateFiles {
     pub gradients: TensorFile,
-    /// Which values arrived; all of them if absent.
+    /// Which values arrived. `None`: all of them.
     pub mask: Option<TensorFile>,
 }
 
-/// Reads what is `wanted` of an update; `mask` (same names and shapes, 1 = kept) tells which values arrived.
+/// Reads the `wanted` tensors of an update. `mask` (same names and shapes, 1 = kept) says which values arrived.
 ///
 /// # Errors
-/// [`DumpError`] names the file and the tensor that will not do.
+/// [`DumpError`] names the file and the offending tensor.
 pub fn read_update(
     model: &DumpedModel,
     gradients: &TensorFile,
@@ -102,7 +103,7 @@ pub fn read_update(
 ) -> Result<DumpedUpdate, DumpError> {
     let DumpedModel { architecture, pixels, .. } = *model;
     let mut read: BTreeMap<String, NamedTensor<f64>> = read_tensors(gradients, architecture, wanted, 0.0)?;
-    // Before masking: a tensor's type shows in all of its values.
+    // Before masking, because all values of a tensor show its type.
     let rounding = read.values().map(|tensor| Rounding::of(&tensor.values)).max().unwrap_or_default();
     scale(&mut read, 1.0 / pixels.reach());
     let mut tensors = Tensors::new(TensorSource::Gradients, architecture, rounding);
@@ -113,7 +114,7 @@ pub fn read_update(
         return Ok(DumpedUpdate { gradients: tensors, hidden_share: 0.0 });
     };
     let mut masks: BTreeMap<String, NamedTensor<f32>> = read_tensors(mask, architecture, wanted, 1.0)?;
-    // Of a tensor that the attack can do without and the mask does not know, nothing is known.
+    // An optional tensor that the mask does not cover is unknown.
     read.retain(|name, _| masks.contains_key(name));
     let (mut hidden, mut total) = (0_usize, 0_usize);
     for (name, tensor) in read {
@@ -129,10 +130,10 @@ pub fn read_update(
     Ok(DumpedUpdate { gradients: tensors, hidden_share: hidden as f64 / total.max(1) as f64 })
 }
 
-/// Reads what is `wanted` of a model's weights.
+/// Reads the `wanted` weights of a model.
 ///
 /// # Errors
-/// [`DumpError`] names the file and the tensor that will not do.
+/// [`DumpError`] names the file and the offending tensor.
 pub fn read_weights(model: &DumpedModel, file: &TensorFile, wanted: &TensorNames) -> Result<Tensors, DumpError> {
     let DumpedModel { architecture, pixels, .. } = *model;
     let mut tensors = Tensors::new(TensorSource::Weights, architecture, Rounding::F32);
@@ -144,10 +145,10 @@ pub fn read_weights(model: &DumpedModel, file: &TensorFile, wanted: &TensorNames
     Ok(tensors)
 }
 
-/// Reads a whole model, running statistics included, for an attack that runs it.
+/// Reads a whole model, including running statistics, for an attack that runs it.
 ///
 /// # Errors
-/// [`DumpError`] names the file and the tensor that will not do, or that the model does not have.
+/// [`DumpError`] names the file and the offending tensor, which may be one that the model does not have.
 pub fn read_model(model: &DumpedModel, file: &TensorFile) -> Result<ModelState, DumpError> {
     let DumpedModel { architecture, pixels, .. } = *model;
     let reader = file.open()?;
@@ -166,10 +167,10 @@ pub fn read_model(model: &DumpedModel, file: &TensorFile) -> Result<ModelState, 
     Ok(state)
 }
 
-/// Reads the whole gradient of a model, in the order of its layout, as one that was computed in the pixels of attacks.
+/// Reads the whole gradient of a model in layout order, converted to the pixel space of the attacks.
 ///
 /// # Errors
-/// [`DumpError`] names the file and the tensor that will not do.
+/// [`DumpError`] names the file and the offending tensor.
 pub fn read_gradient(model: &DumpedModel, file: &TensorFile) -> Result<Vec<f64>, DumpError> {
     let layout = model.architecture.layout();
     let mut flat = file.open()?.read_flat::<f64>(&layout)?;
@@ -179,7 +180,7 @@ pub fn read_gradient(model: &DumpedModel, file: &TensorFile) -> Result<Vec<f64>,
     Ok(flat)
 }
 
-/// Multiplies the layers that images meet first.
+/// Scales the input layers.
 fn scale(tensors: &mut BTreeMap<String, NamedTensor<f64>>, factor: f64) {
     for name in FIRST_LAYERS {
         if let Some(tensor) = tensors.get_mut(name) {
@@ -188,8 +189,8 @@ fn scale(tensors: &mut BTreeMap<String, NamedTensor<f64>>, factor: f64) {
     }
 }
 
-/// The updates of several rounds in `folder`, in the order of their names: each `NAME.safetensors`, `.npz`, `.pt`, `.pth` or
-/// `.bin`, with its mask `NAME.mask.safetensors` and so on where there is one.
+/// Lists the updates of several rounds in `folder` by name: each `NAME.safetensors`, `.npz`, `.pt`, `.pth` or `.bin`,
+/// with its mask `NAME.mask.safetensors` (or another extension) if there is one.
 ///
 /// # Errors
 /// [`DumpError`]: the folder cannot be listed or holds no update, or a mask has no update.
@@ -224,7 +225,7 @@ pub fn round_files(folder: &Path) -> Result<Vec<UpdateFiles>, DumpError> {
     Ok(updates.iter().map(round).collect())
 }
 
-/// Reads what is `wanted` of a file. `filler` stands for the class token's row where a position embedding has none.
+/// Reads the `wanted` tensors of a file. If the position embedding lacks the class token's row, fills it with `filler`.
 fn read_tensors<T: Number>(
     file: &TensorFile,
     architecture: Architecture,
@@ -248,15 +249,15 @@ fn read_tensors<T: Number>(
     Ok(tensors)
 }
 
-/// Rows of a position embedding in front of the patches', where it is one of a ViT with these patches: a class token's, and
-/// the second of a distilled one; or none.
+/// Returns the number of rows before the patches' rows if `shape` is a position embedding of a ViT with these patches:
+/// 0, 1 (class token) or 2 (also a distillation token).
 fn front_rows(config: &VitConfig, shape: &[usize]) -> Option<usize> {
     let &[1, rows, dim] = shape else { return None };
     rows.checked_sub(config.patches()).filter(|&front| dim == config.dim && front <= 2)
 }
 
-/// A position embedding with one row in front of the patches': that of the class token, or `filler`. What attacks read of
-/// it are the patches' rows.
+/// Returns a position embedding with exactly one row before the patches' rows: the class token's, or `filler`. Attacks
+/// read only the patches' rows.
 fn with_class_row<T: Number>(
     config: &VitConfig,
     layout: &ParamLayout,
@@ -294,7 +295,7 @@ mod tests {
         TensorNames { required: vec![NAMES[0].to_owned(), NAMES[1].to_owned()], optional: vec![NAMES[2].to_owned()] }
     }
 
-    /// A file that holds the first `tensors` of [`NAMES`], filled by `value`.
+    /// Writes a file with the first `tensors` of [`NAMES`], filled by `value`.
     fn save(folder: &Path, name: &str, tensors: usize, value: impl Fn(usize) -> f32) {
         let layout = Architecture::from(PRESET).layout();
         let params: Vec<_> = NAMES[..tensors].iter().filter_map(|name| layout.get(name)).collect();
@@ -409,7 +410,7 @@ mod tests {
             let april = told.check_fits("april", &needs(AttackMethod::April), false);
             assert_eq!(april.is_err(), rows != 17);
             let search = told.check_fits("matching", &needs(AttackMethod::Matching), true).unwrap_err().to_string();
-            let reason = if rows == 17 { "no file holds its blocks" } else { "works on a standard ViT alone" };
+            let reason = if rows == 17 { "no file holds its blocks" } else { "works only on a standard ViT" };
             assert!(search.contains(reason), "{search}");
         }
     }

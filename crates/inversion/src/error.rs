@@ -1,10 +1,10 @@
-//! Why an update cannot be attacked as it is asked.
+//! Reasons why an attack cannot run.
 
 use unmask_attack::AttackError;
 
 use crate::{DumpError, InferenceAttack, ScoreError};
 
-/// Why there is nothing to report. The remedies are options of `unmask invert`.
+/// The inversion failed. Messages suggest options of `unmask invert`.
 #[derive(Debug, thiserror::Error)]
 pub enum InversionError {
     #[error(transparent)]
@@ -15,10 +15,10 @@ pub enum InversionError {
     Attack { title: &'static str, source: AttackError },
     #[error("labels cannot be read: {0}")]
     Labels(#[source] AttackError),
-    #[error("membership cannot be told: {0}")]
+    #[error("membership cannot be determined: {0}")]
     Membership(#[source] AttackError),
     #[error(
-        "{attack} needs the key that clients make of their passphrase, which no file holds; a room shows it, and so does \
+        "{attack} needs the key that clients derive from their passphrase, which no file holds; a room shows it, as does \
          `unmask matrix --attacks {attack} --defences encrypted`"
     )]
     Key { attack: InferenceAttack },
@@ -30,20 +30,20 @@ pub enum InversionError {
     SeveralRounds { attack: InferenceAttack, rounds: String },
     #[error("{attack} reads the model's {name}; give --weights")]
     NoWeights { attack: InferenceAttack, name: String },
-    #[error("membership tells whether one picture was in the update; give --candidate")]
+    #[error("the membership attack decides whether one picture was in the update; give --candidate")]
     NoCandidate,
     #[error("a batch of 0 pictures has no gradient; give --batch 1 or more")]
     EmptyBatch,
-    #[error("--fedavg takes the difference to the weights that the client was sent; give those with --weights")]
+    #[error("--fedavg needs the weights that the client received; give them with --weights")]
     NoWeightsBefore,
     #[error(
-        "{file} holds weights, and no gradient: they are close to those of --weights; add --fedavg rate=R,steps=N to attack the \
-         difference of both"
+        "{file} holds weights, not a gradient: they are close to those of --weights; add --fedavg rate=R,steps=N to attack the \
+         difference"
     )]
     NearWeights { file: String },
     #[error(
-        "{file} holds weights, and no gradient: its norms' scales are about 1; give the weights that the client was sent with \
-         --weights, and --fedavg rate=R,steps=N, to attack the difference of both"
+        "{file} holds weights, not a gradient: its norms' scales are about 1; give the weights that the client received with \
+         --weights, and --fedavg rate=R,steps=N, to attack the difference"
     )]
     UnitNorms { file: String },
     #[error(transparent)]

@@ -8,7 +8,7 @@ use unmask_tensors::TensorFile;
 
 use crate::InversionError;
 
-/// What a client of federated averaging did, as it is written on the command line: `rate=0.1,steps=4`.
+/// The local training of a FedAvg client, as on the command line: `rate=0.1,steps=4`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct LocalTraining {
     rate: f64,
@@ -33,10 +33,10 @@ impl FromStr for LocalTraining {
 }
 
 impl LocalTraining {
-    /// The mean gradient along the way: (`before` - `after`) / (rate x steps).
+    /// Returns the mean gradient over the steps: (`before` - `after`) / (rate x steps).
     ///
     /// # Errors
-    /// There are no weights before, or these are not near them.
+    /// There are no weights before, or they are not close to those after.
     pub(crate) fn gradient(self, before: Option<&Tensors>, after: &Tensors) -> Result<Tensors, InversionError> {
         let before = before.ok_or(InversionError::NoWeightsBefore)?;
         Ok(after.decrease_from(before, self.rate * f64::from(self.steps))?)
@@ -46,21 +46,21 @@ impl LocalTraining {
         self.steps.into()
     }
 
-    /// What was done to the update, and what that costs.
+    /// Describes the conversion and its cost.
     pub(crate) fn note(self) -> String {
         let Self { rate, steps } = self;
         let drift = match steps {
-            1 => "the gradient of the one local step.",
+            1 => "the gradient of the only local step.",
             _ => {
-                "the mean gradient along the way. Only its first step was taken at the weights before, so that no picture \
+                "the mean gradient over the steps. Only the first step was taken at the original weights, so no picture \
                  explains all of it."
             }
         };
-        format!("The update is the weights before less those after, over {rate} x {steps}: {drift}")
+        format!("The update is the weights before minus those after, divided by {rate} x {steps}: {drift}")
     }
 }
 
-/// Refuses weights where a gradient should be: `before` are those that the client was sent, if they are known.
+/// Rejects weights where a gradient should be. `before` holds the weights that the client received, if known.
 pub(crate) fn refuse_weights(
     update: &Tensors,
     before: Option<&Tensors>,

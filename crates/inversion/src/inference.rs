@@ -1,4 +1,4 @@
-//! What an update can be asked.
+//! The attacks on an update.
 
 use std::{fmt, str::FromStr};
 
@@ -6,24 +6,24 @@ use serde::{Deserialize, Serialize};
 use unmask_attack::{AttackError, Needs};
 use unmask_core::{Architecture, AttackMethod};
 
-/// What an attacker infers from an update: the pictures, their labels, or whether a picture was there.
+/// What an attacker infers from an update: the pictures, their labels, or whether a picture was in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum InferenceAttack {
     Reconstruction(AttackMethod),
-    /// Reading the labels off the head's gradient.
+    /// Reads the labels off the head's gradient.
     Labels,
-    /// Telling whether a given picture was in the update.
+    /// Decides whether a given picture was in the update.
     Membership,
 }
 
 impl InferenceAttack {
-    /// All of them, reconstructions first.
+    /// Returns all attacks, reconstructions first.
     pub fn all() -> Vec<Self> {
         AttackMethod::ALL.into_iter().map(Self::Reconstruction).chain([Self::Labels, Self::Membership]).collect()
     }
 
-    /// The name on the command line and in files.
+    /// Returns the name on the command line and in files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Reconstruction(method) => method.name(),
@@ -32,7 +32,7 @@ impl InferenceAttack {
         }
     }
 
-    /// The name a person reads.
+    /// Returns the display name.
     pub fn title(self) -> &'static str {
         match self {
             Self::Reconstruction(method) => method.title(),
@@ -48,10 +48,10 @@ impl InferenceAttack {
         }
     }
 
-    /// What it needs of an update of `architecture`.
+    /// Returns the required tensors of an update of `architecture`.
     ///
     /// # Errors
-    /// It does not work on such a network.
+    /// The attack does not work on such a network.
     pub fn needs(self, architecture: Architecture) -> Result<Needs, AttackError> {
         match self {
             Self::Reconstruction(method) => Needs::of(method, architecture),

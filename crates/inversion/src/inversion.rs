@@ -1,4 +1,4 @@
-//! One attack on one update, from its files to a report.
+//! One attack on one update, from files to report.
 
 use std::sync::Arc;
 
@@ -14,56 +14,56 @@ use crate::{
     UpdateFiles, fedavg::refuse_weights, read_model, read_update, read_weights, score,
 };
 
-/// What is attacked.
+/// The attacked update.
 #[derive(Debug, Clone)]
 pub enum Update {
     One(UpdateFiles),
-    /// Of several rounds with the same picture.
+    /// Updates of several rounds with the same picture.
     Rounds {
-        /// What they are called in errors, such as their folder.
+        /// Their name in errors, such as their folder.
         name: String,
         rounds: Vec<UpdateFiles>,
     },
 }
 
-/// What is asked of an update.
+/// An attack and its inputs.
 #[derive(Debug, Clone)]
 pub struct Inversion {
     pub attack: InferenceAttack,
-    /// What is said of the model besides its files.
+    /// What the user says about the model.
     pub model: Asked,
     pub update: Update,
     /// The weights at which the gradient was taken.
     pub weights: Option<TensorFile>,
     /// The same weights as an encrypted room holds them.
     pub encrypted_weights: Option<TensorFile>,
-    /// Where the update is not a gradient but weights.
+    /// Set if the update consists of weights instead of a gradient.
     pub fedavg: Option<LocalTraining>,
     /// Whether batch norm used the batch's own moments.
     pub is_training: bool,
-    /// The pictures' labels, where they are known.
+    /// The pictures' labels, if known.
     pub labels: Vec<usize>,
-    /// How many pictures are in the update, where that is known.
+    /// The number of pictures in the update, if known.
     pub batch: Option<usize>,
-    /// Of a search.
+    /// Options of a search.
     pub search: SearchOptions,
 }
 
-/// Pictures that are known besides the update, `[side, side, 3]` in [0, 1].
+/// Known pictures, `[side, side, 3]` in [0, 1].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KnownPictures {
-    /// The private ones, to compare with.
+    /// The private pictures, for comparison.
     pub truths: Vec<Vec<f32>>,
-    /// One that may have been in the update.
+    /// A picture that may have been in the update.
     pub candidate: Option<Vec<f32>>,
 }
 
-/// What the files hold.
+/// The contents of the files.
 struct Dump {
     observation: Observation,
-    /// Share of the values, among those read, that masks hid.
+    /// Share of the read values that masks hid.
     hidden_share: f64,
-    /// Pictures in the update, where it tells.
+    /// Number of pictures by the gradient's rank, if it shows one.
     by_rank: Option<BatchSize>,
 }
 
@@ -77,22 +77,23 @@ impl Update {
 }
 
 impl Inversion {
-    /// The model as it is asked for, or as the files tell it, and how.
+    /// Identifies the model from what the user says and from the files.
     ///
     /// # Errors
-    /// A file cannot be read, or shapes tell no network, or not the one asked for.
+    /// A file cannot be read, or the shapes do not identify a network, or contradict the requested one.
     pub fn tell(&self) -> Result<Told, InversionError> {
         let update = self.update.rounds().first().map(|files| files.gradients.clone());
         let files: Vec<TensorFile> = self.weights.iter().cloned().chain(update).collect();
         Ok(DumpedModel::tell(&self.model, &files)?)
     }
 
-    /// Attacks the update of `model`, as [`tell`](Self::tell) told it. Pictures come out `[side, side, 3]` in [0, 1]; of labels and
-    /// membership there are none. `searches` run the model, and `progress` hears of each step and may end the attack. `go_on` may
-    /// end what is done beside it and shows no steps: counting the pictures and looking for members behind a mask.
+    /// Attacks the update of `model`, which comes from [`tell`](Self::tell). Returns pictures `[side, side, 3]` in [0,
+    /// 1]; the label and membership attacks return none. `searches` run the model. `progress` receives each step and
+    /// may end the attack. `go_on` may end the work that has no steps: counting the pictures, and looking for members
+    /// behind a mask.
     ///
     /// # Errors
-    /// [`InversionError`] says why there is nothing to see, and what would help.
+    /// [`InversionError`] gives the reason and a remedy.
     pub fn run(
         &self,
         model: &DumpedModel,
@@ -124,7 +125,7 @@ impl Inversion {
                 report.found(&found);
                 report.judge(score.as_ref(), &check);
                 pictures = found.pictures;
-                // Beside a picture they are told where the update holds them.
+                // A reconstruction also reports the labels, if the update contains them.
                 report.read_labels(observation.read_labels().ok());
             }
             InferenceAttack::Labels => {
@@ -141,7 +142,7 @@ impl Inversion {
         Ok((pictures, report))
     }
 
-    /// Reads what the attack needs, and what can be told besides.
+    /// Reads what the attack needs and what else the report can use.
     fn observation(&self, dumped: &DumpedModel, has_candidate: bool, go_on: GoOn<'_>) -> Result<Dump, InversionError> {
         let model = dumped.architecture;
         if self.batch == Some(0) {
@@ -153,7 +154,7 @@ impl Inversion {
         let is_search = self.attack.method().is_some_and(AttackMethod::is_search);
         dumped.check_fits(self.attack.name(), &needs, is_search)?;
         let is_encrypted = needs.key.is_some();
-        // A search takes the whole state instead.
+        // A search reads the whole state instead.
         let weights = if is_search { TensorNames::default() } else { needs.weights };
         let mut read = Needs { weights, ..needs }.and(Needs::of_labels(model).if_there());
         if has_candidate {
@@ -165,7 +166,7 @@ impl Inversion {
         };
         let weights = weights_of(self.weights.as_ref())?;
         let updates = self.updates(dumped, &read.gradients)?;
-        // More than the attack reads: what it makes is compared with all of it. A file need not hold more.
+        // Read every tensor, because the reconstruction is checked against all of them. A file may hold fewer.
         let every = model.layout().iter().map(|param| param.name.clone()).collect();
         let everything = self.updates(dumped, &TensorNames { required: Vec::new(), optional: every });
         let everything = everything.ok().and_then(|updates| Some(updates.into_iter().next()?.gradients));
@@ -186,7 +187,7 @@ impl Inversion {
         let rounds: Vec<Evidence> = updates.into_iter().map(round).collect();
         let gathered = AccumulatedRounds::gather(&rounds);
         let first = rounds.into_iter().next().ok_or(AttackError::NoRounds)?;
-        // A closed form may be given some of the weights; what it makes is checked where all of them are there.
+        // A closed form may run with only some of the weights. Its result is checked if all are there.
         let runs_model = is_search || has_candidate;
         let state = self.weights.as_ref().map(|file| read_model(dumped, file)).transpose();
         let state = if runs_model { state? } else { state.unwrap_or_default() };
@@ -198,7 +199,7 @@ impl Inversion {
         let by_rank = everything.as_ref().and_then(|gradients| batch_size(gradients, go_on).ok());
         observation.batch = match (self.batch, self.labels.len(), by_rank) {
             (Some(batch), ..) => batch,
-            // Several local steps over one picture leave as many directions as steps.
+            // Several local steps on one picture leave as many directions as steps.
             (None, 0, Some(BatchSize::Exactly(pictures))) if self.fedavg.is_none() => pictures,
             (None, labels, _) => labels.max(1),
         };
@@ -210,7 +211,7 @@ impl Inversion {
         Ok(Dump { observation, hidden_share, by_rank })
     }
 
-    /// Whether the files that the attack needs are named, and no others.
+    /// Checks that the files that the attack needs are given, and no others.
     fn check_arguments(&self, needs: &Needs) -> Result<(), InversionError> {
         let attack = self.attack;
         match (needs.key, &self.encrypted_weights, &self.update) {
@@ -239,7 +240,7 @@ impl Inversion {
         Ok(updates)
     }
 
-    /// Of the weights those that have the names of `update`'s tensors, as far as they are there.
+    /// Reads the weights with the names of `update`'s tensors, as far as they exist.
     fn weights_like(&self, dumped: &DumpedModel, update: &Tensors) -> Option<Tensors> {
         let layout = dumped.architecture.layout();
         let names = layout.iter().map(|param| param.name.clone());

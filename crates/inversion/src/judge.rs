@@ -1,4 +1,4 @@
-//! What the pictures that an attack made say of the update: a verdict that does not go beyond its evidence.
+//! The verdict on reconstructed pictures. It never goes beyond its evidence.
 
 use unmask_attack::{
     AttackError, Misfit, Observation, Recovered, SAME_PICTURE, Searches, own_gradient, pixel_uncertainty,
@@ -8,30 +8,30 @@ use unmask_data::metrics::RECOGNISABLE_FROM;
 
 use crate::Score;
 
-/// By how much a search may explain less of the update than the private picture does and still have come to its end: a
-/// tenth, besides [`Misfit::EXPLAINED`].
+/// A search counts as converged if its misfit is at most this factor times the private picture's, plus
+/// [`Misfit::EXPLAINED`].
 const NEARLY: f64 = 1.1;
 
-/// Pictures that were checked by their own gradient.
+/// The evidence from the pictures' own gradient.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Check {
-    /// Over the entries that arrived, or why it cannot be told.
+    /// Misfit over the entries that arrived, or why it is unknown.
     pub misfit: Result<Misfit, AttackError>,
-    /// Of a search, how far it came.
+    /// For a search: how close it came.
     pub reached: Option<Reached>,
-    /// How far another picture that solves the embeddings' equations as well can be at most, RMS over pixels in [0, 1]: where
-    /// one picture is in the update, the private one is not known, and the equations are enough.
+    /// Largest RMS distance, over pixels in [0, 1], of another picture that solves the embeddings' equations equally
+    /// well. `None` unless the update has one picture, the private picture is unknown, and there are enough equations.
     pub uncertainty: Option<f64>,
-    /// Why nothing follows from what a closed form does not show: it did not settle, or was ended before.
+    /// For a closed form that did not settle or was ended early: why an unrecognisable result proves nothing.
     pub unsettled: Option<String>,
 }
 
-/// What a search leaves unexplained, over the entries that it goes by: a naive one by hidden entries too.
+/// Misfits of a search over the entries that it compares. For a naive search, these include hidden entries.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reached {
     pub found: f64,
-    /// What the private picture itself leaves, which noise, and several local steps, make more than nothing. Taken for 0
-    /// where the private picture is not known.
+    /// Misfit of the private picture itself, which noise and several local steps raise above 0. Counts as 0 if the
+    /// private picture is unknown.
     pub truth: f64,
 }
 
@@ -42,8 +42,8 @@ impl Reached {
 }
 
 impl Check {
-    /// Runs the model on the pictures that `method` found, each `[side, side, 3]` in [0, 1], and for a search on the truth as
-    /// well, where one picture is in the update and `truths` has it.
+    /// Runs the model on the pictures that `method` found, each `[side, side, 3]` in [0, 1]. For a search on an update
+    /// with one picture, also runs it on the truth, if known.
     pub fn new(
         method: AttackMethod,
         observation: &Observation,
@@ -76,13 +76,13 @@ impl Check {
     }
 }
 
-/// The verdict on pictures that an attack made, with the `score` where the private pictures are known.
+/// Returns the verdict on reconstructed pictures, with the `score` if the private pictures are known.
 ///
-/// - *Recognisable*: an SSIM of [`RECOGNISABLE_FROM`] or more. Where the private picture is not known, no other picture must
-///   be left: the embeddings' equations determine it to [`SAME_PICTURE`], and its own gradient explains the update to
-///   [`Misfit::EXPLAINED`], so that its pixels are what the model saw and no cipher text.
-/// - *Not recognisable by this attack*: less than that SSIM, by a closed form that settled, or by a search that explains the
-///   update as well as the private picture does.
+/// - *Recognisable*: an SSIM of at least [`RECOGNISABLE_FROM`]. If the private picture is unknown, no other picture may
+///   be possible: the embeddings' equations determine it to [`SAME_PICTURE`], and its own gradient explains the update
+///   to [`Misfit::EXPLAINED`], so that its pixels are what the model saw and not cipher text.
+/// - *Not recognisable by this attack*: a lower SSIM from a closed form that settled, or from a search that explains
+///   the update as well as the private picture does.
 /// - *Cannot tell*: everything else.
 pub fn judge(score: Option<&Score>, check: &Check) -> Verdict {
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
@@ -161,7 +161,7 @@ mod tests {
         assert!(because.contains("not converged") && because.contains("34.0 %"), "{because}");
     }
 
-    /// A budget that ends an attack is no defence.
+    /// A time limit is not a defence.
     #[test]
     fn what_did_not_settle_sees_no_limit() {
         let ended = Check { unsettled: Ending::Ended.because(19.6), ..check(0.9) };

@@ -1,10 +1,11 @@
-//! An update that any framework dumped, attacked and judged.
+//! Attacks on dumped updates of any framework, and their verdicts.
 //!
-//! [`Inversion`] is `unmask invert` without its command line: which files or bytes hold the update, which attack is asked of it, and
-//! out of that pictures and a [`Report`]. [`DumpedModel`] tells the network by the shapes of its tensors, [`read_update`] reads
-//! what an attack needs, [`judge`] says what its pictures show, and [`score`] how alike they are to the private ones.
+//! [`Inversion`] is `unmask invert` without the command line: it takes files or bytes with an update and an attack, and
+//! returns pictures and a [`Report`]. [`DumpedModel`] identifies the network from tensor shapes, [`read_update`] reads
+//! what an attack needs, [`judge`] gives the verdict on the pictures, and [`score`] compares them with the private
+//! ones.
 //!
-//! Searches, and whatever else runs the model, come from outside, as [`unmask_attack::Searches`]: this crate compiles without a
+//! The caller provides everything that runs the model as [`unmask_attack::Searches`], so this crate compiles without a
 //! tensor library.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]

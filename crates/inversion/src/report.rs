@@ -1,4 +1,4 @@
-//! `report.json`, and the same in a few lines.
+//! `report.json` and its summary.
 
 use std::path::Path;
 
@@ -8,40 +8,40 @@ use unmask_core::{Architecture, AttackMethod, MembershipVerdict, Verdict};
 
 use crate::{Check, InferenceAttack, LocalTraining, Score, judge};
 
-/// `report.json`, which `docs/schema/report.json` describes.
+/// The contents of `report.json`, described by `docs/schema/report.json`.
 #[derive(Debug, Serialize)]
 pub struct Report {
     pub attack: InferenceAttack,
     pub model: String,
     pub april_block: bool,
-    /// Pictures in the update, as given, or by their rank.
+    /// Pictures in the update: as given, or by the gradient's rank.
     pub batch: usize,
-    /// Pictures that the rank of the last block's gradient shows, such as "2" or "at least 90".
+    /// Pictures by the rank of the last block's gradient, such as "2" or "at least 90".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pictures_by_rank: Option<String>,
-    /// As given, of one picture.
+    /// The given label of a single picture.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<usize>,
-    /// As given, of several.
+    /// The given labels of several pictures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<Vec<usize>>,
-    /// `verdict`, and `because` where it cannot be told; of an attack that makes pictures.
+    /// `verdict`, and `because` if it is unknown. Only for attacks that reconstruct pictures.
     #[serde(flatten)]
     pub verdict: Option<Verdict>,
-    /// What the pictures leave unexplained of the update, over the entries that arrived: min over s >= 0 of
-    /// ||s g(x) - g|| / ||g||, 0 nothing and 1 all.
+    /// Share of the update that the pictures leave unexplained, over the entries that arrived: min over s >= 0 of ||s
+    /// g(x) - g|| / ||g||, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub misfit: Option<f64>,
-    /// That s: 1 for a plain gradient.
+    /// The minimising s: 1 for a plain gradient.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub misfit_scale: Option<f64>,
-    /// How many entries are compared.
+    /// Number of compared entries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub misfit_entries: Option<usize>,
-    /// Of an update that was weights.
+    /// Only for an update that consists of weights.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fedavg: Option<LocalTraining>,
-    /// Time of the attack itself, without reading and writing.
+    /// Duration of the attack, without reading and writing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
     /// In dB, at most 99; the mean over a batch.
@@ -50,21 +50,21 @@ pub struct Report {
     /// The mean over a batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ssim: Option<f64>,
-    /// Whether both are those of the best order of a jigsaw's pieces.
+    /// Whether PSNR and SSIM refer to the best order of a jigsaw's pieces.
     #[serde(skip_serializing_if = "is_false")]
     pub best_order: bool,
-    /// Smallest over largest, of a closed form.
+    /// Smallest over largest singular value; only for a closed form.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub singular_values_ratio: Option<f64>,
-    /// Steps done, of a search.
+    /// Completed steps; only for a search.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iterations: Option<usize>,
-    /// The last one, of a search.
+    /// The last objective; only for a search.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub objective: Option<f64>,
-    /// Share of the gradient's values, among those read, that masks hid.
+    /// Share of the gradient's read values that masks hid.
     pub hidden_share: f64,
-    /// Read off the update.
+    /// Labels read off the update.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels_read: Option<Vec<usize>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,18 +76,18 @@ pub struct Report {
 #[derive(Debug, Serialize)]
 pub struct MembershipReport {
     pub verdict: &'static str,
-    /// The share of the candidate's class token outside of the span of those in the update.
+    /// The share of the candidate's class token outside the span of those in the update.
     pub residual: f64,
-    /// 95 % of it.
+    /// 95 % interval of the residual.
     pub interval: (f64, f64),
     /// Pictures that the update shows, such as "2" or "at least 90".
     pub pictures: String,
-    /// What the candidate would leave in the update, had it been there, as a share of what the strongest picture leaves.
+    /// The trace that the candidate would leave in the update, relative to the strongest picture's.
     pub strength: f64,
-    /// Up to this strength a picture drowns in rounding, and nobody is called a stranger; 0 where the number of pictures is
-    /// known.
+    /// Below this strength, rounding hides a picture, so no candidate is declared absent; 0 if the number of pictures
+    /// is known.
     pub floor: f64,
-    /// The residuals of mirrored and recoloured copies of the candidate, which were not there, ascending.
+    /// Residuals of mirrored and recoloured copies of the candidate, which were not in the update, in ascending order.
     pub strangers: Vec<f64>,
 }
 
@@ -130,12 +130,12 @@ impl Report {
         }
     }
 
-    /// What the update tells of their number; says so where it is another one.
+    /// Records the number of pictures by rank, and adds a note if it exceeds the assumed one.
     pub(crate) fn pictures_by_rank(&mut self, by_rank: Option<BatchSize>) {
         self.pictures_by_rank = by_rank.map(|pictures| pictures.to_string());
         if let Some(pictures) = by_rank.filter(|pictures| pictures.seen() > self.batch) {
             self.notes.push(format!(
-                "The rank of the last block's gradient shows {pictures} pictures, and the attack was told of {}: if they \
+                "The rank of the last block's gradient shows {pictures} pictures, but the attack assumed {}: if they \
                  are not steps of local training, give --batch {}.",
                 self.batch,
                 pictures.seen(),
@@ -151,7 +151,7 @@ impl Report {
         self.notes.extend(found.notes.iter().cloned());
     }
 
-    /// What the pictures say, with the `score` where the private ones are known.
+    /// Records the verdict and the measures. `score` is there if the private pictures are known.
     pub(crate) fn judge(&mut self, score: Option<&Score>, check: &Check) {
         self.verdict = Some(judge(score, check));
         if let Ok(misfit) = check.misfit {
@@ -173,9 +173,9 @@ impl Report {
     pub(crate) fn membership(&mut self, told: &Membership) {
         if told.verdict == MembershipVerdict::Undecided && told.strength <= told.floor {
             self.notes.push(format!(
-                "Cannot tell whether the candidate was there, because the model is so sure of it that it would have left {:.0e} of \
-                 what the strongest picture left, and rounding hides what leaves less than {:.0e}; --batch, where the number of \
-                 pictures is known, may tell.",
+                "Cannot tell whether the candidate was in the update: the model is so sure of it that it would leave only {:.0e} of \
+                 the strongest picture's trace, and rounding hides traces below {:.0e}. If you know the number of pictures, --batch \
+                 may decide it.",
                 told.strength, told.floor,
             ));
         }
@@ -190,7 +190,7 @@ impl Report {
         });
     }
 
-    /// The same in a few lines; `out` is where the pictures lie.
+    /// Summarises the report in a few lines. `out` is where the pictures are.
     pub fn summary(&self, out: &Path) -> Vec<String> {
         let mut lines = Vec::new();
         if let Some(seconds) = self.seconds {
@@ -209,7 +209,7 @@ impl Report {
         if let Some(verdict) = &self.verdict {
             lines.push(format!("verdict: {verdict}"));
         }
-        // A search says in its notes which labels it took.
+        // The notes of a search already name its labels.
         let says_so = self.attack.method().is_some_and(AttackMethod::is_search);
         if let Some(labels) = self.labels_read.as_ref().filter(|_| !says_so) {
             let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();

@@ -1,4 +1,4 @@
-//! How much a reconstruction shows of the private pictures.
+//! Similarity of a reconstruction and the private pictures.
 
 use unmask_core::{Architecture, AttackMethod};
 use unmask_data::{
@@ -6,17 +6,17 @@ use unmask_data::{
     metrics::{self, CannotCompare},
 };
 
-/// Similarity of reconstructions and private pictures; means over the pairs that were compared.
+/// Similarity of reconstructions and private pictures. Values are means over the compared pairs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Score {
     /// In dB, at most [`metrics::PSNR_CAP`].
     pub psnr: f64,
     /// 1 for identical pictures.
     pub ssim: f64,
-    /// SSIM of the pair that is most alike: one picture of a batch that is recognised is one too many.
+    /// SSIM of the most similar pair: one recognised picture of a batch is one too many.
     pub best_ssim: f64,
-    /// For a jigsaw, the pieces in the order that fits the truth best, which only the attacked client knows; one for
-    /// each picture that was compared.
+    /// For a jigsaw, the pieces in the order that fits the truth best, one picture per compared pair. Only the attacked
+    /// client can know this order.
     pub arranged: Option<Vec<Vec<f32>>>,
 }
 
@@ -28,10 +28,10 @@ pub enum ScoreError {
     Arrange(#[from] CannotArrange),
 }
 
-/// Compares pictures that came out by `method` with `truths`, all `[side, side, 3]` in [0, 1].
+/// Compares the reconstructions of `method` with `truths`, all `[side, side, 3]` in [0, 1].
 ///
-/// Of several, those most alike are compared with each other, each once: an attacker does not know their order. A jigsaw is
-/// arranged first.
+/// Pairs up the most similar pictures, each once, because an attacker does not know their order. Arranges jigsaws
+/// first.
 ///
 /// # Errors
 /// The sizes are not those of `architecture`, or a value is not finite.
@@ -104,7 +104,7 @@ mod tests {
     fn jigsaws_are_laid_first() {
         let pico = Architecture::from(VitPreset::Pico);
         let truth = picture(1, 768);
-        // The upper half below the lower one.
+        // Swap the upper and the lower half.
         let swapped = [&truth[384..], &truth[..384]].concat();
         let plain = score(AttackMethod::Matching, from_ref(&swapped), from_ref(&truth), pico).unwrap();
         let arranged = score(AttackMethod::Jigsaw, &[swapped], from_ref(&truth), pico).unwrap();

@@ -1,4 +1,5 @@
-//! Gradients of timm's models of the usual sizes: told by their shapes, and attacked in their own pixels.
+//! Identifies timm models of common sizes from the shapes of their gradients, and attacks them in their own pixel
+//! space.
 
 use std::{
     env,
@@ -37,7 +38,7 @@ fn embedding(folder: &Path, name: &str, model: &DumpedModel) -> Result<Recovered
         .map_err(|error| error.to_string())
 }
 
-/// In dB, of pixels in [0, 1].
+/// PSNR in dB, for pixels in [0, 1].
 fn psnr(folder: &Path, model: &DumpedModel, found: &Recovered) -> f64 {
     let side = model.architecture.side();
     let mut truth = TensorReader::open(&folder.join(format!("truth_{side}.safetensors"))).unwrap();
@@ -62,7 +63,7 @@ fn models_of_timm_are_told_and_their_picture_recovered() {
         for has_weights in [false, true] {
             let Told { model, notes } = tell(&folder, name, has_weights);
             let Architecture::Vit(config) = model.architecture else { panic!("{name}") };
-            // The name of a preset where there is one with these numbers.
+            // Parsing gives the preset's name if one has these dimensions.
             let numbered: Architecture = expected.parse().unwrap();
             assert_eq!(model.architecture, numbered.with_classes(classes), "{name}: {config:?}");
             let found = embedding(&folder, name, &model).unwrap();
@@ -89,11 +90,11 @@ fn what_does_not_fit_a_model_of_timm_is_named() {
         let model = tell(&folder, name, true).model;
         let needs = Needs::of(AttackMethod::Matching, model.architecture).unwrap();
         let refused = model.check_fits("matching", &needs, true).unwrap_err().to_string();
-        assert!(refused.contains("matching works on a standard ViT alone"), "{refused}");
+        assert!(refused.contains("matching works only on a standard ViT"), "{refused}");
     }
     let Told { model, notes } = tell(&folder, "resnet50", true);
     assert_eq!(model.architecture, Architecture::named("resnet50", 1000).unwrap());
-    assert!(notes.iter().any(|note| note.contains("--side says otherwise")), "{notes:?}");
+    assert!(notes.iter().any(|note| note.contains("--side overrides this")), "{notes:?}");
     let observation = observe(&folder, "resnet50", &model, Needs::of_labels(model.architecture));
     assert_eq!(read_labels(&observation.evidence().unwrap().gradients, 1).unwrap().labels(), [3]);
 }

@@ -1,4 +1,4 @@
-//! Zip archives of tensors: NumPy's `.npz`, and what `torch.save` writes of a state dict.
+//! Zip archives of tensors: NumPy's `.npz`, and state dicts from `torch.save`.
 
 use std::io::{Read, Seek, SeekFrom};
 
@@ -11,13 +11,13 @@ use super::{
     pickle::{self, SavedTensor},
 };
 
-/// What every zip archive begins with.
+/// First bytes of a zip archive.
 pub(super) const MAGIC: &[u8; 4] = b"PK\x03\x04";
-/// Most bytes of a state dict's program. A model of a thousand tensors needs a twentieth of it, and a hostile program makes the
-/// interpreter hold up to a hundred times its own size.
+/// Largest pickle program of a state dict, in bytes. A model with a thousand tensors needs a twentieth of this. A
+/// hostile program can make the interpreter hold up to a hundred times its own size.
 const MOST_PROGRAM: u64 = 4 << 20;
 
-/// The archive in `source`, and the tensors it holds.
+/// Opens the archive in `source` and lists its tensors.
 ///
 /// # Errors
 /// It is damaged, holds no tensors, or does more than hold tensors.
@@ -25,20 +25,20 @@ pub(super) fn open<R: Read + Seek>(source: R) -> Result<(ZipArchive<R>, Vec<Stor
     let mut archive = ZipArchive::new(source).map_err(said)?;
     let names: Vec<String> =
         archive.file_names().map(|name| Ok(name?.into_owned())).collect::<Result<_, _>>().map_err(said)?;
-    // One folder, named after the file, holds everything that `torch.save` writes.
+    // `torch.save` puts everything into one folder named after the file.
     let program = names.iter().position(|name| name.split_once('/').is_some_and(|(_, within)| within == "data.pkl"));
     let stored = match program {
         Some(program) => torch(&mut archive, &names, program)?,
         None if names.iter().any(|name| name.ends_with(NPY)) => numpy(&mut archive, &names)?,
-        None => return Err("it is a zip archive of neither PyTorch's tensors nor NumPy's arrays".to_owned()),
+        None => return Err("it is a zip archive with neither PyTorch's tensors nor NumPy's arrays".to_owned()),
     };
     Ok((archive, stored))
 }
 
-/// Reads `length` bytes of the content of entry `index`, from `start` on.
+/// Reads `length` bytes from the content of entry `index`, from `start` on.
 ///
 /// # Errors
-/// The archive is damaged, or ends before.
+/// The archive is damaged or too short.
 pub(super) fn read<R: Read + Seek>(
     archive: &mut ZipArchive<R>,
     index: usize,
@@ -48,7 +48,7 @@ pub(super) fn read<R: Read + Seek>(
     let cut = |error: std::io::Error| error.to_string();
     let mut bytes = Vec::new();
     let entry = archive.by_index(index).map_err(said)?;
-    // Only what is there is reserved, whatever an entry claims.
+    // Reserve only memory for data that exists, regardless of the entry's claimed size.
     if entry.compression() == CompressionMethod::Stored {
         drop(entry);
         let mut entry = archive.by_index_seek(index).map_err(said)?;
@@ -109,11 +109,11 @@ fn torch<R: Read + Seek>(archive: &mut ZipArchive<R>, names: &[String], program:
     let mut stored = Vec::new();
     for (name, tensor) in pickle::state_dict(&code)? {
         let SavedTensor { storage, dtype, offset, shape, strides } = tensor;
-        let missing = || format!("{name}: its values, data/{storage}, are not there");
+        let missing = || format!("{name}: its values, data/{storage}, are missing");
         let entry = *places.get(format!("data/{storage}").as_str()).ok_or_else(missing)?;
         let bytes = archive.by_index(entry).map_err(said)?.size();
         let byte = (offset as u64).checked_mul(size(dtype)).filter(|byte| *byte <= bytes);
-        let byte = byte.ok_or_else(|| format!("{name} begins behind the end of its values, data/{storage}"))?;
+        let byte = byte.ok_or_else(|| format!("{name} begins after the end of its values, data/{storage}"))?;
         stored.push(Stored {
             name,
             shape,
@@ -127,7 +127,7 @@ fn torch<R: Read + Seek>(archive: &mut ZipArchive<R>, names: &[String], program:
     Ok(stored)
 }
 
-/// Bytes of a value.
+/// Bytes per value.
 pub(super) fn size(dtype: Dtype) -> u64 {
     (dtype.bitsize() / 8).max(1) as u64
 }

@@ -1,4 +1,4 @@
-//! The formats of files, and bytes out of them.
+//! File formats, and access to their bytes.
 
 use std::io::{Read, Seek, SeekFrom};
 
@@ -11,30 +11,30 @@ use super::{
     index::{Place, Stored, row_major},
 };
 
-/// A file that holds tensors, once its format is known.
+/// A file with tensors in a known format.
 #[derive(Debug)]
 pub(super) enum Container<R> {
     Safetensors(R),
     #[cfg(not(target_family = "wasm"))]
     Archive(Box<zip::ZipArchive<R>>),
-    /// NumPy's arrays, each in a source of its own.
+    /// NumPy arrays, each with its own source.
     #[cfg(not(target_family = "wasm"))]
     Arrays(Vec<R>),
 }
 
-/// The header of a safetensors file is a length in eight bytes, then that many bytes of JSON.
+/// A safetensors header starts with its length in eight bytes, followed by that many bytes of JSON.
 const LENGTH_BYTES: u64 = 8;
-/// What the safetensors library allows; a model of a thousand tensors needs a thousandth of it.
+/// The safetensors library's limit. A model with a thousand tensors needs a thousandth of it.
 const HEADER_LIMIT: u64 = 100_000_000;
-/// What a bare pickle begins with, as PyTorch wrote before 1.6.
+/// First byte of a bare pickle, as PyTorch wrote before 1.6.
 const PICKLE: u8 = 0x80;
 const SAVE: &str = "save its tensors with the safetensors library, numpy.savez or torch.save";
 
 impl<R: Read + Seek> Container<R> {
-    /// Finds out the format of `source` by its first bytes, and reads which tensors it holds.
+    /// Detects the format of `source` by its first bytes and lists its tensors.
     ///
     /// # Errors
-    /// It cannot be read, or is of no format that is read here.
+    /// It cannot be read, or its format is not supported.
     pub(super) fn open(what: &str, mut source: R) -> Result<(Self, Vec<Stored>), WeightsError> {
         let io = |source| WeightsError::Io { what: what.to_owned(), source };
         let format = |reason: String| WeightsError::Format { what: what.to_owned(), reason };
@@ -57,17 +57,17 @@ impl<R: Read + Seek> Container<R> {
             return Err(format(if start[0] == PICKLE && matches!(start[1], 2..=5) {
                 format!("it is a bare pickle, which PyTorch wrote before 1.6; {SAVE}")
             } else {
-                format!("as safetensors its header claims {length} bytes, and the file has {total}; {SAVE}")
+                format!("as safetensors its header claims {length} bytes, but the file has {total}; {SAVE}")
             }));
         }
         let mut header = vec![0; length as usize];
         source.read_exact(&mut header).map_err(io)?;
-        // Deserialising checks that the tensors tile the data without gaps and that each has the size of its shape.
+        // Deserialising checks that the tensors tile the data without gaps and that their sizes match their shapes.
         let metadata: Metadata = serde_json::from_slice(&header).map_err(|error| format(format!("{error}; {SAVE}")))?;
         let (start, data) = (LENGTH_BYTES + length, metadata.data_len() as u64);
         let found = total - start;
         if found != data {
-            return Err(format(format!("its header describes {data} bytes of tensors, {found} follow; {SAVE}")));
+            return Err(format(format!("its header describes {data} bytes of tensors, but {found} follow; {SAVE}")));
         }
         let tensor = |name: String| {
             let info = metadata.info(&name)?;
@@ -85,10 +85,10 @@ impl<R: Read + Seek> Container<R> {
         Ok((Self::Safetensors(source), stored))
     }
 
-    /// The bytes of `tensor` from its first value to its last.
+    /// Returns the bytes of `tensor` from its first value to its last.
     ///
     /// # Errors
-    /// The file cannot be read, or ends before.
+    /// The file cannot be read or is too short.
     pub(super) fn read(&mut self, what: &str, tensor: &Stored, dtype: Dtype) -> Result<Vec<u8>, WeightsError> {
         let length = tensor.extent() as u64 * (dtype.bitsize() / 8) as u64;
         match (self, tensor.place) {

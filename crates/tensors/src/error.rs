@@ -1,8 +1,8 @@
-//! What can be wrong with tensors in a file.
+//! Errors of tensor files.
 
 use unmask_core::Architecture;
 
-/// Why tensors could not be read or written.
+/// Tensors could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum WeightsError {
     #[error("{what}: {source}")]
@@ -10,8 +10,8 @@ pub enum WeightsError {
     #[error("{what} holds no tensors that can be read: {reason}")]
     Format { what: String, reason: String },
     #[error(
-        "{what} is of a deeper model than {architecture}: it holds {block}, the first of those that {architecture} lacks, and \
-         {blocks} blocks in all; name the model that it is from"
+        "{what} comes from a deeper model than {architecture}: it holds {block}, the first that {architecture} lacks, and \
+         {blocks} blocks in all; name the model that it comes from"
     )]
     MoreBlocks { what: String, architecture: Architecture, block: String, blocks: usize },
     #[error("{what} does not fit: {}", list(problems))]
@@ -20,7 +20,7 @@ pub enum WeightsError {
     Length { given: usize, expected: usize },
 }
 
-/// What is wrong with one tensor.
+/// A problem with one tensor.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum TensorProblem {
     #[error("{name} {expected:?} is missing")]
@@ -31,13 +31,13 @@ pub enum TensorProblem {
     Shape { name: String, given: Vec<usize>, expected: Vec<usize> },
     #[error("{name} {shape:?} holds {value} at value {index}")]
     NonFinite { name: String, shape: Vec<usize>, value: f64, index: usize },
-    #[error("{name} holds {value} at value {index}, and f16 ends at 65504; store it as f32")]
+    #[error("{name} holds {value} at value {index}, above f16's maximum of 65504; store it as f32")]
     TooLarge { name: String, value: f32, index: usize },
-    #[error("{name} is of type {dtype}; save it as f16, bf16, f32, f64 or u8")]
+    #[error("{name} has type {dtype}; save it as f16, bf16, f32, f64 or u8")]
     Type { name: String, dtype: String },
 }
 
-/// Problems that are told one by one: of another model nearly every tensor is one.
+/// Number of problems listed. With another model's file, nearly every tensor has one.
 const TOLD: usize = 6;
 
 fn list(problems: &[TensorProblem]) -> String {

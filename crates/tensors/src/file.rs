@@ -1,4 +1,4 @@
-//! Where tensors lie.
+//! Tensor files on disk or in memory.
 
 use std::{
     fmt,
@@ -10,7 +10,7 @@ use std::{
 
 use super::{TensorReader, WeightsError};
 
-/// A file that holds tensors, on the disk or in memory: of any format that [`TensorReader`] reads.
+/// A tensor file on disk or in memory, in any format that [`TensorReader`] reads.
 #[derive(Debug, Clone)]
 pub enum TensorFile {
     Path(PathBuf),
@@ -21,7 +21,7 @@ pub enum TensorFile {
     },
 }
 
-/// The bytes of an opened [`TensorFile`].
+/// The bytes of an open [`TensorFile`].
 #[derive(Debug)]
 pub enum TensorBytes {
     File(File),
@@ -29,7 +29,7 @@ pub enum TensorBytes {
 }
 
 impl TensorFile {
-    /// Reads what the file says of its tensors.
+    /// Opens the file and lists its tensors.
     ///
     /// # Errors
     /// If it cannot be read or holds no tensors.
@@ -46,7 +46,7 @@ impl TensorFile {
     }
 }
 
-/// The path, or the word for bytes in memory.
+/// Shows the path, or the name of bytes in memory.
 impl fmt::Display for TensorFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

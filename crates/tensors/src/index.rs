@@ -1,4 +1,4 @@
-//! Which tensors a file holds, under timm's names, and where their values lie.
+//! The tensors of a file under timm's names, and where their values are.
 
 use std::collections::HashMap;
 
@@ -6,12 +6,11 @@ use safetensors::Dtype;
 
 use super::names::{Timm, timm};
 
-/// Files of more tensors than this are none of a model.
+/// No model has more tensors.
 pub(super) const MOST_TENSORS: usize = 100_000;
-/// Most dimensions of a tensor.
 pub(super) const MOST_DIMENSIONS: usize = 8;
 
-/// Where values lie in a file.
+/// Location of values in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// From this byte of the file on.
@@ -21,30 +20,30 @@ pub(super) enum Place {
     Entry { entry: usize, byte: u64 },
 }
 
-/// A tensor as its file has it.
+/// A tensor as stored in its file.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Stored {
     /// Its name in the file.
     pub(super) name: String,
     pub(super) shape: Vec<usize>,
-    /// How far apart neighbours along each dimension lie, in values; as many as there are dimensions.
+    /// Distance between neighbours along each dimension, in values.
     pub(super) strides: Vec<usize>,
-    /// How many values there are from its place on; a tensor reaches no farther, and has no more.
+    /// Number of values from its place to the end of the data. The tensor must fit within.
     pub(super) available: u64,
-    /// `None` for a type that is not read here.
+    /// `None` for an unsupported type.
     pub(super) dtype: Option<Dtype>,
-    /// The file's word for its type.
+    /// The file's name of the type.
     pub(super) type_name: String,
     pub(super) place: Place,
 }
 
 impl Stored {
-    /// Number of values, once [`Stored::check`] found them there.
+    /// Returns the number of values. Valid after [`Stored::check`].
     pub(super) fn values(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// Values from the first to the last, those between them included.
+    /// Returns the number of values from the first to the last, including gaps.
     pub(super) fn extent(&self) -> usize {
         if self.values() == 0 {
             return 0;
@@ -52,7 +51,8 @@ impl Stored {
         1 + self.shape.iter().zip(&self.strides).map(|(side, stride)| (side - 1) * stride).sum::<usize>()
     }
 
-    /// Whether the file holds as many values as the shape says. From then on products and sums of its numbers fit.
+    /// Checks that the file holds as many values as the shape says. Afterwards, products and sums of these numbers
+    /// cannot overflow.
     fn check(&self) -> Result<(), String> {
         let Self { name, shape, strides, available, .. } = self;
         let spills = || format!("{name} {shape:?} with strides {strides:?} reaches beyond its {available} values");
@@ -77,7 +77,7 @@ impl Stored {
     }
 }
 
-/// Strides of a tensor whose last dimension runs fastest. Only a checked shape's are used.
+/// Returns the strides of a tensor with the last dimension fastest. Used only with checked shapes.
 pub(super) fn row_major(shape: &[usize]) -> Vec<usize> {
     let mut strides = vec![1_usize; shape.len()];
     for i in (1..shape.len()).rev() {
@@ -91,12 +91,12 @@ pub(super) fn row_major(shape: &[usize]) -> Vec<usize> {
 pub(super) struct Entry {
     pub(super) name: String,
     pub(super) shape: Vec<usize>,
-    /// One after the other along the first dimension: q, k and v where the file keeps them apart.
+    /// Parts in order along the first dimension: q, k and v if the file stores them separately.
     pub(super) parts: Vec<Stored>,
 }
 
 impl Entry {
-    /// Its name, with the file's where that is another.
+    /// Returns timm's name, followed by the file's name if it differs.
     pub(super) fn shown(&self) -> String {
         match self.parts.as_slice() {
             [only] if only.name != self.name => format!("{} ({} in the file)", self.name, only.name),
@@ -106,7 +106,7 @@ impl Entry {
     }
 }
 
-/// The tensors of a file in the order they lie there.
+/// Lists the tensors in file order.
 pub(super) fn index(stored: Vec<Stored>) -> Result<Vec<Entry>, String> {
     if stored.len() > MOST_TENSORS {
         return Err(format!("it holds {} tensors; no model has more than {MOST_TENSORS}", stored.len()));
@@ -134,7 +134,7 @@ pub(super) fn index(stored: Vec<Stored>) -> Result<Vec<Entry>, String> {
             thirds if thirds.windows(2).any(|pair| pair[0] == pair[1]) || thirds.contains(&None) => {
                 return Err(format!("both {} and {} are timm's {name}", parts[0].name, parts[1].name));
             }
-            // Without the other thirds they are nothing that timm has a name for.
+            // Without the other thirds, timm has no name for them.
             _ => entries.extend(parts.into_iter().map(|part| Entry {
                 name: part.name.clone(),
                 shape: part.shape.clone(),
@@ -145,7 +145,7 @@ pub(super) fn index(stored: Vec<Stored>) -> Result<Vec<Entry>, String> {
     Ok(entries)
 }
 
-/// The shape of `parts` one after the other along the first dimension.
+/// Returns the shape of `parts` stacked along the first dimension.
 fn stacked(parts: &[Stored]) -> Result<Vec<usize>, String> {
     let [rows, rest @ ..] = parts[0].shape.as_slice() else {
         return Err(format!("{} is a single number", parts[0].name));
@@ -193,7 +193,7 @@ mod tests {
         }
         let refused = refusal(vec![stored("a", &[1 << 40], &[0], 1)]);
         assert!(refused.contains("repeats its 1 values") && refused.contains(".contiguous()"), "{refused}");
-        // However many values the file claims.
+        // Regardless of how many values the file claims to hold.
         let refused = refusal(vec![stored("a", &[1 << 20, 1 << 20], &[1, 1], u64::MAX)]);
         assert!(refused.contains("repeats its 2097151 values"), "{refused}");
         let refused = refusal(vec![stored("a", &[1; 9], &[1; 9], 1)]);

@@ -1,9 +1,9 @@
-//! Tensors in and out of files, under timm's names.
+//! Reads and writes tensor files, under timm's names.
 //!
-//! [`TensorReader`] reads what a file says of its tensors, and then only those asked for, from a file or from bytes:
-//! safetensors, and natively also NumPy's `.npz` and the archives of `torch.save`, of which no code is run. Names of
-//! torchvision, Hugging Face and wrapped models are taken for timm's. Values of type f16, bf16, f32, f64, u8 or bool come
-//! out as `f32` or `f64`.
+//! [`TensorReader`] first lists a file's tensors and then reads only the requested ones, from a file or from bytes. It
+//! supports safetensors, and natively also NumPy's `.npz` and `torch.save` archives, without running their code. Names
+//! from torchvision, Hugging Face and wrapped models are mapped to timm's. Values of type f16, bf16, f32, f64, u8 or
+//! bool are returned as `f32` or `f64`.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
@@ -46,9 +46,9 @@ pub use shapes::{HeadsFrom, ShapeError, Shapes, Variant, likely_heads};
 pub use state::{HeadReplaced, Imported, Storage, encode_state, import_from, read_state, state_dict};
 pub use write::{encode, encode_flat};
 
-/// A number type that tensors are read into: `f32` or `f64`.
+/// A number type to read tensors as: `f32` or `f64`.
 pub trait Number: Copy + fmt::Debug + Into<f64> + sealed::Sealed {
-    /// The nearest value of the type.
+    /// Returns the nearest value of the type.
     fn from_f64(value: f64) -> Self;
 }
 
@@ -70,7 +70,7 @@ mod sealed {
     impl Sealed for f64 {}
 }
 
-/// A tensor as it lies in a file.
+/// A tensor read from a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamedTensor<T> {
     pub name: String,
@@ -85,7 +85,7 @@ pub struct NamedTensor<T> {
 pub struct TensorReader<R> {
     what: String,
     container: Container<R>,
-    /// In the order they lie in the file.
+    /// In file order.
     entries: Vec<Entry>,
 }
 
@@ -117,7 +117,7 @@ impl<R: Read + Seek> TensorReader<R> {
     /// Reads the headers of NumPy arrays (`.npy`), each under its name; `what` names them all in errors.
     ///
     /// # Errors
-    /// If one cannot be read or is no array.
+    /// If one cannot be read or is not an array.
     pub fn from_arrays(what: &str, arrays: impl IntoIterator<Item = (String, R)>) -> Result<Self, WeightsError> {
         let format = |reason| WeightsError::Format { what: what.to_owned(), reason };
         let io = |source| WeightsError::Io { what: what.to_owned(), source };
@@ -135,7 +135,7 @@ impl<R: Read + Seek> TensorReader<R> {
 }
 
 impl<R: Read + Seek> TensorReader<R> {
-    /// Reads what `source` says of its tensors; `what` names it in errors.
+    /// Lists the tensors of `source`; `what` names it in errors.
     ///
     /// # Errors
     /// If it cannot be read or holds no tensors.
@@ -146,18 +146,18 @@ impl<R: Read + Seek> TensorReader<R> {
         Ok(Self { what: what.to_owned(), container, entries })
     }
 
-    /// timm's names of all tensors, in the order they lie in the file.
+    /// Returns timm's names of all tensors, in file order.
     pub fn names(&self) -> Vec<String> {
         self.entries.iter().map(|entry| entry.name.clone()).collect()
     }
 
-    /// The shape of tensor `name`, if it is there.
+    /// Returns the shape of tensor `name`, if it exists.
     pub fn shape(&self, name: &str) -> Option<&[usize]> {
         self.entry(name).map(|entry| entry.shape.as_slice())
     }
 
-    /// The tensors of the file that timm's `name` stands for, by their own names and shapes: one, or q, k and v, whose values
-    /// follow one another. None where it is not there.
+    /// Returns the file's own names and shapes of the tensors behind timm's `name`: one, or q, k and v in this order.
+    /// Empty if there are none.
     pub fn parts(&self, name: &str) -> Vec<(&str, &[usize])> {
         let parts = self.entry(name).map(|entry| entry.parts.as_slice()).unwrap_or_default();
         parts.iter().map(|part| (part.name.as_str(), part.shape.as_slice())).collect()
@@ -167,7 +167,7 @@ impl<R: Read + Seek> TensorReader<R> {
         self.entries.iter().find(|entry| entry.name == name)
     }
 
-    /// Reads one tensor by timm's name, whatever its shape.
+    /// Reads one tensor of any shape by timm's name.
     ///
     /// # Errors
     /// If it is missing, not of a number type, or holds NaN or infinity.
@@ -180,10 +180,11 @@ impl<R: Read + Seek> TensorReader<R> {
         .map_err(|problem| WeightsError::Tensors { what: self.what.clone(), problems: vec![problem] })
     }
 
-    /// Reads the parameters `names` of `layout`, and nothing else.
+    /// Reads only the parameters `names` of `layout`.
     ///
     /// # Errors
-    /// Lists all that are missing, of another shape than the layout's, of no number type, or not finite.
+    /// Lists all parameters that are missing, have another shape than in the layout or a type that is not a number, or
+    /// are not finite.
     pub fn read_params<T: Number>(
         &mut self,
         layout: &ParamLayout,
@@ -207,10 +208,11 @@ impl<R: Read + Seek> TensorReader<R> {
         Ok(tensors)
     }
 
-    /// Reads all parameters of `layout` into one flat vector. Other tensors in the file are ignored.
+    /// Reads all parameters of `layout` into one flat vector. Ignores other tensors in the file.
     ///
     /// # Errors
-    /// Lists all that are missing, of another shape than the layout's, of no number type, or not finite.
+    /// Lists all parameters that are missing, have another shape than in the layout or a type that is not a number, or
+    /// are not finite.
     pub fn read_flat<T: Number>(&mut self, layout: &ParamLayout) -> Result<Vec<T>, WeightsError> {
         let mut flat = Vec::with_capacity(layout.len());
         let mut problems = Vec::new();
@@ -239,7 +241,7 @@ impl<R: Read + Seek> TensorReader<R> {
         self.read_entry(&entry)
     }
 
-    /// The outer error is the file's, the inner one the tensor's.
+    /// The outer error concerns the file, the inner one the tensor.
     fn read_entry<T: Number>(&mut self, entry: &Entry) -> Result<Result<NamedTensor<T>, TensorProblem>, WeightsError> {
         let mut values: Vec<T> = Vec::new();
         for part in &entry.parts {
@@ -263,7 +265,7 @@ impl<R: Read + Seek> TensorReader<R> {
     }
 }
 
-/// The values of `part` with the last dimension fastest, of those from its first to its last.
+/// Reorders the values between the first and the last of `part` so that the last dimension is fastest.
 fn in_order<T: Number>(part: &Stored, values: Vec<T>) -> Vec<T> {
     if part.strides == index::row_major(&part.shape) || part.values() == 0 {
         return values;
@@ -275,7 +277,7 @@ fn in_order<T: Number>(part: &Stored, values: Vec<T>) -> Vec<T> {
     places.into_iter().map(|place: usize| values[place]).collect()
 }
 
-/// Little-endian values of type `dtype`, or `None` for a type that is no plain number.
+/// Decodes little-endian values of type `dtype`. `None` for an unsupported type.
 fn numbers<T: Number>(dtype: Dtype, bytes: &[u8]) -> Option<Vec<T>> {
     fn each<T: Number, const N: usize>(bytes: &[u8], value: impl Fn([u8; N]) -> f64) -> Vec<T> {
         bytes.as_chunks().0.iter().map(|chunk| T::from_f64(value(*chunk))).collect()

@@ -1,19 +1,20 @@
-//! timm's names for the tensors of torchvision's and Hugging Face's ViTs and ResNets, of wrapped models, and ours for those of a LeNet.
+//! Maps tensor names of torchvision's and Hugging Face's ViTs and ResNets and of wrapped models to timm's, and those of
+//! a LeNet to this project's.
 
-/// What timm calls a tensor.
+/// timm's name of a tensor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Timm {
     pub(super) name: String,
-    /// Which third of it this is, where a file keeps q, k and v apart.
+    /// Which third of it this is, if a file stores q, k and v separately.
     pub(super) third: Option<usize>,
 }
 
-/// What DataParallel, `torch.compile`, Opacus and training frameworks write in front of every name.
+/// Prefixes from DataParallel, `torch.compile`, Opacus and training frameworks.
 const WRAPPERS: [&str; 4] = ["module.", "_orig_mod.", "_module.", "model."];
-/// What Hugging Face writes in front of the body of a model with a head.
+/// Hugging Face's prefixes for the body of a model with a head.
 const BODIES: [&str; 3] = ["vit.", "deit.", "resnet."];
 
-/// Names outside of the blocks, by their fronts: theirs, and timm's.
+/// Prefixes outside the blocks: theirs, and timm's.
 const FRONTS: [(&str, &str); 21] = [
     // Hugging Face.
     ("embeddings.cls_token", "cls_token"),
@@ -41,11 +42,11 @@ const FRONTS: [(&str, &str); 21] = [
     ("fc.0.", "fc."),
 ];
 
-/// Fronts of the names in a ViT's block, up to its number: Hugging Face's up to its fourth version, its fifth's, and
+/// Prefixes of a ViT block's tensors, up to the block number: Hugging Face's up to version 4, version 5's, and
 /// torchvision's.
 const BLOCKS: [&str; 3] = ["encoder.layer.", "layers.", "encoder.layers.encoder_layer_"];
 
-/// What follows the block's number, in the same order.
+/// Prefixes after the block number, in the same order.
 const IN_BLOCK: [(&str, &str); 17] = [
     ("layernorm_before.", "norm1."),
     ("layernorm_after.", "norm2."),
@@ -76,7 +77,7 @@ const THIRDS: [(&str, usize); 6] = [
     ("attention.v_proj.", 2),
 ];
 
-/// timm's name for a tensor; the name itself, without what wrappers put in front, where no other is known.
+/// Returns timm's name for a tensor. An unknown name only loses its wrapper prefixes.
 pub(super) fn timm(name: &str) -> Timm {
     let mut bare = name;
     while let Some(rest) = WRAPPERS.into_iter().find_map(|wrapper| bare.strip_prefix(wrapper)) {
@@ -99,7 +100,7 @@ pub(super) fn timm(name: &str) -> Timm {
     whole(replaced(bare, &FRONTS).unwrap_or_else(|| bare.to_owned()))
 }
 
-/// Hugging Face's `encoder.stages.0.layers.1.layer.0.convolution.weight` is `layer1.1.conv1.weight`.
+/// Maps Hugging Face's `encoder.stages.0.layers.1.layer.0.convolution.weight` to `layer1.1.conv1.weight`.
 fn residual(name: &str) -> Option<String> {
     let (stage, rest) = numbered(name, &["encoder.stages."])?;
     let (block, rest) = numbered(rest, &["layers."])?;
@@ -114,7 +115,8 @@ fn residual(name: &str) -> Option<String> {
     Some(format!("{place}.{}", replaced(rest, &[("convolution.", &conv), ("normalization.", &bn)])?))
 }
 
-/// The number and what follows its dot, behind one of `fronts`. A number in a name has a few digits.
+/// Splits off one of `fronts` and a number; returns the number and the rest after its dot. Rejects numbers with many
+/// digits.
 fn numbered<'a>(name: &'a str, fronts: &[&str]) -> Option<(u16, &'a str)> {
     let (number, rest) = fronts.iter().find_map(|front| name.strip_prefix(front))?.split_once('.')?;
     Some((number.parse().ok().filter(|&number| number < u16::MAX)?, rest))

@@ -1,4 +1,4 @@
-//! NumPy arrays: the header of one, and the bytes of one.
+//! NumPy arrays: reads their headers and writes whole arrays.
 
 use std::io::Read;
 
@@ -10,34 +10,34 @@ use super::{
 };
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
-/// Most bytes of a header's text; that of a tensor has about a hundred.
+/// Largest header text in bytes. A tensor's has about a hundred.
 const MOST_HEADER: usize = 1 << 16;
 
-/// What stands before the values of an array.
+/// The header of an array.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Header {
     /// Bytes before the first value.
     pub(super) length: u64,
-    /// NumPy's word for the type, such as `<f4`.
+    /// NumPy's name of the type, such as `<f4`.
     pub(super) descr: String,
     pub(super) dtype: Option<Dtype>,
     pub(super) shape: Vec<usize>,
-    /// Whether the first dimension runs fastest.
+    /// Whether the first dimension is fastest.
     pub(super) fortran: bool,
 }
 
 impl Header {
-    /// Reads it from the beginning of an array.
+    /// Reads a header from the beginning of an array.
     ///
     /// # Errors
-    /// What follows is no array, or one of a form that is not read.
+    /// The source is not an array, or has an unsupported form.
     pub(super) fn read(source: &mut impl Read) -> Result<Self, String> {
         let mut start = [0; 8];
         let cut = |error: std::io::Error| format!("it is cut short or damaged: {error}");
         source.read_exact(&mut start).map_err(cut)?;
         let [magic @ .., major, _] = start;
         if magic != *MAGIC {
-            return Err("it is no NumPy array".to_owned());
+            return Err("it is not a NumPy array".to_owned());
         }
         let mut length = [0; 4];
         let width = if major == 1 { 2 } else { 4 };
@@ -47,12 +47,12 @@ impl Header {
         let text_len = text_len.ok_or_else(|| format!("its header claims {bytes} bytes"))?;
         let mut text = vec![0; text_len];
         source.read_exact(&mut text).map_err(cut)?;
-        let text = String::from_utf8(text).map_err(|error| format!("its header is no text: {error}"))?;
+        let text = String::from_utf8(text).map_err(|error| format!("its header is not text: {error}"))?;
         let before = (start.len() + width + text_len) as u64;
         Self::parse(&text, before).ok_or_else(|| format!("its header is not of a plain array: {}", text.trim()))
     }
 
-    /// The text is a Python dict with three keys: `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`.
+    /// Parses a Python dict with three keys: `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`.
     fn parse(text: &str, length: u64) -> Option<Self> {
         let inside = text.trim().strip_prefix('{')?.strip_suffix('}')?;
         let after = |key: &str| {
@@ -79,7 +79,7 @@ impl Header {
         Some(Self { length, descr, dtype, shape, fortran })
     }
 
-    /// The array with this header that has this name and lies in this entry of `length` bytes, header included.
+    /// Describes the array with this header. `length` is the entry's size in bytes, including the header.
     pub(super) fn stored(self, name: String, entry: usize, length: u64) -> Stored {
         let bytes = length.saturating_sub(self.length);
         Stored {
@@ -94,12 +94,12 @@ impl Header {
     }
 }
 
-/// A number as `.npy` files hold it.
+/// A number type of `.npy` files.
 pub trait NpyNumber: Copy {
-    /// NumPy's word for its type, byte order first.
+    /// NumPy's name of the type, with byte order.
     const DESCR: &'static str;
 
-    /// Appends its bytes, the lowest first.
+    /// Appends the little-endian bytes.
     fn append(self, bytes: &mut Vec<u8>);
 }
 
@@ -119,14 +119,14 @@ impl NpyNumber for u8 {
     }
 }
 
-/// The bytes of a `.npy` file with an array of `values` in this row-major shape, which says as many.
+/// Returns a `.npy` file with `values` in this row-major shape, which must match their number.
 pub fn encode_npy<T: NpyNumber>(shape: &[usize], values: &[T]) -> Vec<u8> {
     let sides: Vec<String> = shape.iter().map(ToString::to_string).collect();
-    // Python's tuple of one has a comma behind it.
+    // A Python tuple with one element ends with a comma.
     let comma = if shape.len() == 1 { "," } else { "" };
     let mut text =
         format!("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{comma}), }}", T::DESCR, sides.join(", "));
-    // NumPy's own files have their values begin at a multiple of 64 bytes, so that they can be mapped.
+    // As in NumPy's own files, values begin at a multiple of 64 bytes, so that they can be mapped.
     let before = MAGIC.len() + 4;
     let spaces = (before + text.len() + 1).next_multiple_of(64) - (before + text.len() + 1);
     text.extend(std::iter::repeat_n(' ', spaces));
@@ -140,7 +140,7 @@ pub fn encode_npy<T: NpyNumber>(shape: &[usize], values: &[T]) -> Vec<u8> {
     bytes
 }
 
-/// Strides of an array whose first dimension runs fastest.
+/// Returns the strides of an array with the first dimension fastest.
 fn column_major(shape: &[usize]) -> Vec<usize> {
     let mut stride = 1_usize;
     let step = |&side: &usize| {
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(column_major(&[2, 3, 4]), [1, 2, 6]);
     }
 
-    /// `numpy.save` writes the same bytes, from the first to the last.
+    /// The bytes are identical to those of `numpy.save`.
     #[test]
     fn arrays_are_written_as_numpy_writes_them() {
         for (shape, sides) in [(&[2, 3][..], "(2, 3)"), (&[6], "(6,)"), (&[], "()")] {
@@ -200,7 +200,7 @@ mod tests {
     fn what_is_no_header_is_refused() {
         for (bytes, reason) in [
             (b"\x93NUMP".to_vec(), "cut short"),
-            (b"PK\x03\x04aaaaaaaa".to_vec(), "no NumPy array"),
+            (b"PK\x03\x04aaaaaaaa".to_vec(), "not a NumPy array"),
             (b"\x93NUMPY\x02\x00\xff\xff\xff\xff".to_vec(), "its header claims 4294967295 bytes"),
             (bytes("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,)}"), "not of a plain array"),
             (bytes("{'descr': '<f4', 'fortran_order': False, 'shape': (2, -3)}"), "not of a plain array"),

@@ -1,9 +1,9 @@
-//! What `torch.save` writes of a state dict, read without running anything.
+//! Reads state dicts from `torch.save` without running their code.
 //!
-//! A pickle is a program for a stack machine, and most of its harm comes from one instruction: call any function by name.
-//! This machine knows the instructions that plain data and tensors need, and of all names the few that tensors need; the
-//! first of any other is the end, and the error names it. What is made lies in one arena, so that no nesting is too deep
-//! to be dropped, and each instruction makes one thing at most.
+//! A pickle is a program for a stack machine. Its main danger is one instruction that calls any function by name. This
+//! machine supports only the instructions that plain data and tensors need, and only the few function names that
+//! tensors need. It stops at any other name, and the error shows it. All objects are in one arena, so that deep nesting
+//! cannot overflow the stack on drop. Each instruction creates at most one object.
 
 use std::collections::{HashMap, HashSet};
 
@@ -32,7 +32,7 @@ const NAMES: [(&str, Global); 13] = [
 const LONGEST: usize = 512;
 /// Longest name shown in an error.
 const SHOWN: usize = 80;
-/// How deep the dict of tensors may lie in others.
+/// How deeply the dict of tensors may be nested.
 const DEEPEST: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,10 +47,10 @@ enum Global {
 enum Value {
     None,
     Int(i64),
-    /// A number or truth value that no tensor needs.
+    /// A number or boolean that tensors do not need.
     Plain,
     Text(usize),
-    /// Tuple, list, dict, storage or tensor, by its place in the arena.
+    /// Tuple, list, dict, storage or tensor, by its index in the arena.
     Object(usize),
     Global(Global),
     Mark,
@@ -71,16 +71,16 @@ pub(super) struct SavedTensor {
     /// Name of its storage in the archive.
     pub(super) storage: String,
     pub(super) dtype: Dtype,
-    /// In values, from the storage's beginning.
+    /// In values, from the start of the storage.
     pub(super) offset: usize,
     pub(super) shape: Vec<usize>,
     pub(super) strides: Vec<usize>,
 }
 
-/// The named tensors of the state dict in `program`, in their order.
+/// Returns the named tensors of the state dict in `program`, in order.
 ///
 /// # Errors
-/// The program is cut short, does more than save tensors, or saves no dict of tensors.
+/// The program is cut short, does more than save tensors, or does not save a dict of tensors.
 pub(super) fn state_dict(program: &[u8]) -> Result<Vec<(String, SavedTensor)>, String> {
     let mut machine = Machine::default();
     let saved = machine.run(program)?;
@@ -95,7 +95,7 @@ struct Machine {
     arena: Vec<Object>,
 }
 
-/// The program from an instruction on.
+/// The remaining program.
 struct Code<'a>(&'a [u8]);
 
 impl<'a> Code<'a> {
@@ -128,7 +128,7 @@ impl<'a> Code<'a> {
 }
 
 fn text(bytes: &[u8]) -> Result<String, String> {
-    std::str::from_utf8(bytes).map(str::to_owned).map_err(|error| format!("a text in it is no UTF-8: {error}"))
+    std::str::from_utf8(bytes).map(str::to_owned).map_err(|error| format!("a string in it is not UTF-8: {error}"))
 }
 
 impl Machine {
@@ -140,7 +140,7 @@ impl Machine {
                     2..=5 => {}
                     version => return Err(format!("it is a pickle of protocol {version}; 2 to 5 are read")),
                 },
-                // FRAME: a length that says nothing new.
+                // FRAME: the length is not needed.
                 0x95 => drop(code.array::<8>()?),
                 b'.' => return self.pop(),
                 b'(' => self.stack.push(Value::Mark),
@@ -239,12 +239,12 @@ impl Machine {
                     let (arguments, function) = (self.pop()?, self.pop()?);
                     self.call(function, arguments)?;
                 }
-                // What an OrderedDict has besides its items, such as `_metadata`, is left aside.
+                // Drop an OrderedDict's attributes, such as `_metadata`.
                 b'b' => {
                     let (_, target) = (self.pop()?, self.last()?);
                     if !matches!(target, Value::Object(place) if matches!(self.arena.get(place), Some(Object::Dict(_))))
                     {
-                        return Err("it changes an object that is no dict".to_owned());
+                        return Err("it changes an object that is not a dict".to_owned());
                     }
                 }
                 other => {
@@ -265,7 +265,7 @@ impl Machine {
         self.stack.last().copied().ok_or_else(|| "its pickle looks at an empty stack".to_owned())
     }
 
-    /// The topmost values, the topmost last.
+    /// Pops the topmost values; the topmost comes last.
     fn top(&mut self, count: usize) -> Result<Vec<Value>, String> {
         let start = self.stack.len().checked_sub(count).ok_or("its pickle takes from an empty stack")?;
         Ok(self.stack.split_off(start))
@@ -296,7 +296,7 @@ impl Machine {
     }
 
     fn recall(&mut self, place: u32) -> Result<(), String> {
-        let value = self.memo.get(&place).ok_or_else(|| format!("its pickle recalls {place}, which it never kept"))?;
+        let value = self.memo.get(&place).ok_or_else(|| format!("its pickle recalls {place}, which it never stored"))?;
         self.stack.push(*value);
         Ok(())
     }
@@ -306,7 +306,7 @@ impl Machine {
             Value::Text(place) => self.texts.get(place).map(String::as_str),
             _ => None,
         }
-        .ok_or_else(|| "its pickle has something else where a text belongs".to_owned())
+        .ok_or_else(|| "its pickle has something else where a string belongs".to_owned())
     }
 
     fn tuple(&self, value: Value) -> Result<&[Value], String> {
@@ -321,7 +321,7 @@ impl Machine {
     fn sizes(&self, value: Value) -> Result<Vec<usize>, String> {
         let size = |value: &Value| match value {
             Value::Int(number) => usize::try_from(*number).map_err(|_| format!("a tensor in it has the size {number}")),
-            _ => Err("a tensor in it has a size that is no number".to_owned()),
+            _ => Err("a tensor in it has a size that is not a number".to_owned()),
         };
         let sizes = self.tuple(value)?;
         if sizes.len() > MOST_DIMENSIONS {
@@ -338,14 +338,14 @@ impl Machine {
                 Ok(())
             }
             None => Err(format!(
-                "it wants {:?} run, and no code of a file is run here; save a dict of plain tensors: torch.save(model.\
+                "it asks to run {:?}, but code from files is never run; save a dict of plain tensors: torch.save(model.\
                  state_dict(), ...), or {{name: p.grad for name, p in model.named_parameters()}}",
                 name.chars().take(SHOWN).collect::<String>()
             )),
         }
     }
 
-    /// `items` are keys and values in turn, for the dict below.
+    /// Sets alternating keys and values on the dict below.
     fn set(&mut self, items: Vec<Value>) -> Result<(), String> {
         let (pairs, rest) = items.as_chunks::<2>();
         if let Value::Object(place) = self.last()?
@@ -355,7 +355,7 @@ impl Machine {
             dict.extend(pairs.iter().map(|[key, value]| (*key, *value)));
             return Ok(());
         }
-        Err("it sets an item of what is no dict, or a key without a value".to_owned())
+        Err("it sets an item of something that is not a dict, or a key without a value".to_owned())
     }
 
     fn append(&mut self, items: Vec<Value>) -> Result<(), String> {
@@ -365,16 +365,16 @@ impl Machine {
             list.extend(items);
             return Ok(());
         }
-        Err("it appends to what is no list".to_owned())
+        Err("it appends to something that is not a list".to_owned())
     }
 
     /// `('storage', torch.FloatStorage, key, device, number of values)`
     fn storage(&mut self, id: Value) -> Result<(), String> {
         let &[word, Value::Global(Global::Storage(dtype)), key, _, _] = self.tuple(id)? else {
-            return Err("it refers to what is no tensor's storage".to_owned());
+            return Err("it refers to something that is not a tensor's storage".to_owned());
         };
         if self.text(word)? != "storage" {
-            return Err("it refers to what is no tensor's storage".to_owned());
+            return Err("it refers to something that is not a tensor's storage".to_owned());
         }
         let key = self.text(key)?;
         if key.len() > LONGEST {
@@ -399,13 +399,13 @@ impl Machine {
                 self.make(Object::Tensor(SavedTensor { storage, dtype, offset, shape, strides }));
             }
             (Value::Global(Global::Parameter), &[tensor, ..]) => self.stack.push(tensor),
-            _ => return Err("it calls what is no function that tensors need".to_owned()),
+            _ => return Err("it calls a function that tensors do not need".to_owned()),
         }
         Ok(())
     }
 
-    /// The tensors of the dict `saved`, or of the one dict within it that has some, such as `state_dict`.
-    /// Each dict is looked into once, however often it lies in others.
+    /// Returns the tensors of the dict `saved`, or of the one dict inside it that has some, such as `state_dict`.
+    /// Visits each dict once, even if it is nested several times.
     fn tensors(
         &self,
         saved: Value,
@@ -443,7 +443,7 @@ impl Machine {
         }
         let mut inner = Vec::new();
         for (key, value) in within {
-            // An optimiser's state has tensors too, and none of a model's names.
+            // An optimiser's state also has tensors, but not under a model's names.
             if let Ok(tensors) = self.tensors(value, depth - 1, visited) {
                 inner.push((key, tensors));
             }
@@ -465,7 +465,7 @@ impl Machine {
 const NO_DICT: &str = "it holds no dict of tensors; save one, such as model.state_dict()";
 const NAMED: &str = "save a dict with the tensors' names: {name: p.grad for name, p in model.named_parameters()}";
 
-/// A little-endian number in two's complement, if it fits.
+/// Parses a little-endian two's complement number, if it fits.
 fn long(bytes: &[u8]) -> Option<i64> {
     let mut number = match bytes.last() {
         Some(high) if high & 0x80 != 0 => [0xff; 8],

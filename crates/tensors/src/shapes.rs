@@ -1,4 +1,4 @@
-//! What the shapes of a file's tensors tell of the network that they are from.
+//! Identifies a network from the tensor shapes in a file.
 
 use std::{
     collections::BTreeSet,
@@ -14,25 +14,25 @@ use super::{TensorReader, WeightsError};
 const POSITION: &str = "pos_embed";
 const PATCH: &str = "patch_embed.proj.weight";
 const VIT_HEAD: &str = "head.weight";
-/// A ResNet's or LeNet's.
+/// Head of a ResNet or LeNet.
 const CONVOLUTIONAL_HEAD: &str = "fc.weight";
 const STEM: &str = "conv1.weight";
-/// A LeNet has it, a ResNet has not.
+/// A LeNet has it, a ResNet does not.
 const STEM_BIAS: &str = "conv1.bias";
 
-/// How a ViT differs from the one here: a class token in front, which the head reads.
+/// A ViT that differs from the standard one, where the head reads a leading class token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variant {
-    /// DeiT's distilled one: a second token, `dist_token`, and a head of its own, `head_dist`.
+    /// DeiT's distilled ViT: a second token, `dist_token`, with its own head, `head_dist`.
     Distilled,
-    /// The head reads the mean over all patches: `fc_norm` in place of `norm`.
+    /// The head reads the mean over all patches: `fc_norm` instead of `norm`.
     AveragePooled,
     /// The position embedding has a row for each patch and none for a class token.
     PatchesOnly,
 }
 
 impl Variant {
-    /// What it is, as a noun with its mark.
+    /// Returns a description, with its distinctive tensors.
     pub fn words(self) -> &'static str {
         match self {
             Self::Distilled => "a distilled ViT (DeiT's dist_token and head_dist)",
@@ -42,24 +42,26 @@ impl Variant {
     }
 }
 
-/// The numbers of a network as far as shapes tell them.
+/// The dimensions of a network, as far as shapes show them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shapes {
-    /// `heads` is 1, since no shape tells it; `depth` is 0 where the file has no blocks, `classes` where it has no head.
+    /// `heads` is 1, because shapes do not show it. `depth` is 0 without blocks in the file, `classes` 0 without a
+    /// head.
     Vit { config: VitConfig, variant: Option<Variant> },
-    /// The side of the images is the preset's, or 224: no shape tells it. `classes` is 0 where the file has no head.
+    /// The side of the images is the preset's, or 224, because shapes do not show it. `classes` is 0 without a head in
+    /// the file.
     Resnet(ResnetSpec),
-    /// The side of the images is four times that of what reaches the head, or 32 where the file has no head: smaller ones may have
-    /// given the same shapes. `classes` is 0 where the file has no head.
+    /// The side of the images is four times that of the head's input, or 32 without a head in the file. Slightly
+    /// smaller images would give the same shapes. `classes` is 0 without a head.
     Lenet(LenetConfig),
 }
 
-/// Why shapes tell no network.
+/// The shapes do not identify a network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ShapeError {
     #[error(
-        "{what} holds neither pos_embed and patch_embed.proj.weight, which tell a ViT, nor conv1.weight and the layers of \
-         a ResNet or LeNet; name the model (--model), or put them into the file. It holds {holds}"
+        "{what} holds neither pos_embed and patch_embed.proj.weight, which identify a ViT, nor conv1.weight and the layers of \
+         a ResNet or LeNet; name the model (--model), or add them to the file. It holds {holds}"
     )]
     Neither { what: String, holds: String },
     #[error("{what}: {name} has shape {given:?}, expected {expected}")]
@@ -69,10 +71,10 @@ pub enum ShapeError {
 }
 
 impl<R: Read + Seek> TensorReader<R> {
-    /// The network that the shapes tell.
+    /// Identifies the network from the shapes.
     ///
     /// # Errors
-    /// [`ShapeError`]: tensors that would tell are missing or of shapes that no network here has.
+    /// [`ShapeError`]: distinctive tensors are missing, or their shapes fit no supported network.
     pub fn shapes(&self) -> Result<Shapes, ShapeError> {
         match (self.shape(PATCH), self.shape(STEM)) {
             (Some(patch), _) => self.vit(patch),
@@ -89,7 +91,7 @@ impl<R: Read + Seek> TensorReader<R> {
         }
     }
 
-    /// Number of blocks of a ViT in the file: one more than the highest.
+    /// Returns the number of ViT blocks in the file: one more than the highest index.
     pub fn depth(&self) -> usize {
         let number = |entry: &super::Entry| {
             let (number, _) = entry.name.strip_prefix("blocks.")?.split_once('.')?;
@@ -98,7 +100,7 @@ impl<R: Read + Seek> TensorReader<R> {
         self.entries.iter().filter_map(number).max().unwrap_or(0)
     }
 
-    /// Classes of the head in the file, if it has one for `features` of any kind of network.
+    /// Returns the classes of the head in the file, if it is a head over `features` of any network family.
     pub fn classes(&self, features: usize) -> Option<usize> {
         match [VIT_HEAD, CONVOLUTIONAL_HEAD].into_iter().find_map(|head| self.shape(head))? {
             &[classes, columns] if columns == features => Some(classes),
@@ -106,7 +108,7 @@ impl<R: Read + Seek> TensorReader<R> {
         }
     }
 
-    /// Tensors that `architecture` has no use for and that change what a network computes, in the order of the file.
+    /// Lists, in file order, the tensors that `architecture` does not use and that change a network's result.
     pub fn foreign(&self, architecture: Architecture) -> Vec<String> {
         const IDLE: [&str; 4] = ["pooler.", "mask_token", "embeddings.mask_token", "attn.relative_position_index"];
         let (layout, statistics) = (architecture.layout(), architecture.statistics());
@@ -117,7 +119,7 @@ impl<R: Read + Seek> TensorReader<R> {
         self.names().into_iter().filter(is_foreign).collect()
     }
 
-    /// Whether the file has no block that `architecture` lacks.
+    /// Checks that the file has no block that `architecture` lacks.
     ///
     /// # Errors
     /// [`WeightsError::MoreBlocks`] names the first.
@@ -146,7 +148,7 @@ impl<R: Read + Seek> TensorReader<R> {
         }
         let Some(position) = self.shape(POSITION) else {
             let (present, absent) =
-                (PATCH.to_owned(), format!("{POSITION} [1, S + 1, {dim}], which tells the image's side"));
+                (PATCH.to_owned(), format!("{POSITION} [1, S + 1, {dim}], which shows the image's side"));
             return Err(ShapeError::Gap { what: self.what.clone(), present, absent });
         };
         let &[1, tokens, columns] = position else {
@@ -156,7 +158,8 @@ impl<R: Read + Seek> TensorReader<R> {
             return Err(self.wrong(POSITION, position, format!("[1, {tokens}, {dim}], by {PATCH} {patch_shape:?}")));
         }
         let grid_of = |patches: usize| Some(patches.isqrt()).filter(|grid| *grid > 0 && grid * grid == patches);
-        // A class token, one of DeiT's besides, or none: squares lie so far apart that one of them fits at most.
+        // The embedding may have rows for a class token, for DeiT's second token as well, or for neither. Squares are
+        // so far apart that at most one case fits.
         let (grid, front) = [1, 2, 0]
             .into_iter()
             .find_map(|front| Some((grid_of(tokens.checked_sub(front)?)?, front)))
@@ -202,7 +205,7 @@ impl<R: Read + Seek> TensorReader<R> {
             *place = (width, blocks);
         }
         if stages[0] == ResnetConfig::NO_STAGE {
-            let absent = "layer1.0.conv1.weight, so the blocks cannot be told".to_owned();
+            let absent = "layer1.0.conv1.weight, so the blocks are unknown".to_owned();
             return Err(ShapeError::Gap { what: self.what.clone(), present: STEM.to_owned(), absent });
         }
         let config = ResnetConfig { stem, block, stages };
@@ -214,7 +217,7 @@ impl<R: Read + Seek> TensorReader<R> {
     fn lenet(&self, stem_shape: &[usize]) -> Result<Shapes, ShapeError> {
         const SIDE: usize = 32;
         let &[width, VitConfig::CHANNELS, LenetConfig::KERNEL, LenetConfig::KERNEL] = stem_shape else {
-            return Err(self.wrong(STEM, stem_shape, "[C, 3, 5, 5], a LeNet's, since it has a bias"));
+            return Err(self.wrong(STEM, stem_shape, "[C, 3, 5, 5], as in a LeNet, since it has a bias"));
         };
         let unknown = Shapes::Lenet(LenetConfig { width, side: SIDE, classes: 0 });
         let Some(&[classes, features]) = self.shape(CONVOLUTIONAL_HEAD) else { return Ok(unknown) };
@@ -233,8 +236,9 @@ impl<R: Read + Seek> TensorReader<R> {
 }
 
 impl Shapes {
-    /// The name of the network that the shapes tell, if it is another than `architecture` and has one. Heads, classes and the
-    /// side of a convolutional network's images are not compared, and a ViT's blocks not where the file has none.
+    /// Returns the name of the identified network if it differs from `architecture` and has a name. Ignores heads,
+    /// classes, the April block and the image side of a convolutional network, and the depth of a ViT if the file has
+    /// no blocks.
     pub fn other_than(&self, architecture: Architecture) -> Option<String> {
         let name = match (*self, architecture) {
             (Self::Vit { variant: Some(_), .. }, _) => return None,
@@ -260,19 +264,19 @@ impl Shapes {
     }
 }
 
-/// How a number of heads came about that no shape tells.
+/// The origin of a number of heads that shapes do not show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadsFrom {
-    /// The preset with the other numbers has as many.
+    /// From the preset with the same other dimensions.
     Preset(VitPreset),
-    /// timm's convention: 64 dimensions a head.
+    /// timm's convention: 64 dimensions per head.
     Convention,
-    /// Nothing tells it: 1 stands in its place.
+    /// Unknown; set to 1.
     Nothing,
 }
 
-/// A ViT of which shapes told the rest, with the heads of the preset with its other numbers, or else D/64 where 64 divides
-/// D.
+/// Fills in the heads of a ViT whose other dimensions are known: the heads of the preset with these dimensions, or D/64
+/// if 64 divides D.
 pub fn likely_heads(config: VitConfig) -> (VitConfig, HeadsFrom) {
     const PER_HEAD: usize = 64;
     let with = |heads| VitConfig { heads, ..config };
@@ -285,7 +289,7 @@ pub fn likely_heads(config: VitConfig) -> (VitConfig, HeadsFrom) {
     }
 }
 
-/// The front of names in a block, such as `blocks.11.` or `layer2.0.`.
+/// Returns the prefix of names in a block, such as `blocks.11.` or `layer2.0.`.
 fn block_of(name: &str) -> Option<String> {
     let mut parts = name.splitn(3, '.');
     let (stage, number, _) = (parts.next()?, parts.next()?, parts.next()?);
@@ -312,7 +316,7 @@ mod tests {
         architecture.layout().iter().map(|param| (param.name.clone(), param.shape.clone())).collect()
     }
 
-    /// The deep ones of 64 dimensions a head, and tiny ones; any number of classes, or none.
+    /// Includes deep models with 64 dimensions per head and tiny ones, with and without classes.
     #[test]
     fn any_vit_is_told_by_its_shapes() {
         for (image, patch, dim, depth, classes) in

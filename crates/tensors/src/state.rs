@@ -1,4 +1,4 @@
-//! Whole states of a network as files that timm, torchvision and PyTorch read and write.
+//! Network states as files that timm, torchvision and PyTorch read and write.
 
 use std::io::{Read, Seek};
 
@@ -13,24 +13,24 @@ use super::{NamedTensor, TensorProblem, TensorReader, WeightsError};
 /// The number type of weights in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Storage {
-    /// Four bytes a value, nothing lost.
+    /// Four bytes per value, lossless.
     #[default]
     F32,
-    /// Two bytes a value, 11 significant bits; nothing above 65504.
+    /// Two bytes per value, 11 significant bits, at most 65504.
     F16,
 }
 
-/// What a file gave.
+/// The result of an import.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Imported {
     pub state: ModelState,
-    /// Set where the file's head was of another number of classes, and a fresh one took its place.
+    /// Set if the file's head had another number of classes and was replaced with a fresh one.
     pub head_replaced: Option<HeadReplaced>,
-    /// Names of the tensors that the network has no use for, in the order they lie in the file.
+    /// Names of the tensors that the network does not use, in file order.
     pub surplus: Vec<String>,
 }
 
-/// A head that did not fit.
+/// A replaced head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeadReplaced {
     /// Classes of the head in the file.
@@ -39,11 +39,11 @@ pub struct HeadReplaced {
     pub fresh: usize,
 }
 
-/// What PyTorch keeps beside each running mean: how many batches it saw. With a fixed momentum nothing reads it.
+/// PyTorch's batch counter beside each running mean. With a fixed momentum, nothing reads it.
 const BATCHES: &str = "num_batches_tracked";
 
-/// The names of a network in the order of PyTorch's `state_dict`, which knows no other keys where arrays go by position.
-/// A ResNet's `num_batches_tracked` are among them where `has_batches` says so.
+/// Returns a network's tensor names in the order of PyTorch's `state_dict`, for formats that identify arrays only by
+/// position. With `has_batches`, includes a ResNet's `num_batches_tracked`.
 pub fn state_dict(architecture: Architecture, has_batches: bool) -> Vec<String> {
     let (layout, statistics) = (architecture.layout(), architecture.statistics());
     let mut names = Vec::with_capacity(layout.iter().len() + statistics.iter().len());
@@ -59,12 +59,12 @@ pub fn state_dict(architecture: Architecture, has_batches: bool) -> Vec<String> 
     names
 }
 
-/// Reads a network from `reader` under timm's and torchvision's names. Where only the number of classes differs, its head
-/// is a fresh one drawn from `seed`.
+/// Reads a network under timm's and torchvision's names. If only the number of classes differs, draws a fresh head from
+/// `seed`.
 ///
 /// # Errors
-/// The file has more blocks than the network; or lists all tensors that are missing, of another shape than the network's,
-/// of no number type, or not finite.
+/// The file has more blocks than the network. Otherwise, lists all tensors that are missing, have another shape than in
+/// the network or a type that is not a number, or are not finite.
 pub fn import_from<R: Read + Seek>(
     mut reader: TensorReader<R>,
     architecture: Architecture,
@@ -82,11 +82,11 @@ pub fn import_from<R: Read + Seek>(
     Ok(Imported { state, head_replaced, surplus })
 }
 
-/// Reads a network from `reader` under timm's and torchvision's names. Other tensors in the file are ignored.
+/// Reads a network under timm's and torchvision's names. Ignores other tensors in the file.
 ///
 /// # Errors
-/// The file has more blocks than the network; or lists all tensors that are missing, of another shape than the network's,
-/// of no number type, or not finite.
+/// The file has more blocks than the network. Otherwise, lists all tensors that are missing, have another shape than in
+/// the network or a type that is not a number, or are not finite.
 pub fn read_state<R: Read + Seek>(
     mut reader: TensorReader<R>,
     architecture: Architecture,
@@ -94,7 +94,7 @@ pub fn read_state<R: Read + Seek>(
     read(&mut reader, architecture, None)
 }
 
-/// The head is that of `fresh` weights, where there are some.
+/// Takes the head from the `fresh` weights, if given.
 fn read<R: Read + Seek>(
     reader: &mut TensorReader<R>,
     architecture: Architecture,
@@ -131,7 +131,7 @@ fn read_into<R: Read + Seek>(
     Ok(())
 }
 
-/// The file's head, if it is one of another number of classes and nothing else is different about it.
+/// Returns the file's head if it differs only in the number of classes.
 fn other_head<R: Read + Seek>(reader: &TensorReader<R>, layout: &ParamLayout) -> Option<HeadReplaced> {
     let mut classes = layout.iter().filter(|param| param.group == ParamGroup::Head).map(|param| {
         let (&[found, ref rest @ ..], &[fresh, ref expected @ ..]) =
@@ -145,11 +145,11 @@ fn other_head<R: Read + Seek>(reader: &TensorReader<R>, layout: &ParamLayout) ->
     classes.all(|other| other == Some(first)).then_some(first)
 }
 
-/// The bytes of a safetensors file with the network under timm's and torchvision's names. A ResNet has PyTorch's
-/// `num_batches_tracked` as well, at zero, so that `load_state_dict` takes the file as it is.
+/// Returns a safetensors file of the network under timm's and torchvision's names. For a ResNet, includes PyTorch's
+/// `num_batches_tracked` at zero, so that `load_state_dict` accepts the file.
 ///
 /// # Errors
-/// If the state is of another network, or holds NaN, infinity, or values too large for `storage`.
+/// If the state belongs to another network, or holds NaN, infinity, or values too large for `storage`.
 pub fn encode_state(architecture: Architecture, state: &ModelState, storage: Storage) -> Result<Vec<u8>, WeightsError> {
     let (layout, statistics) = (architecture.layout(), architecture.statistics());
     let mut tensors = Vec::new();

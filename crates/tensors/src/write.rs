@@ -1,4 +1,4 @@
-//! Tensors as safetensors files.
+//! Writes safetensors files.
 
 use safetensors::{
     Dtype,
@@ -8,10 +8,10 @@ use unmask_core::ParamLayout;
 
 use super::WeightsError;
 
-/// The bytes of a safetensors file with the given f32 tensors.
+/// Returns a safetensors file with the given f32 tensors.
 ///
 /// # Errors
-/// If a tensor has not as many values as its shape says.
+/// If a tensor's shape does not match its number of values.
 pub fn encode<'a>(
     tensors: impl IntoIterator<Item = (&'a str, &'a [usize], &'a [f32])>,
 ) -> Result<Vec<u8>, WeightsError> {
@@ -30,10 +30,10 @@ pub fn encode<'a>(
     serialize(views, None).map_err(|error| format(error.to_string()))
 }
 
-/// The bytes of a safetensors file with the parameters of `layout` under timm's names, taken from the flat vector.
+/// Returns a safetensors file with the parameters of `layout`, taken from the flat vector, under timm's names.
 ///
 /// # Errors
-/// If the vector is not of the layout.
+/// If the vector does not fit the layout.
 pub fn encode_flat(layout: &ParamLayout, flat: &[f32]) -> Result<Vec<u8>, WeightsError> {
     if flat.len() != layout.len() {
         return Err(WeightsError::Length { given: flat.len(), expected: layout.len() });

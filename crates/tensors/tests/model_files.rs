@@ -1,6 +1,7 @@
-//! One tiny ViT as PyTorch, NumPy, torchvision and Hugging Face write it, and files that mean harm.
+//! Reads one tiny ViT as PyTorch, NumPy, torchvision and Hugging Face write it, and rejects malicious files.
 //!
-//! `scripts/make_model_files.py` made `testdata/files`, and saw to it that each library's model computes the same from it.
+//! `scripts/make_model_files.py` created `testdata/files` and checked that each library's model computes the same
+//! result.
 
 use std::{
     fs,
@@ -30,7 +31,7 @@ fn refusal(bytes: &[u8]) -> String {
     }
 }
 
-/// Every format, name and number type, views into common storages, and dimensions in another order.
+/// Covers every format, naming scheme and number type, views into shared storage, and other dimension orders.
 #[test]
 fn every_library_writes_the_same_model() {
     let expected = weights("timm.safetensors");
@@ -58,7 +59,7 @@ fn every_library_writes_the_same_model() {
 #[test]
 fn what_saves_no_tensors_by_name_is_refused_in_words() {
     for (name, reason) in [
-        ("whole_model.pt", "it wants \"timm.models.vision_transformer.VisionTransformer\" run"),
+        ("whole_model.pt", "it asks to run \"timm.models.vision_transformer.VisionTransformer\""),
         ("list.pt", "it is a list; save a dict with the tensors' names"),
         ("before_1_6.pt", "it is a bare pickle, which PyTorch wrote before 1.6"),
     ] {
@@ -99,7 +100,7 @@ fn saved(program: &[u8]) -> Vec<u8> {
     archive(&[("archive/data.pkl", program), ("archive/data/0", &[0; 64]), ("archive/byteorder", b"little")])
 }
 
-/// A program that saves `{"a": a tensor of this shape and these strides}` of sixteen f32 values.
+/// Returns a program that saves `{"a": tensor}` with this shape and these strides, over sixteen f32 values.
 fn tensor(offset: i32, shape: &[i32], strides: &[i32]) -> Vec<u8> {
     let number = |number: &i32| [b"J".as_slice(), &number.to_le_bytes()].concat();
     let tuple = |numbers: &[i32]| [b"(".to_vec(), numbers.iter().flat_map(number).collect(), b"t".to_vec()].concat();
@@ -126,18 +127,18 @@ fn a_pickle_runs_nothing() {
     for (program, reason) in [
         (
             &b"\x80\x02cos\nsystem\nX\x02\x00\x00\x00id\x85R."[..],
-            "it wants \"os.system\" run, and no code of a file is run",
+            "it asks to run \"os.system\", but code from files is never run",
         ),
-        (b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x02id\x85R.", "it wants \"os.system\" run"),
-        (b"\x80\x02cbuiltins\neval\n.", "it wants \"builtins.eval\" run"),
-        (b"\x80\x02ctorch.storage\n_load_from_bytes\n.", "it wants \"torch.storage._load_from_bytes\" run"),
+        (b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x02id\x85R.", "it asks to run \"os.system\""),
+        (b"\x80\x02cbuiltins\neval\n.", "it asks to run \"builtins.eval\""),
+        (b"\x80\x02ctorch.storage\n_load_from_bytes\n.", "it asks to run \"torch.storage._load_from_bytes\""),
         (b"(ios\nsystem\n.", "the instruction 0x69 ('i')"),
         (b"\x80\x02}\x81.", "the instruction 0x81"),
-        (b"\x80\x02ccollections\nOrderedDict\n)}b.", "it changes an object that is no dict"),
+        (b"\x80\x02ccollections\nOrderedDict\n)}b.", "it changes an object that is not a dict"),
         (b"\x80\x02ccollections\nOrderedDict\n)}R.", "something else where a tuple belongs"),
         (b"\x80\x02NN\x86R.", "empty stack"),
-        (b"\x80\x02K\x01)R.", "it calls what is no function that tensors need"),
-        (b"\x80\x02h\x07.", "recalls 7, which it never kept"),
+        (b"\x80\x02K\x01)R.", "it calls a function that tensors do not need"),
+        (b"\x80\x02h\x07.", "recalls 7, which it never stored"),
         (b"\x80\x02t.", "lacks a mark"),
         (b"\x80\x02X\xff\xff\xff\xff", "ends in the middle"),
         (b"\x80\x02", "ends in the middle"),
@@ -150,7 +151,7 @@ fn a_pickle_runs_nothing() {
     }
     let endless = [b"\x80\x02".to_vec(), vec![b')'; 5_000_000], b".".to_vec()].concat();
     assert!(refusal(&saved(&endless)).contains("data.pkl is larger than 4194304 bytes"));
-    // As deep as a program can be, and as wide: a dict that lies in itself, and tuples in tuples.
+    // The deepest possible program (nested tuples), and a dict that contains itself.
     let deep = [b"\x80\x02)".to_vec(), vec![0x85; 3_000_000], b".".to_vec()].concat();
     assert!(refusal(&saved(&deep)).contains("it is a list"));
     assert!(refusal(&saved(b"\x80\x02}q\x00X\x01\x00\x00\x00ah\x00s.")).contains("no dict of tensors"));
@@ -171,7 +172,7 @@ fn strides_and_shapes_are_checked_before_values_are_read() {
     for (offset, shape, strides, reason) in [
         (0, &[17][..], &[1][..], "reaches beyond its 16 values"),
         (12, &[2, 3], &[3, 1], "reaches beyond its 4 values"),
-        (17, &[1], &[1], "begins behind the end of its values, data/0"),
+        (17, &[1], &[1], "begins after the end of its values, data/0"),
         (-1, &[1], &[1], "begins at -1"),
         (0, &[-2], &[1], "has the size -2"),
         (0, &[2], &[-1], "has the size -1"),
@@ -184,7 +185,7 @@ fn strides_and_shapes_are_checked_before_values_are_read() {
         assert!(refused.contains(reason), "{refused}");
     }
     let without = archive(&[("a/data.pkl", &tensor(0, &[1], &[1]))]);
-    assert!(refusal(&without).contains("a: its values, data/0, are not there"));
+    assert!(refusal(&without).contains("a: its values, data/0, are missing"));
     let big = archive(&[("a/data.pkl", &tensor(0, &[1], &[1])), ("a/data/0", &[0; 64]), ("a/byteorder", b"big")]);
     assert!(refusal(&big).contains("\"big\" byte order"));
     let script = archive(&[("a/data.pkl", b"."), ("a/constants.pkl", b".")]);
@@ -204,14 +205,14 @@ fn arrays_that_claim_more_than_they_hold_are_refused() {
     let whole = archive(&[("x.npy", &array("(2048,)", &[7; 8192]))]);
     assert_eq!(TensorReader::from_bytes("a file", &whole).unwrap().read::<f64>("x").unwrap().shape, [2048]);
     let strange = archive(&[("x.npy", &array("(2,)", &[0; 8])[..].escape_ascii().to_string().into_bytes())]);
-    assert!(refusal(&strange).contains("x: it is no NumPy array"));
+    assert!(refusal(&strange).contains("x: it is not a NumPy array"));
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Cut or changed anywhere, a file is read, or refused, or read up to the tensor that is damaged: nothing panics, and
-    /// nothing reserves what the file only claims.
+    /// A file that is cut or changed anywhere is read, rejected, or read up to the damaged tensor. Nothing panics, and
+    /// no memory is reserved for data that the file only claims.
     #[test]
     fn damaged_files_are_refused_or_read(
         which in 0..4_usize, cut in 0.0..1.0_f64, changes in proptest::collection::vec((0.0..1.0_f64, any::<u8>()), 0..6)

@@ -1,4 +1,4 @@
-//! Safetensors in and out.
+//! Reads and writes safetensors.
 
 use half::{bf16, f16};
 use safetensors::{
@@ -87,7 +87,7 @@ fn all_problems_are_listed() {
         ]
     );
     assert!(message.starts_with("broken.safetensors does not fit: cls_token [1, 1, 48] is missing; "), "{message}");
-    // What was not asked for may be broken.
+    // Tensors that were not requested may be damaged.
     let read = reader.read_params::<f64>(&layout, &["patch_embed.proj.weight", "norm.bias"]).unwrap();
     assert_eq!(read["patch_embed.proj.weight"].shape, [48, 3, 4, 4]);
 }

@@ -1,4 +1,4 @@
-//! Networks as files: what comes back, what is reported, and what is refused.
+//! Writes and reads whole networks, and reports what does not fit.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ type Tensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
 fn network(name: &str) -> (Architecture, ModelState) {
     let architecture = Architecture::named(name, 10).unwrap();
     let mut state = architecture.initial(5);
-    // A fresh network's ones and zeros would hide that two tensors were exchanged.
+    // A fresh network's ones and zeros would hide swapped tensors.
     let all = state.weights.iter_mut().chain(&mut state.statistics);
     all.enumerate().for_each(|(i, value)| *value += 1e-3 * (i % 997) as f32);
     (architecture, state)
@@ -89,7 +89,7 @@ fn a_head_of_other_classes_is_replaced_and_said_so() {
                 assert_eq!(found, file[&param.name].1, "{}", param.name);
             }
         }
-        // A head that is wrong in more than its classes is no head of this network.
+        // A head that differs in more than its classes does not belong to this network.
         let mut wrong = file.clone();
         wrong.insert(format!("{head}.weight"), (vec![3, 5], vec![0.0; 15]));
         let error = problems(read(&wrong, of_seven).unwrap_err());

@@ -1,4 +1,4 @@
-//! The model that dumped files are of.
+//! The model behind dumped files.
 
 use unmask_attack::Needs;
 use unmask_core::{Architecture, VitConfig};
@@ -6,21 +6,21 @@ use unmask_tensors::{HeadsFrom, Shapes, TensorBytes, TensorFile, TensorReader, V
 
 use super::{DumpError, PixelSpace};
 
-/// What is said of a model besides its files.
+/// What the user says about the model.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Asked {
-    /// Its name or numbers; told by the files' shapes if absent. The number of classes is the files' in any case.
+    /// Its name or dimensions; derived from tensor shapes if absent. The number of classes always comes from the files.
     pub model: Option<Architecture>,
-    /// Attention heads, which no shape tells.
+    /// Attention heads, which shapes do not show.
     pub heads: Option<usize>,
-    /// Side of the images in pixels, which a convolutional network's shapes do not tell.
+    /// Side of the images in pixels, which a convolutional network's shapes do not show.
     pub side: Option<usize>,
     /// Whether block 0 is the norm-free one that APRIL needs.
     pub april_block: bool,
     pub pixels: PixelSpace,
 }
 
-/// The model that dumped files are of, and what it was fed.
+/// The model behind dumped files, and its pixel space.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DumpedModel {
     pub architecture: Architecture,
@@ -29,26 +29,26 @@ pub struct DumpedModel {
     has_heads: bool,
 }
 
-/// A model of ours, fed as ours are.
+/// A model with this project's own pixel normalisation.
 impl From<Architecture> for DumpedModel {
     fn from(architecture: Architecture) -> Self {
         Self { architecture, pixels: PixelSpace::default(), variant: None, has_heads: true }
     }
 }
 
-/// A model, and how it was told.
+/// A model, and how it was identified.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Told {
     pub model: DumpedModel,
-    /// What to know about it, in sentences.
+    /// Remarks about the model, as sentences.
     pub notes: Vec<String>,
 }
 
 impl DumpedModel {
-    /// The model of `files`, by what is asked for and by the shapes of their tensors.
+    /// Identifies the model of `files` from what the user says and from tensor shapes.
     ///
     /// # Errors
-    /// [`DumpError`]: a file cannot be read, or shapes tell no network, or not the one asked for.
+    /// [`DumpError`]: a file cannot be read, or the shapes do not identify a network, or contradict the requested one.
     pub fn tell(asked: &Asked, files: &[TensorFile]) -> Result<Told, DumpError> {
         let readers = files.iter().map(TensorFile::open).collect::<Result<Vec<_>, _>>()?;
         let (mut model, mut notes) = match asked.model {
@@ -89,7 +89,7 @@ impl DumpedModel {
             *architecture = architecture.with_classes(classes);
         }
         let sized = match *architecture {
-            // Files without a block tell no depth, which is 0 then.
+            // Files without a block have depth 0.
             Architecture::Vit(config) if config.depth == 0 => Architecture::Vit(VitConfig { depth: 1, ..config }),
             other => other,
         };
@@ -106,7 +106,7 @@ impl DumpedModel {
                 0 => "no head".to_owned(),
                 classes => format!("{classes} classes"),
             };
-            notes.insert(0, format!("By the shapes of its tensors the model is {architecture}, with {classes}."));
+            notes.insert(0, format!("The tensor shapes show the model {architecture}, with {classes}."));
         }
         if let Some(variant) = model.variant {
             notes.push(format!("It is {}.", variant.words()));
@@ -114,11 +114,11 @@ impl DumpedModel {
         Ok(Told { model, notes })
     }
 
-    /// By the first file whose shapes tell a network, with the most blocks that any file has.
+    /// Uses the first file whose shapes identify a network, with the largest number of blocks in any file.
     fn by_shapes(asked: &Asked, readers: &[TensorReader<TensorBytes>]) -> Result<(Self, Vec<String>), DumpError> {
         let mut shapes = readers.iter().map(TensorReader::shapes);
         let first = shapes.next().ok_or(DumpError::NoUpdate)?;
-        // Why the first tells nothing is said where no other tells either.
+        // If no file identifies a network, report the reason of the first.
         let shapes = first.or_else(|refused| shapes.find_map(Result::ok).ok_or(refused))?;
         let mut notes = Vec::new();
         let mut model: Self = match shapes {
@@ -126,28 +126,26 @@ impl DumpedModel {
             Shapes::Lenet(config) => of_any_side(asked, Architecture::Lenet(config), &mut notes),
             Shapes::Vit { config, variant } => {
                 let depth = readers.iter().map(TensorReader::depth).max().unwrap_or(0);
-                // A file of a few tensors may leave norm1 out; one with the whole block tells its first.
+                // A file with few tensors may lack norm1. A file with the whole block decides.
                 let april_block = readers
                     .iter()
                     .any(|reader| matches!(reader.shapes(), Ok(Shapes::Vit { config, .. }) if config.april_block));
                 if depth == 0 {
-                    notes.push(
-                        "No file holds a block, and 0 stands for their number: this attack reads none.".to_owned(),
-                    );
+                    notes.push("No file holds a block, so the name says 0 blocks; this attack reads none.".to_owned());
                 }
                 let (config, heads) = likely_heads(VitConfig { depth, april_block, ..config });
                 match heads {
                     _ if asked.heads.is_some() => {}
                     HeadsFrom::Convention => notes.push(format!(
-                        "No shape tells the heads: {}, by timm's convention of 64 dimensions each; --heads says otherwise.",
+                        "Tensor shapes do not show the number of heads: {}, by timm's convention of 64 dimensions each; --heads overrides it.",
                         config.heads
                     )),
                     HeadsFrom::Preset(preset) => notes.push(format!(
-                        "No shape tells the heads: {}, as {preset} has; --heads says otherwise.",
+                        "Tensor shapes do not show the number of heads: {}, as in {preset}; --heads overrides it.",
                         config.heads
                     )),
                     HeadsFrom::Nothing => {
-                        notes.push("No shape tells the heads, and 1 stands for them: this attack does not ask.".to_owned());
+                        notes.push("Tensor shapes do not show the heads, so the name says 1; this attack needs none.".to_owned());
                     }
                 }
                 let has_heads = heads != HeadsFrom::Nothing;
@@ -158,10 +156,11 @@ impl DumpedModel {
         Ok((model, notes))
     }
 
-    /// Whether the attack `name` with these `needs` fits the model; `runs` says whether it computes the model's gradients.
+    /// Checks that the attack `name` with these `needs` fits the model. `runs` says whether it computes the model's
+    /// gradients.
     ///
     /// # Errors
-    /// [`DumpError`] names the variant that the attack does not fit, or what no shape tells and it needs.
+    /// [`DumpError`] names the variant that the attack does not support, or required information that no shape shows.
     pub fn check_fits(&self, name: &str, needs: &Needs, runs: bool) -> Result<(), DumpError> {
         let reads_blocks = || {
             [&needs.gradients, &needs.weights].iter().any(|read| read.all().iter().any(|name| name.contains("blocks.")))
@@ -180,11 +179,11 @@ impl DumpedModel {
         }
     }
 }
-/// A convolutional network, of which shapes leave the side of the images open.
+/// A convolutional network. Its shapes do not show the side of the images.
 fn of_any_side(asked: &Asked, architecture: Architecture, notes: &mut Vec<String>) -> DumpedModel {
     if asked.side.is_none() {
         let side = architecture.side();
-        notes.push(format!("Its images are taken for {side} x {side} pixels; --side says otherwise."));
+        notes.push(format!("Its images are assumed to be {side} x {side} pixels; --side overrides this."));
     }
     architecture.into()
 }

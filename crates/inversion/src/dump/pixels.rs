@@ -1,4 +1,4 @@
-//! Pixels as a model saw them.
+//! The pixel space of a model.
 
 use std::borrow::Cow;
 
@@ -6,19 +6,19 @@ use unmask_core::VitConfig;
 
 const CHANNELS: usize = VitConfig::CHANNELS;
 
-/// How pixels in [0, 1] were normalised before the model saw them: x = (pixel - mean) / std, each channel with its own.
+/// The normalisation of pixels in [0, 1] before the model: x = (pixel - mean) / std, per channel.
 ///
-/// Attacks know one normalisation, (pixel - 0.5) / 0.5, and look for inputs in [-1, 1]. Inputs of another may lie within
-/// [-k, k] instead. A first layer with the weights k W computes of x / k what W computes of x, and its gradient is that of
-/// W divided by k; so attacks get these, and what they find is pixels once more after x = k (2 found - 1). One factor for
-/// all values leaves masks, zeros, the padding of convolutions and any linear encryption as they are.
+/// Attacks assume (pixel - 0.5) / 0.5 and search for inputs in [-1, 1]. With another normalisation, inputs may cover
+/// [-k, k]. A first layer with weights k W maps x / k to what W makes of x, and its gradient is that of W divided by k.
+/// Attacks get this scaled layer, and x = k (2 found - 1) converts their result back to pixels. A single factor for all
+/// values does not affect masks, zeros, the padding of convolutions or linear encryption.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PixelSpace {
     mean: [f64; CHANNELS],
     std: [f64; CHANNELS],
 }
 
-/// Means and deviations that normalise nothing.
+/// Invalid means or deviations.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PixelError {
     #[error("--{what} has {given} numbers; give one for all channels, or three, such as {example}")]
@@ -29,7 +29,7 @@ pub enum PixelError {
     Std { value: f64 },
 }
 
-/// What the models here are trained with.
+/// The normalisation of this project's models.
 impl Default for PixelSpace {
     fn default() -> Self {
         Self { mean: [0.5; CHANNELS], std: [0.5; CHANNELS] }
@@ -37,10 +37,10 @@ impl Default for PixelSpace {
 }
 
 impl PixelSpace {
-    /// From one number for all channels, or one for each of red, green and blue; 0.5 where there is none.
+    /// Takes one number for all channels, or one each for red, green and blue. Empty slices mean 0.5.
     ///
     /// # Errors
-    /// [`PixelError`] names the number that will not do.
+    /// [`PixelError`] names the invalid number.
     pub fn new(mean: &[f64], std: &[f64]) -> Result<Self, PixelError> {
         let three = |what, given: &[f64], example| match *given {
             [] => Ok([0.5; CHANNELS]),
@@ -53,14 +53,14 @@ impl PixelSpace {
         if let Some(&value) = mean.iter().find(|value| !(0.0..=1.0).contains(*value)) {
             return Err(PixelError::Mean { value });
         }
-        // Below a thousandth a picture would have no more than its rounding.
+        // Below a thousandth, only rounding would be left of a picture.
         if let Some(&value) = std.iter().find(|value| !(0.001..=1.0).contains(*value)) {
             return Err(PixelError::Std { value });
         }
         Ok(Self { mean, std })
     }
 
-    /// k, the largest input that a pixel in [0, 1] can become; 1 for (pixel - 0.5) / 0.5.
+    /// Returns k, the largest input for a pixel in [0, 1]; 1 for (pixel - 0.5) / 0.5.
     pub(crate) fn reach(&self) -> f64 {
         let largest = |(mean, std): (&f64, &f64)| mean.max(1.0 - mean) / std;
         self.mean.iter().zip(&self.std).map(largest).fold(0.0, f64::max)
@@ -74,19 +74,19 @@ impl PixelSpace {
         picture.iter().enumerate().map(|pixel| value(pixel).clamp(0.0, 1.0) as f32).collect()
     }
 
-    /// Pixels `[..., 3]` in [0, 1] of what an attack found, `[..., 3]` in [0, 1].
+    /// Converts an attack's result `[..., 3]` in [0, 1] to pixels `[..., 3]` in [0, 1].
     pub fn pixels<'a>(&self, found: &'a [f32]) -> Cow<'a, [f32]> {
         let reach = self.reach();
         self.each(found, |found, mean, std| reach * (2.0 * found - 1.0) * std + mean)
     }
 
-    /// What the model was fed of what an attack found, both `[..., 3]`: numbers as they were after the normalisation.
+    /// Converts an attack's result to the model's input, both `[..., 3]`: values after the normalisation.
     pub fn fed(&self, found: &[f32]) -> Vec<f32> {
         let reach = self.reach();
         found.iter().map(|found| (reach * (2.0 * f64::from(*found) - 1.0)) as f32).collect()
     }
 
-    /// What an attack would find of `pixels`, `[..., 3]` in [0, 1].
+    /// Converts `pixels` `[..., 3]` in [0, 1] to the result that an exact attack would find.
     pub fn findable<'a>(&self, pixels: &'a [f32]) -> Cow<'a, [f32]> {
         let reach = self.reach();
         self.each(pixels, |pixel, mean, std| ((pixel - mean) / std / reach + 1.0) / 2.0)
@@ -117,7 +117,7 @@ mod tests {
         assert!(matches!(PixelSpace::default().pixels(&picture), Cow::Borrowed(_)));
     }
 
-    /// A patch p of pixels gives W (p - mean) / std, which is k W of the input in [-1, 1] that the attack looks for.
+    /// For a patch p of pixels, W (p - mean) / std equals k W times the input in [-1, 1] that the attack searches for.
     #[test]
     fn the_scaled_layer_computes_the_same_of_what_is_found() {
         let space = PixelSpace::new(&IMAGENET.0, &IMAGENET.1).unwrap();
