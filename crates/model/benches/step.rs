@@ -1,8 +1,8 @@
-//! Time of one training step (loss, gradient, read-back) on the CPU: `cargo bench -p unmask-model`.
+//! Measures one training step (loss, gradient, read-back) on the CPU: `cargo bench -p unmask-model`.
 //!
-//! `RAYON_NUM_THREADS=1` before it measures one thread. `step_pytorch.py` beside this file measures PyTorch on the same
-//! models, and `cargo xtask bench-peers` lets both take turns. A plain loop: criterion would change features of what Burn stands
-//! on, and compile its GPU half once more.
+//! Set `RAYON_NUM_THREADS=1` to measure one thread. `step_pytorch.py` measures PyTorch on the same models, and `cargo
+//! xtask bench-peers` alternates between the two. A plain loop instead of criterion, which would change features of
+//! Burn's dependencies and compile its GPU half again.
 
 mod serve;
 
@@ -24,10 +24,10 @@ const CASES: [(&str, usize); 7] = [
     ("resnet_nano", 16),
     ("resnet34", 1),
 ];
-/// For this long each case is repeated, after the steps that are not counted.
+/// Duration of each case, after the uncounted steps.
 const LONG: Duration = Duration::from_secs(4);
 
-/// A step of that model as a function.
+/// Returns a training step of the model as a function.
 fn prepare(name: &str, batch: usize) -> impl FnMut() + use<> {
     let architecture = Architecture::named(name, 10).expect("a preset has a name");
     let network = Network::new(architecture, OpenDevice::cpu().device()).expect("a preset is a model");
@@ -45,7 +45,7 @@ fn main() {
     if serve::is_asked() {
         return serve::answer(prepare);
     }
-    // Other words than the models' names, such as cargo's own --bench, choose nothing.
+    // Ignore options, such as cargo's own --bench.
     let chosen: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     for (name, batch) in CASES {
         if !chosen.is_empty() && !chosen.iter().any(|word| name.contains(word.as_str())) {
@@ -73,12 +73,12 @@ fn main() {
     }
 }
 
-/// What all threads of this process used so far, which other programs on the machine change little. Linux only.
+/// Returns the CPU time of all threads of this process. Other programs hardly affect it. Linux only.
 fn processor_seconds() -> Option<f64> {
-    /// Linux counts in hundredths of a second for programs, whatever the kernel does inside.
+    /// Linux reports hundredths of a second to programs, regardless of the kernel's own tick.
     const TICKS: f64 = 100.0;
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The second field is a name in parentheses, which may hold spaces; user and system time are fields 14 and 15.
+    // The second field is a name in parentheses, which may contain spaces. User and system time are fields 14 and 15.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks: f64 = fields.get(11..13)?.iter().filter_map(|field| field.parse::<f64>().ok()).sum();
     Some(ticks / TICKS)

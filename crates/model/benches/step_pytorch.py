@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Time of one training step (loss, gradient, all gradients as one vector) of PyTorch on the CPU, for `step.rs`.
+"""Measures one training step of PyTorch (loss, gradient, all gradients as one vector) on the CPU, for `step.rs`.
 
     cargo xtask bench-peers                        both in turn
     ~/.cache/unmask/tools/pytorch/bin/python crates/model/benches/step_pytorch.py --threads 2 [MODEL...]
 
-With `--serve` each line of stdin, "MODEL BATCH STEPS", is answered by a line with the milliseconds of each step.
+With `--serve`, answers each line "MODEL BATCH STEPS" on stdin with a line with the milliseconds of each step.
 """
 
 import argparse
@@ -29,12 +29,12 @@ CASES = [
     ("resnet34", 1),
 ]
 SECONDS = 4
-# Steps that are not counted: the first ones allocate.
+# Uncounted steps: the first ones allocate.
 WARM_UP = 2
 
 
 def prepare(name, batch):
-    """A step of that model as a function."""
+    """Returns a training step of the model as a function."""
     torch.manual_seed(1)
     side, model = build(name)
     parameters = list(model.train().parameters())

@@ -1,4 +1,4 @@
-//! Waiting for a future on the current thread.
+//! Blocks the current thread until a future is ready.
 
 use std::{
     pin::pin,
@@ -15,7 +15,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs `future` to its end on this thread. Browsers forbid this, hence native only.
+/// Runs `future` to completion on this thread. Native only: browsers forbid blocking.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);

@@ -1,4 +1,4 @@
-//! Opening a device, and choosing the faster one.
+//! Opens a device, and selects the faster one.
 
 #[cfg(target_family = "wasm")]
 mod browser;
@@ -17,7 +17,7 @@ use native as platform;
 pub use browser::find_adapter;
 pub use probe::{Probe, choose, probe, step_milliseconds};
 
-/// What a [`crate::Network`] computes on.
+/// The device of a [`crate::Network`].
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Device {
@@ -31,17 +31,16 @@ pub enum Device {
     Remote(std::rc::Rc<dyn crate::remote::Remote>),
 }
 
-/// What computes.
+/// The kind of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Compute {
-    /// The processor.
     Cpu,
-    /// A graphics adapter through wgpu: WebGPU in a browser, Vulkan, Metal or DirectX natively.
+    /// A graphics adapter through wgpu: WebGPU in a browser; Vulkan, Metal or DirectX natively.
     Gpu,
 }
 
 impl Compute {
-    /// The word that messages use: `CPU`, and `WebGPU` in a browser or `GPU` natively.
+    /// Returns the name in messages: `CPU`, and `WebGPU` in a browser or `GPU` natively.
     pub fn title(self) -> &'static str {
         match self {
             Self::Cpu => "CPU",
@@ -60,14 +59,14 @@ impl fmt::Display for Compute {
 /// The graphics adapter behind a GPU device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Adapter {
-    /// What driver or browser calls it; browsers say little.
+    /// Its name according to the driver or the browser. Browsers reveal little.
     pub name: String,
-    /// Whether it is known to be a software emulation on the CPU, such as SwiftShader or llvmpipe.
+    /// Whether it is a known software emulation on the CPU, such as SwiftShader or llvmpipe.
     pub emulated: bool,
 }
 
 impl Adapter {
-    /// `fallback` is what the driver says; the names of well-known emulations decide where it says nothing.
+    /// `fallback` is the driver's own flag. Names of well-known emulations decide if it is not set.
     #[cfg(any(feature = "gpu", target_family = "wasm", test))]
     fn new(name: String, fallback: bool) -> Self {
         const EMULATIONS: [&str; 5] = ["swiftshader", "llvmpipe", "lavapipe", "softpipe", "basic render"];
@@ -77,7 +76,7 @@ impl Adapter {
     }
 }
 
-/// A device that is ready for [`crate::Network`].
+/// A device ready for [`crate::Network`].
 #[derive(Debug, Clone)]
 pub struct OpenDevice {
     compute: Compute,
@@ -86,12 +85,12 @@ pub struct OpenDevice {
 }
 
 impl OpenDevice {
-    /// The CPU, which is always there.
+    /// The CPU, which is always available.
     pub fn cpu() -> Self {
         Self { compute: Compute::Cpu, adapter: None, device: Device::Cpu }
     }
 
-    /// A graphics adapter of this browser that another worker computes on.
+    /// A graphics adapter of this browser, used by another worker.
     #[cfg(target_family = "wasm")]
     pub fn remote(adapter: Adapter, remote: std::rc::Rc<dyn crate::remote::Remote>) -> Self {
         Self { compute: Compute::Gpu, adapter: Some(adapter), device: Device::Remote(remote) }
@@ -101,17 +100,17 @@ impl OpenDevice {
         self.compute
     }
 
-    /// The graphics adapter; `None` on the CPU.
+    /// Returns the graphics adapter; `None` on the CPU.
     pub fn adapter(&self) -> Option<&Adapter> {
         self.adapter.as_ref()
     }
 
-    /// The device for [`crate::Network::new`].
+    /// Returns the device for [`crate::Network::new`].
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// What a person reads: `CPU`, or `WebGPU (Apple M2)`, or `GPU (llvmpipe, a software emulation)`.
+    /// Returns a description to display: `CPU`, `WebGPU (Apple M2)`, or `GPU (llvmpipe, a software emulation)`.
     pub fn description(&self) -> String {
         match &self.adapter {
             None => self.compute.to_string(),
@@ -124,7 +123,7 @@ impl OpenDevice {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceError {
     #[error(
-        "this program was built for the CPU alone; `cargo build --release --bin unmask --features gpu` builds one that uses \
+        "this program was built only for the CPU; `cargo build --release --bin unmask --features gpu` builds one that uses \
          graphics adapters too"
     )]
     NotBuilt,
@@ -138,10 +137,10 @@ pub enum DeviceError {
     Unusable { reason: String },
 }
 
-/// Opens `compute`. Opening the GPU again returns the device that is already open.
+/// Opens `compute`. Returns an already open GPU again.
 ///
 /// # Errors
-/// If there is no usable graphics adapter, and why.
+/// If there is no usable graphics adapter, with the reason.
 pub async fn open(compute: Compute) -> Result<OpenDevice, DeviceError> {
     match compute {
         Compute::Cpu => Ok(OpenDevice::cpu()),
@@ -155,13 +154,13 @@ pub async fn open(compute: Compute) -> Result<OpenDevice, DeviceError> {
     }
 }
 
-/// [`open`], waiting on the current thread.
+/// [`open`], blocking the current thread.
 #[cfg(not(target_family = "wasm"))]
 pub fn open_blocking(compute: Compute) -> Result<OpenDevice, DeviceError> {
     crate::blocking::block_on(open(compute))
 }
 
-/// [`probe`], waiting on the current thread.
+/// [`probe`], blocking the current thread.
 #[cfg(not(target_family = "wasm"))]
 pub fn probe_blocking(architecture: unmask_core::Architecture, batch: usize) -> Result<Probe, crate::ModelError> {
     crate::blocking::block_on(probe(architecture, batch))

@@ -1,20 +1,20 @@
-//! What can be wrong with a step.
+//! Errors of training steps.
 
 use unmask_core::{Architecture, StatisticsError};
 
-/// Why a model could not be built or a step not be computed.
+/// A model could not be built, or a step could not be computed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ModelError {
-    #[error("{architecture} with {} classes is no model; choose at least one class", architecture.classes())]
+    #[error("{architecture} with {} classes is not a valid model; choose at least one class", architecture.classes())]
     NoClasses { architecture: Architecture },
-    #[error("{architecture} for images of {0} x {0} pixels is no model; choose a side of at least one", architecture.side())]
+    #[error("{architecture} cannot have images of {0} x {0} pixels; choose a side of at least one", architecture.side())]
     NoPixels { architecture: Architecture },
     #[error("weights have {given} values, the layout of the model has {expected}; use weights of the same model")]
     WeightCount { given: usize, expected: usize },
     #[error(transparent)]
     Statistics(#[from] StatisticsError),
     #[error(
-        "batch norm sees one value a channel in a batch of {batch} of {side} x {side} pixels, which has no variance; use a \
+        "batch norm sees one value per channel in a batch of {batch} of {side} x {side} pixels, which has no variance; use a \
          larger batch or larger images"
     )]
     SingleValue { batch: usize, side: usize },
@@ -30,7 +30,7 @@ pub enum ModelError {
     NoLocalBatch,
     #[error("local training over 0 epochs trains nothing; choose at least 1")]
     NoLocalEpochs,
-    #[error("{rate} is no local learning rate; choose a finite number above 0, such as 0.1")]
+    #[error("{rate} is not a valid local learning rate; choose a finite number above 0, such as 0.1")]
     LocalRate { rate: f32 },
     #[error("the device {device} computes in f32 only; choose f32, or the CPU")]
     NoF64 { device: String },
@@ -42,7 +42,7 @@ pub enum ModelError {
     DirectionLength { given: usize, expected: usize },
     #[error("{what} holds {value}; lower the learning rate, or check weights and images for NaN and infinity")]
     NonFinite {
-        /// Such as `loss`, or the gradient of a parameter by timm's name.
+        /// For example `loss`, or the gradient of a parameter by timm's name.
         what: String,
         value: f32,
     },
@@ -50,10 +50,10 @@ pub enum ModelError {
     Device { device: String, reason: String },
 }
 
-/// Values looked at before anything is decided: a loop that may end at any value cannot use vector instructions.
+/// Values per check. A loop that may end at every value cannot be vectorised.
 const TOGETHER: usize = 64;
 
-/// Refuses the first value that is not finite.
+/// Rejects the first value that is not finite.
 pub(crate) fn check_finite<T: Copy + Into<f64>>(what: &str, values: &[T]) -> Result<(), ModelError> {
     let is_finite = |value: &T| (*value).into().is_finite();
     let are_finite = |chunk: &&[T]| chunk.iter().fold(true, |all, value| all & is_finite(value));

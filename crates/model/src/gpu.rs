@@ -1,4 +1,4 @@
-//! The networks on a graphics adapter, through Burn: the same passes as the engine's, whose words and types it speaks.
+//! The networks on a graphics adapter, through Burn: the same passes as in the engine, with the same terms and types.
 
 #[cfg(all(test, feature = "flex"))]
 mod agreement;
@@ -21,7 +21,7 @@ use self::{
     tensors::TensorOptions,
 };
 
-/// A network on a device of Burn's.
+/// A network on a Burn device.
 #[derive(Debug, Clone)]
 pub(crate) struct Gpu {
     architecture: Architecture,
@@ -37,7 +37,7 @@ impl Gpu {
         Self { architecture, layout, statistics, device: device.clone().without_autodiff() }
     }
 
-    /// As [`unmask_engine::Engine::differentiate`], whose slices it takes.
+    /// Like [`unmask_engine::Engine::differentiate`], with the same slices.
     ///
     /// # Errors
     /// The device fails.
@@ -88,7 +88,7 @@ impl Gpu {
         })
     }
 
-    /// As [`unmask_engine::Engine::logits`].
+    /// Like [`unmask_engine::Engine::logits`].
     ///
     /// # Errors
     /// The device fails.
@@ -107,7 +107,7 @@ impl Gpu {
         Ok(self.values(&read)?.to_vec())
     }
 
-    /// The running statistics on the device, tensor by tensor.
+    /// Copies the running statistics to the device, tensor by tensor.
     fn running(&self, statistics: &[f32], options: TensorOptions<'_>) -> Vec<Tensor<1>> {
         let tensor = |values: &[f32]| options.tensor(values.to_vec(), [values.len()]);
         self.statistics.iter().map(|param| tensor(&statistics[param.range.clone()])).collect()

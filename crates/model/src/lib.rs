@@ -1,9 +1,9 @@
-//! Vision Transformers and convolutional networks: loss, gradient as one flat vector, weights in and out.
+//! Vision Transformers and convolutional networks: loss, and gradient as one flat vector.
 //!
-//! Everything goes in and comes out as flat `f32` slices in the order of [`unmask_core::ParamLayout`]. A [`Network`]
-//! computes on a device opened by [`device`]: on the processor through [`unmask_engine`], and with the feature `gpu` on a graphics
-//! adapter through Burn. It checks all that goes in and comes out. [`weights`] reads and writes weights under timm's names. The
-//! crate knows neither sockets, defences nor attacks.
+//! Inputs and outputs are flat `f32` slices in the order of [`unmask_core::ParamLayout`]. A [`Network`] runs on a
+//! device opened by [`device`]: on the CPU through [`unmask_engine`], or with the feature `gpu` on a graphics adapter
+//! through Burn. It checks its inputs and results. [`weights`] reads and writes weights under timm's names. The crate
+//! does not depend on sockets, defences or attacks.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
@@ -28,7 +28,7 @@ pub use error::ModelError;
 pub use local::LocalTraining;
 pub use network::{Evaluation, InputGradient, Network, Step};
 pub use oracle::{GradientAt, GradientOracle, OracleOptions, Precision, WeightScope};
-/// What a pass is asked for, and what it gives.
+/// Inputs and outputs of a pass.
 pub use unmask_engine::{Differentiated, Normalisation, Statistics, Wanted};
-/// Weights in and out of files.
+/// Weight files.
 pub use unmask_tensors as weights;

@@ -4,23 +4,23 @@ use unmask_core::ModelState;
 
 use crate::{ModelError, Network, error::check_finite};
 
-/// What a client's local epochs gave.
+/// The result of a client's local epochs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LocalTraining {
-    /// Mean cross-entropy over all samples, each measured in the first epoch just before the step its batch led to. With
-    /// one batch an epoch that is the loss at the weights given.
+    /// Mean cross entropy over all samples in the first epoch, each measured just before its batch's step. With one
+    /// batch per epoch, this is the loss at the initial weights.
     pub loss: f32,
     /// Weights (W_n of FLRSP Eqs. 3 and 4) and running statistics after the last step.
     pub state: ModelState,
 }
 
 impl Network {
-    /// Plain SGD, w <- w - `rate` * dl/dw, over `images` `[samples, 3, side, side]` with `labels` `[samples]`: in their
-    /// order, `batch` at a time (the last batch takes what is left), `epochs` times over. Batch norm's running statistics
-    /// move with every batch.
+    /// Runs plain SGD, w <- w - `rate` * dl/dw, over `images` `[samples, 3, side, side]` with `labels` `[samples]` for
+    /// `epochs` epochs. Takes the samples in order, `batch` at a time; the last batch may be smaller. Batch norm's
+    /// running statistics move with every batch.
     ///
     /// # Errors
-    /// Besides those of a [step](Network::loss_and_gradient): a batch of 0, 0 epochs, or a rate that is not a finite
+    /// Those of a [step](Network::loss_and_gradient), and: a batch of 0, 0 epochs, or a rate that is not a finite
     /// number above 0.
     pub async fn train_locally(
         &self,
@@ -58,7 +58,7 @@ impl Network {
                 self.recycle(step.gradient);
             }
         }
-        // Every later step would have found this out; after the last one nobody else looks.
+        // A later step would detect this, but nothing checks the weights after the last one.
         check_finite("weights after local training", &state.weights)?;
         Ok(LocalTraining { loss: (first_pass / labels.len() as f64) as f32, state })
     }

@@ -1,4 +1,4 @@
-//! What a federation trains, as its callers see it: flat slices in, flat vectors out.
+//! The network as callers see it: flat slices in, flat vectors out.
 
 use unmask_core::{Architecture, ModelState, ParamLayout, VitConfig};
 use unmask_engine::{Differentiated, Engine, Normalisation, Statistics, Wanted};
@@ -9,20 +9,20 @@ use crate::gpu::Gpu;
 use crate::remote::{Pass, Remote};
 use crate::{Device, ModelError, error::check_finite};
 
-/// By how much a batch moves the running statistics, as in PyTorch.
+/// Share of a batch in the running statistics, as in PyTorch.
 const MOMENTUM: f32 = 0.1;
 
-/// Loss and gradient of one batch, and what the batch did to batch norm.
+/// Loss and gradient of one batch, and its effect on batch norm.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
     pub loss: f32,
-    /// dl/dw, theta of the papers, `[P]`.
+    /// dl/dw, theta in the papers, `[P]`.
     pub gradient: Vec<f32>,
     /// The running statistics after this batch, `[Q]`; empty without batch norm.
     pub statistics: Vec<f32>,
 }
 
-/// Loss of one batch, and which way its pixels raise it.
+/// Loss of one batch, and its gradient with respect to the pixels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InputGradient {
     pub loss: f32,
@@ -30,11 +30,11 @@ pub struct InputGradient {
     pub images: Vec<f32>,
 }
 
-/// What the network says about a batch, without a gradient.
+/// The network's output for a batch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evaluation {
     pub loss: f32,
-    /// How many images have their largest logit at their label.
+    /// Number of images with the largest logit at their label.
     pub correct: usize,
     /// `[batch, classes]`, row-major.
     pub logits: Vec<f32>,
@@ -42,8 +42,9 @@ pub struct Evaluation {
 
 /// A ViT, a ResNet or a LeNet on one device. It holds no weights; every call takes them.
 ///
-/// Images are `f32` in [0, 1], `[batch, 3, side, side]`, and are normalised to (x - 0.5) / 0.5 inside. Every function
-/// refuses states and images of another size, empty batches, labels that are no class, and results that are not finite.
+/// Images are `f32` in [0, 1], `[batch, 3, side, side]`. The network normalises them to (x - 0.5) / 0.5. Every function
+/// rejects states and images of another size, empty batches, and labels that are not a class. All except
+/// [`differentiate`](Self::differentiate) also reject results that are not finite.
 #[derive(Debug, Clone)]
 pub struct Network {
     architecture: Architecture,
@@ -51,7 +52,6 @@ pub struct Network {
     backend: Backend,
 }
 
-/// What computes the passes.
 #[derive(Debug, Clone)]
 enum Backend {
     Cpu(Engine<f32>),
@@ -62,7 +62,7 @@ enum Backend {
 }
 
 impl Network {
-    /// The network of `architecture` that computes on `device`.
+    /// Creates the network of `architecture` on `device`.
     ///
     /// # Errors
     /// If it has no classes, or images without pixels.
@@ -87,12 +87,12 @@ impl Network {
         self.architecture
     }
 
-    /// The order of the flat weights and gradients, `[P]`.
+    /// Returns the order of the flat weights and gradients, `[P]`.
     pub fn layout(&self) -> &ParamLayout {
         &self.layout
     }
 
-    /// What computes on the processor, if it does.
+    /// Returns the engine if the network runs on the CPU.
     pub(crate) fn engine(&self) -> Option<&Engine<f32>> {
         match &self.backend {
             Backend::Cpu(engine) => Some(engine),
@@ -101,16 +101,16 @@ impl Network {
         }
     }
 
-    /// Values of one image.
+    /// Values per image.
     pub(crate) fn image_len(&self) -> usize {
         VitConfig::CHANNELS * self.architecture.side() * self.architecture.side()
     }
 
-    /// Mean cross-entropy of `images` `[batch, 3, side, side]` with `labels` `[batch]`, its gradient, and the running
-    /// statistics after the batch. Batch norm uses the batch's own moments (PyTorch's training mode).
+    /// Returns the mean cross entropy of `images` `[batch, 3, side, side]` with `labels` `[batch]`, its gradient, and
+    /// the running statistics after the batch. Batch norm uses the batch's own moments (PyTorch's training mode).
     ///
     /// # Errors
-    /// Besides those of every function here: batch norm that would see a single value a channel.
+    /// Those of every function of this type, and batch norm over a single value per channel.
     pub async fn loss_and_gradient(
         &self,
         state: &ModelState,
@@ -120,7 +120,8 @@ impl Network {
         self.step(state, images, labels, Normalisation::Batch).await
     }
 
-    /// The same where batch norm uses the running statistics, which stay as they are (PyTorch's evaluation mode).
+    /// Like [`loss_and_gradient`](Self::loss_and_gradient), but batch norm uses the running statistics and leaves them
+    /// unchanged (PyTorch's evaluation mode).
     pub async fn evaluation_gradient(
         &self,
         state: &ModelState,
@@ -130,8 +131,8 @@ impl Network {
         self.step(state, images, labels, Normalisation::Running).await
     }
 
-    /// Takes the gradient of a step that is no longer needed, so that the next one has memory that is in place already: of a
-    /// large network that is a seventh of a step's time.
+    /// Takes back the gradient of a step, so that the next step can reuse its memory. For a large network, this saves a
+    /// seventh of a step's time.
     pub fn recycle(&self, gradient: Vec<f32>) {
         if let Some(engine) = self.engine() {
             engine.recycle(gradient);
@@ -164,10 +165,10 @@ impl Network {
         Ok(Step { loss, gradient, statistics })
     }
 
-    /// Loss and the gradients that are `wanted`. It checks what it is given, but not whether what it gives is finite.
+    /// Returns the loss and the `wanted` gradients. Checks the inputs, but not whether the results are finite.
     ///
     /// # Errors
-    /// Besides those of every function here: the device fails.
+    /// Those of every function of this type, and a failing device.
     pub async fn differentiate(
         &self,
         state: &ModelState,
@@ -194,8 +195,8 @@ impl Network {
         }
     }
 
-    /// Mean cross-entropy of `images` `[batch, 3, side, side]` with `labels` `[batch]`, and its gradient with respect to
-    /// the images, in evaluation mode.
+    /// Returns the mean cross entropy of `images` `[batch, 3, side, side]` with `labels` `[batch]`, and its gradient
+    /// with respect to the images, in evaluation mode.
     pub async fn input_gradient(
         &self,
         state: &ModelState,
@@ -210,7 +211,8 @@ impl Network {
         Ok(InputGradient { loss, images })
     }
 
-    /// Loss, hits and logits of `images` `[batch, 3, side, side]` with `labels` `[batch]`, in evaluation mode.
+    /// Returns loss, number of correct images, and logits of `images` `[batch, 3, side, side]` with `labels` `[batch]`,
+    /// in evaluation mode.
     pub async fn evaluate(
         &self,
         state: &ModelState,
@@ -232,7 +234,7 @@ impl Network {
         Ok(Evaluation { loss, correct, logits })
     }
 
-    /// Logits `[batch, classes]`, row-major, of `images` `[batch, 3, side, side]`, in evaluation mode.
+    /// Returns logits `[batch, classes]`, row-major, of `images` `[batch, 3, side, side]`, in evaluation mode.
     pub async fn logits(&self, state: &ModelState, images: &[f32], batch: usize) -> Result<Vec<f32>, ModelError> {
         let ModelState { weights, statistics } = state;
         self.check_state(state)?;
@@ -264,7 +266,7 @@ impl Network {
         if batch == 0 {
             return Err(ModelError::EmptyBatch);
         }
-        // Saturation keeps an absurd batch from wrapping around to a size that fits.
+        // Saturate so that an absurd batch cannot wrap around to a matching size.
         let expected = self.image_len().saturating_mul(batch);
         if images.len() != expected {
             let side = self.architecture.side();
@@ -281,7 +283,7 @@ impl Network {
         }
     }
 
-    /// running <- 0.9 running + 0.1 batch, the variance of the batch being the unbiased one here, as in PyTorch.
+    /// Computes running <- 0.9 running + 0.1 batch. As in PyTorch, the batch's variance is unbiased here.
     fn moved(&self, running: &[f32], of_batch: &[Statistics<f32>]) -> Result<Vec<f32>, ModelError> {
         let mut moved = running.to_vec();
         let values = of_batch.iter().flat_map(|Statistics { mean, variance, count }| {
@@ -297,7 +299,8 @@ impl Network {
     }
 }
 
-/// Refuses a gradient with a value that is not finite, by the name of its parameter. It may be of the first parameters only.
+/// Rejects a gradient with a value that is not finite, by the name of its parameter. The gradient may cover only the
+/// first parameters.
 pub(crate) fn check_gradient<W: Copy + Into<f64>>(layout: &ParamLayout, gradient: &[W]) -> Result<(), ModelError> {
     for param in layout.iter().take_while(|param| param.range.end <= gradient.len()) {
         check_finite(&format!("gradient of {}", param.name), &gradient[param.range.clone()])?;
@@ -310,12 +313,12 @@ fn remote_error(reason: String) -> ModelError {
     ModelError::Device { device: "WebGPU".to_owned(), reason }
 }
 
-/// Functions that wait for the device on the current thread.
+/// Defines functions that block the current thread while the device works.
 #[cfg(not(target_family = "wasm"))]
 macro_rules! blocking {
     ($($name:ident = $waited_for:ident($($argument:ident: $type:ty),+) -> $result:ty;)+) => {
         impl Network {$(
-            #[doc = concat!("[`Network::", stringify!($waited_for), "`], waiting on the current thread.")]
+            #[doc = concat!("[`Network::", stringify!($waited_for), "`], blocking the current thread.")]
             pub fn $name(&self, $($argument: $type),+) -> Result<$result, ModelError> {
                 crate::blocking::block_on(self.$waited_for($($argument),+))
             }

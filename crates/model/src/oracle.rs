@@ -1,8 +1,8 @@
-//! One state of a network, asked many times for gradients of changing images.
+//! Repeated gradients of a network at one state.
 //!
-//! Gradient matching needs two answers from a network at fixed weights w: the gradient of the loss with respect to (some
-//! of) the weights, and how the gradient with respect to the images changes when those weights move. Nothing is
-//! differentiated that is not asked for.
+//! Gradient matching needs two results from a network at fixed weights w: the gradient of the loss with respect to
+//! (some of) the weights, and the change of the gradient with respect to the images as those weights move. The oracle
+//! computes no other derivatives.
 
 use std::fmt;
 
@@ -14,16 +14,16 @@ use crate::{ModelError, Network, error::check_finite, network::check_gradient};
 /// The number type of a computation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Precision {
-    /// What every device has.
+    /// Available on every device.
     #[default]
     F32,
-    /// The CPU only, for checks.
+    /// Only on the CPU, for checks.
     F64,
 }
 
 impl Precision {
-    /// How far weights are moved for a difference, in units of their length: far enough that rounding stays small, and near enough
-    /// that few ReLUs switch.
+    /// Distance that the weights move for a difference, relative to their norm: large enough to keep rounding small,
+    /// and small enough that few ReLUs switch.
     fn shift(self) -> f64 {
         match self {
             Self::F32 => 1e-3,
@@ -32,7 +32,7 @@ impl Precision {
     }
 }
 
-/// Which weights are differentiated and moved: always the first ones of the flat vector.
+/// The weights that are differentiated and moved: always the first ones of the flat vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WeightScope {
     /// Class token, position embedding, patch embedding and block 0 of a ViT.
@@ -42,7 +42,7 @@ pub enum WeightScope {
 }
 
 impl WeightScope {
-    /// How many of the first weights of `layout` are within.
+    /// Returns the number of weights of `layout` in scope.
     fn len(self, layout: &ParamLayout) -> usize {
         let is_late = |name: &str| name.starts_with("blocks.1.") || name == "norm.weight";
         match self {
@@ -52,12 +52,12 @@ impl WeightScope {
     }
 }
 
-/// How an oracle computes.
+/// Options of an oracle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OracleOptions {
-    /// Which weights it differentiates.
+    /// The weights to differentiate.
     pub scope: WeightScope,
-    /// What batch norm normalises by.
+    /// The statistics that batch norm uses.
     pub normalisation: Normalisation,
     pub precision: Precision,
 }
@@ -68,18 +68,18 @@ impl Default for OracleOptions {
     }
 }
 
-/// Answers attacks with gradients of a [`Network`] at one state.
+/// Computes gradients of a [`Network`] at one state for attacks.
 pub struct GradientOracle {
     network: Network,
-    /// Of double precision, where that is asked for, with all weights.
+    /// Engine and all weights in double precision, if requested.
     exact: Option<(Engine<f64>, Vec<f64>)>,
     state: ModelState,
-    /// Those in scope, which are the first of all.
+    /// The weights in scope, which are the first of the flat vector.
     weights: Vec<f64>,
     normalisation: Normalisation,
 }
 
-/// The gradient at some images, with what is needed to tell how it changes with them.
+/// The gradient at some images, with what [`GradientOracle::input_gradient_along`] needs.
 pub struct GradientAt {
     /// dl/d(weights in scope).
     gradient: Vec<f64>,
@@ -94,7 +94,7 @@ enum Recorded {
 }
 
 impl GradientAt {
-    /// dl/d(weights in scope).
+    /// Returns dl/d(weights in scope).
     pub fn gradient(&self) -> &[f64] {
         &self.gradient
     }
@@ -108,10 +108,11 @@ impl fmt::Debug for GradientOracle {
 }
 
 impl Network {
-    /// The network at `state`, ready to be asked often.
+    /// Creates an oracle of the network at `state`.
     ///
     /// # Errors
-    /// The state is of another network, the device has no such precision, or the scope is the first block of a network without blocks.
+    /// The state belongs to another network, the device does not support the precision, or the scope is the first block
+    /// of a network without blocks.
     pub fn oracle(&self, state: &ModelState, options: OracleOptions) -> Result<GradientOracle, ModelError> {
         self.check_state(state)?;
         let OracleOptions { scope, normalisation, precision } = options;
@@ -137,15 +138,15 @@ impl GradientOracle {
         &self.network
     }
 
-    /// The weights in scope: the first values of the flat vector.
+    /// Returns the weights in scope: the first values of the flat vector.
     pub fn weights(&self) -> &[f64] {
         &self.weights
     }
 
-    /// dl/d(weights in scope) for `images` `[batch, 3, side, side]` in [0, 1] with `labels` `[batch]`.
+    /// Computes dl/d(weights in scope) for `images` `[batch, 3, side, side]` in [0, 1] with `labels` `[batch]`.
     ///
     /// # Errors
-    /// As those of a [step](Network::loss_and_gradient).
+    /// Those of a [step](Network::loss_and_gradient).
     pub async fn gradient(&self, images: &[f64], labels: &[usize]) -> Result<GradientAt, ModelError> {
         let wanted = self.weights.len();
         self.network.check_images(images, labels.len())?;
@@ -170,15 +171,16 @@ impl GradientOracle {
         Ok(GradientAt { gradient, images: images.to_vec(), labels: labels.to_vec(), recording })
     }
 
-    /// d<gradient, `direction`>/d(images) at the images of `at`, which is of this oracle: how the gradient with respect to the
-    /// images changes while the weights move along `direction`, which has a value for each weight in scope.
+    /// Returns d<gradient, `direction`>/d(images) at the images of `at`, which must come from this oracle: the change
+    /// of the gradient with respect to the images as the weights move along `direction`, which has one value per weight
+    /// in scope.
     ///
-    /// A ViT on the CPU answers exactly, by forward over reverse. Everything else takes a central difference: the weights move by
-    /// a thousandth of their length in f32, and by 1e-7 of it in f64, to either side. With all weights in scope that costs as many
-    /// products of matrices as the exact derivative.
+    /// A ViT on the CPU computes it exactly, by forward mode over reverse mode. All other cases use a central
+    /// difference: the weights move in both directions by 1e-3 of their norm in f32, and by 1e-7 of it in f64. With all
+    /// weights in scope, this takes as many matrix products as the exact derivative.
     ///
     /// # Errors
-    /// As those of a [step](Network::loss_and_gradient), or the direction has another length.
+    /// Those of a [step](Network::loss_and_gradient), or the direction has another length.
     pub async fn input_gradient_along(&self, at: &GradientAt, direction: &[f64]) -> Result<Vec<f64>, ModelError> {
         if direction.len() != self.weights.len() {
             return Err(ModelError::DirectionLength { given: direction.len(), expected: self.weights.len() });
@@ -192,7 +194,7 @@ impl GradientOracle {
                 Some(engine.input_slope_along(all, recording, direction))
             }
             (Some(Recorded::F32(recording)), _, Some(engine)) => {
-                // Of length 1, so that no value leaves the range of f32.
+                // Scale to length 1, so that all values fit into f32.
                 let unit: Vec<f32> = direction.iter().map(|&along| (along / length) as f32).collect();
                 let slope = engine.input_slope_along(&self.state.weights, recording, &unit);
                 Some(slope.iter().map(|&slope| length * f64::from(slope)).collect())
@@ -207,7 +209,7 @@ impl GradientOracle {
         Ok(slope)
     }
 
-    /// The same by central differences, along a direction of this length.
+    /// Computes the same with central differences, along a direction of this length.
     async fn difference_along(&self, at: &GradientAt, direction: &[f64], length: f64) -> Result<Vec<f64>, ModelError> {
         let precision = if self.exact.is_some() { Precision::F64 } else { Precision::F32 };
         let step = precision.shift() * norm(&self.weights) / length;
@@ -216,7 +218,7 @@ impl GradientOracle {
         Ok(forwards.iter().zip(&backwards).map(|(forwards, backwards)| (forwards - backwards) / (2.0 * step)).collect())
     }
 
-    /// dl/d(images) at w + `step` `direction`.
+    /// Computes dl/d(images) at w + `step` `direction`.
     async fn input_gradient_at(&self, at: &GradientAt, direction: &[f64], step: f64) -> Result<Vec<f64>, ModelError> {
         let weights: Vec<f64> =
             self.weights.iter().zip(direction).map(|(weight, along)| weight + step * along).collect();
@@ -224,7 +226,7 @@ impl GradientOracle {
         Ok(self.differentiate(&weights, &at.images, &at.labels, wanted).await?.images)
     }
 
-    /// In the oracle's precision, at these `weights` in scope.
+    /// Differentiates at these `weights` in scope, in the oracle's precision.
     async fn differentiate(
         &self,
         weights: &[f64],

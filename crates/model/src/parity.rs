@@ -1,7 +1,7 @@
-//! The check against PyTorch and timm, on any device.
+//! Compares any device with PyTorch and timm.
 //!
 //! The references are `vit_pico_patch4_16` with and without the April block, batch 2, computed in float64 by
-//! `scripts/make_reference.py`. Every parameter is random there, so that no zero bias or unit norm hides a mistake.
+//! `scripts/make_reference.py`. Every parameter is random, so that no zero bias or unit norm hides a mistake.
 
 use unmask_core::{Architecture, ModelState, ParamLayout, VitPreset};
 
@@ -14,7 +14,7 @@ pub const LOGIT_TOLERANCE: f64 = 1e-5;
 pub const LOSS_TOLERANCE: f64 = 1e-6;
 /// Largest norm-wise relative error of a parameter's gradient.
 pub const GRADIENT_TOLERANCE: f64 = 1e-4;
-/// A model with weights, a batch, and what PyTorch computes for it.
+/// A model with weights and a batch, and PyTorch's results.
 #[derive(Debug, Clone)]
 pub struct Reference {
     pub architecture: Architecture,
@@ -30,7 +30,7 @@ pub struct Reference {
     pub gradient: Vec<f64>,
 }
 
-/// How far a device is from a reference.
+/// Deviation of a device from a reference.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deviation {
     pub logits: f64,
@@ -41,7 +41,7 @@ pub struct Deviation {
 }
 
 impl Deviation {
-    /// Whether all three stay within the tolerances of this module.
+    /// Whether all three are within this module's tolerances.
     pub fn is_within_tolerance(&self) -> bool {
         self.logits <= LOGIT_TOLERANCE && self.loss <= LOSS_TOLERANCE && self.gradient <= GRADIENT_TOLERANCE
     }
@@ -68,10 +68,10 @@ pub enum ParityError {
 }
 
 impl Reference {
-    /// The committed reference of `vit_pico_patch4_16`.
+    /// Reads the committed reference of `vit_pico_patch4_16`.
     ///
     /// # Errors
-    /// If the file does not hold what its script writes.
+    /// If the file does not have the contents that its script writes.
     pub fn pico(april_block: bool) -> Result<Self, WeightsError> {
         let bytes: &[u8] = if april_block {
             include_bytes!("../testdata/pico_april.safetensors")
@@ -98,7 +98,7 @@ impl Reference {
         })
     }
 
-    /// Computes logits, loss and gradient on `device` and compares.
+    /// Computes logits, loss and gradient on `device` and compares them.
     ///
     /// # Errors
     /// If the step fails.
@@ -132,7 +132,7 @@ pub async fn check(device: &Device) -> Result<ParityReport, ParityError> {
     Ok(ParityReport { standard, april })
 }
 
-/// Infinite where the lengths differ.
+/// Returns infinity if the lengths differ.
 fn max_error(given: &[f32], expected: &[f64]) -> f64 {
     if given.len() != expected.len() {
         return f64::INFINITY;
@@ -140,11 +140,12 @@ fn max_error(given: &[f32], expected: &[f64]) -> f64 {
     given.iter().zip(expected).map(|(&g, &e)| (f64::from(g) - e).abs()).fold(0.0, f64::max)
 }
 
-/// The parameter whose gradient has the largest relative error in norm, the thirds of `attn.qkv` apart.
+/// Returns the parameter whose gradient has the largest relative error in norm. Treats the thirds of `attn.qkv`
+/// separately.
 ///
-/// A third counts with at least a hundredth of the norm of the whole tensor. Softmax ignores what is added to all its
-/// inputs, so that the key bias has gradient zero in exact arithmetic and rounding noise in any other; q and k have
-/// hardly any behind the April block, whose tokens are nearly alike. No f32 resolves those.
+/// The norm of a third counts as at least a hundredth of the whole tensor's. Softmax ignores a constant added to all
+/// its inputs, so the key bias has gradient zero in exact arithmetic and only rounding noise otherwise. After the April
+/// block, tokens are nearly equal, and q and k have almost no gradient either. f32 resolves none of these.
 fn worst_gradient(layout: &ParamLayout, given: &[f32], expected: &[f64]) -> (String, f64) {
     let mut worst = (String::new(), 0.0);
     for param in layout {

@@ -1,14 +1,14 @@
-//! Passes that another part of a program computes: in a tab, the worker with Burn and WebGPU.
+//! Passes computed by another part of the program: in a tab, the worker with Burn and WebGPU.
 
 use std::{fmt, future::Future, pin::Pin};
 
 use unmask_core::Architecture;
 use unmask_engine::{Differentiated, Normalisation, Wanted};
 
-/// What comes later, or why it does not.
+/// A future result, or the reason for its failure.
 pub type Later<T> = Pin<Box<dyn Future<Output = Result<T, String>>>>;
 
-/// One pass: its slices are as those of [`unmask_engine::Engine`].
+/// One pass, with the same slices as for [`unmask_engine::Engine`].
 #[derive(Debug, Clone, Copy)]
 pub struct Pass<'a> {
     pub architecture: Architecture,
@@ -22,7 +22,7 @@ pub struct Pass<'a> {
 
 /// Computes passes elsewhere.
 pub trait Remote: fmt::Debug {
-    /// As [`unmask_engine::Engine::differentiate`].
+    /// Like [`unmask_engine::Engine::differentiate`].
     fn differentiate(
         &self,
         pass: Pass<'_>,
@@ -31,6 +31,6 @@ pub trait Remote: fmt::Debug {
         wanted: Wanted,
     ) -> Later<Differentiated<f32>>;
 
-    /// Logits `[batch, classes]`, as [`unmask_engine::Engine::logits`].
+    /// Returns logits `[batch, classes]`, like [`unmask_engine::Engine::logits`].
     fn logits(&self, pass: Pass<'_>, batch: usize) -> Later<Vec<f32>>;
 }

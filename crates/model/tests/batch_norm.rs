@@ -1,4 +1,4 @@
-//! Batch norm under both rules: what moves, what stays, and what is refused.
+//! Batch norm in training and evaluation mode: which statistics move, which stay, and which states are rejected.
 
 use unmask_core::{Architecture, ModelState, ResnetPreset, ResnetSpec, StatisticsError};
 use unmask_model::{Device, ModelError, Network};

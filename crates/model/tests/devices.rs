@@ -1,4 +1,4 @@
-//! Opening and choosing devices on the machine at hand.
+//! Opens and selects devices on this machine.
 
 #[path = "../../../tests/support/skipped.rs"]
 mod skipped;

@@ -1,4 +1,4 @@
-//! Local training is SGD step by step, lowers the loss, and refuses settings that are none.
+//! Local training is SGD step by step, lowers the loss, and rejects invalid settings.
 
 mod local_golden;
 #[path = "../../../tests/support/skipped.rs"]
@@ -8,7 +8,6 @@ use local_golden::Task;
 use unmask_core::{Architecture, ModelState, VitConfig, VitPreset};
 use unmask_model::{LocalTraining, ModelError, Network, device::OpenDevice};
 
-/// Samples of [`samples`].
 const SAMPLES: usize = 5;
 const RATE: f32 = 0.05;
 
@@ -20,7 +19,7 @@ fn initial(network: &Network) -> ModelState {
     network.architecture().initial(11)
 }
 
-/// `[5, 3, side, side]` in `[0, 1]`, each image a wave of its own, and their labels.
+/// Returns `[5, 3, side, side]` in `[0, 1]`, a different wave per image, and labels.
 fn samples(architecture: Architecture) -> (Vec<f32>, Vec<usize>) {
     let len = image_len(architecture);
     let wave = |image: usize, i: usize| 0.5 + 0.5 * ((i * (image + 2)) as f32 * 0.05).sin();
@@ -74,8 +73,8 @@ fn batches_and_epochs_are_a_loop_over_steps() {
     assert!((loss - first_pass).abs() < 1e-6, "{loss}, by hand {first_pass}");
 }
 
-/// The tab's tests check the same in a browser. With `UNMASK_BLESS` in the environment the numbers found are written down
-/// as the ones to expect from now on.
+/// The tab's tests check the same in a browser. With `UNMASK_BLESS` in the environment, the test writes its results as
+/// the new expected numbers.
 #[test]
 fn numbers_are_those_written_down() {
     let task = Task::new(OpenDevice::cpu().device());
@@ -84,7 +83,7 @@ fn numbers_are_those_written_down() {
     if std::env::var_os("UNMASK_BLESS").is_some() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/local_training.txt");
         std::fs::write(path, task.lines(&trained)).unwrap();
-        return skipped::skipped("UNMASK_BLESS is set: the numbers found were written down and compared with nothing");
+        return skipped::skipped("UNMASK_BLESS is set: the results were written to the file and not compared");
     }
     task.check(&trained).unwrap();
 }
@@ -114,7 +113,8 @@ fn settings_that_are_none_are_refused() {
     assert!(matches!(error(&images, &labels, 1, 1, f32::NAN), ModelError::LocalRate { rate } if rate.is_nan()));
     assert_eq!(error(&[], &[], 1, 1, RATE), ModelError::EmptyBatch);
     assert!(matches!(error(&images[1..], &labels, 2, 1, RATE), ModelError::ImageCount { batch: SAMPLES, .. }));
-    // The same huge bias for every class leaves the loss alone, and one step of this rate takes the label's out of range.
+    // The same huge bias for every class does not change the loss. One step at this rate takes the label's bias out of
+    // range.
     let mut huge = state.clone();
     huge.weights[network.layout().get("head.bias").unwrap().range.clone()].fill(3e38);
     let (image, label) = (&images[..image_len(network.architecture())], &labels[..1]);

@@ -1,4 +1,4 @@
-//! Gradients with respect to images, and those of an oracle, against the training step's.
+//! Compares gradients with respect to images, and those of an oracle, with the training step's.
 
 #[path = "../../../tests/support/skipped.rs"]
 mod skipped;
@@ -39,7 +39,7 @@ fn input_gradient_is_that_of_the_loss() {
         let input = network.input_gradient_blocking(&state, &images, &labels).unwrap();
         assert_eq!(input.images.len(), images.len());
         assert!((input.loss - step.loss).abs() < 1e-6);
-        // Along d = g / |g| the loss rises by |g|.
+        // Along d = g / |g|, the loss rises by |g|.
         let length = norm(wide(&input.images));
         let loss = |step: f64| {
             let moved: Vec<f32> = images
@@ -105,7 +105,7 @@ fn change_of_the_input_gradient_is_the_difference_of_two() {
     }
 }
 
-/// Without a graphics adapter it says that it skips.
+/// Reports that it is skipped if there is no graphics adapter.
 #[test]
 fn the_graphics_adapter_agrees_with_the_cpu() {
     let gpu = match device::open_blocking(Compute::Gpu) {
@@ -129,7 +129,7 @@ fn the_graphics_adapter_agrees_with_the_cpu() {
         (at.gradient().to_vec(), block_on(oracle.input_gradient_along(&at, &direction)).unwrap())
     });
     agree(&on_gpu.0, &on_cpu.0, 1e-4);
-    // A graphics adapter takes a difference between weights that are a thousandth of their length away on either side.
+    // A graphics adapter uses a central difference over 1e-3 of the weights' norm in each direction.
     agree(&on_gpu.1, &on_cpu.1, 1e-2);
     assert!(matches!(
         gpu.oracle(&state, options(WeightScope::FirstBlock, Precision::F64)),

@@ -13,7 +13,8 @@ use unmask_model::{
     weights::{TensorReader, read_state},
 };
 
-/// Runs `test` on the CPU and on a GPU, as one test each; without a graphics adapter the latter says that it skips.
+/// Runs `test` on the CPU and on a GPU, as one test each. The latter reports that it is skipped if there is no graphics
+/// adapter.
 macro_rules! test_device {
     ($(#[$attribute:meta])* $test:ident) => {
         mod $test {
@@ -59,13 +60,13 @@ fn lab_agrees_with_pytorch(device: &Device) {
     }
 }
 
-/// Reference vectors that are too large for the repository.
+/// Reads reference vectors that are too large for the repository.
 fn lab(folder: &Path, april_block: bool) -> Reference {
     let open = |name: &str| TensorReader::open(&folder.join(name)).unwrap();
     let architecture = Architecture::from(VitPreset::Lab).with_april_block(april_block);
     let layout = architecture.layout();
     let mut expected = open("expected.safetensors");
-    // `input` is normalised already; `image` is the picture, channels last.
+    // `input` is already normalised; `image` is the picture, channels last.
     let image = expected.read::<f32>("image").unwrap();
     let [height, width, channels] = image.shape[..] else { panic!("image has shape {:?}", image.shape) };
     let images = (0..channels)

@@ -1,21 +1,21 @@
-//! Every preset computes what PyTorch and timm compute, on weights that both sides draw by one formula.
+//! Compares every preset with PyTorch and timm, on weights that both sides draw with the same formula.
 //!
-//! `scripts/make_parity.py` made `testdata/parity/*.json` in float64. Of each gradient that says its norm and two inner
-//! products, which no permutation, transposition or change of sign leaves alone.
+//! `scripts/make_parity.py` created `testdata/parity/*.json` in float64. For each gradient, it holds the norm and two
+//! inner products, which no permutation, transposition or change of sign preserves.
 
 use std::collections::BTreeMap;
 
 use unmask_core::{Architecture, ModelState, Param, ParamLayout};
 use unmask_model::{Device, Network};
 
-/// Largest error of a logit or the loss, as a share of the largest logit.
+/// Largest error of a logit or the loss, relative to the largest logit.
 const LOGITS: f64 = 1e-5;
-/// Largest error of a tensor's norm and inner products, as a share of the norm.
+/// Largest error of a tensor's norm and inner products, relative to the norm.
 const TENSORS: f64 = 1e-4;
-/// The same of the large ResNets: among their millions of ReLUs some get an input so near zero that rounding decides whether they
-/// let a gradient through. PyTorch's own f32 gradients are off by up to 9e-3 from its f64 ones here.
+/// The same for the large ResNets: some of their millions of ReLUs have an input so near zero that rounding decides
+/// whether they pass a gradient. Here, PyTorch's own f32 gradients deviate from its f64 ones by up to 9e-3.
 const KINKED: f64 = 3e-2;
-/// The same of `resnet50`, of which PyTorch's are off by up to 2.6e-2.
+/// The same for `resnet50`, where PyTorch's deviate by up to 2.6e-2.
 const MOST_KINKED: f64 = 6e-2;
 
 #[derive(serde::Deserialize)]
@@ -27,7 +27,7 @@ struct Reference {
     statistics: BTreeMap<String, [f64; 3]>,
 }
 
-/// `count` values in [-1, 1), multiples of 2^-23: splitmix64 started from the FNV-1a hash of `name`.
+/// Draws `count` values in [-1, 1), multiples of 2^-23: splitmix64 started from the FNV-1a hash of `name`.
 fn draw(name: &str, count: usize) -> impl Iterator<Item = f64> + use<> {
     let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
     let seed = name.bytes().fold(0xcbf2_9ce4_8422_2325, hash);
@@ -39,7 +39,7 @@ fn draw(name: &str, count: usize) -> impl Iterator<Item = f64> + use<> {
     })
 }
 
-/// A parameter or running statistic, as `value` in the script.
+/// Draws a parameter or running statistic, like `value` in the script.
 fn values(param: &Param) -> Vec<f32> {
     let Param { name, shape, range, .. } = param;
     let is_weight = name.ends_with("weight");
@@ -59,7 +59,7 @@ fn flat(layout: &ParamLayout) -> Vec<f32> {
     layout.iter().flat_map(values).collect()
 }
 
-/// The largest deviation of norm and inner products from `expected`, as a share of the norm, and where it is.
+/// Returns the largest deviation of norm and inner products from `expected`, relative to the norm, and its parameter.
 fn deviation(layout: &ParamLayout, found: &[f32], expected: &BTreeMap<String, [f64; 3]>) -> (f64, String) {
     assert_eq!(expected.len(), layout.iter().len(), "tensors");
     assert_eq!(found.len(), layout.len());

@@ -1,4 +1,4 @@
-//! The gradient is the loss's, training lowers it, and nonsense is refused.
+//! The gradient is that of the loss, training lowers the loss, and invalid inputs are rejected.
 
 use unmask_core::{Architecture, ModelState, VitConfig, VitPreset};
 use unmask_model::{Device, ModelError, Network, Step, device::OpenDevice};
@@ -11,7 +11,7 @@ fn initial(network: &Network) -> ModelState {
     network.architecture().initial(5)
 }
 
-/// Images whose class shows in their colours.
+/// Returns images with colours that depend on their class.
 fn batch(architecture: Architecture, batch: usize) -> (Vec<f32>, Vec<usize>) {
     let plane = architecture.side() * architecture.side();
     let labels: Vec<usize> = (0..batch).map(|i| i % architecture.classes()).collect();
@@ -38,7 +38,7 @@ fn every_preset_trains_a_step_of_its_size() {
             let Step { loss, gradient, .. } =
                 network.loss_and_gradient_blocking(&initial(&network), &images, &labels).unwrap();
             assert_eq!(gradient.len(), network.layout().len(), "{preset}");
-            // Fresh weights know nothing: the loss is about that of a guess among ten.
+            // Fresh weights know nothing, so the loss is about that of a random guess among ten classes.
             assert!((loss - 10f32.ln()).abs() < 0.7, "{preset}: {loss}");
             for param in network.layout() {
                 let energy: f32 = gradient[param.range.clone()].iter().map(|g| g * g).sum();
@@ -56,7 +56,7 @@ fn gradient_is_that_of_the_loss() {
         let (images, labels) = batch(network.architecture(), 3);
         let step = network.loss_and_gradient_blocking(&state, &images, &labels).unwrap();
         let norm = step.gradient.iter().map(|&g| f64::from(g).powi(2)).sum::<f64>().sqrt();
-        // Along d, (l(w + e d) - l(w - e d)) / 2e = <g, d> + O(e^2). With d = g / |g| that is |g|.
+        // Along d, (l(w + e d) - l(w - e d)) / 2e = <g, d> + O(e^2). With d = g / |g|, this is |g|.
         let epsilon = 1e-3;
         let shifted = |sign: f64| {
             let moved: Vec<f32> = state
@@ -69,7 +69,7 @@ fn gradient_is_that_of_the_loss() {
         };
         let slope = (shifted(1.0) - shifted(-1.0)) / (2.0 * epsilon);
         assert!((slope / norm - 1.0).abs() < 2e-3, "slope {slope}, gradient norm {norm}");
-        // One coordinate of every parameter, as a share of the step that its own gradient would make.
+        // For every parameter, along its own gradient.
         for param in network.layout() {
             let part = &step.gradient[param.range.clone()];
             let part_norm = part.iter().map(|&g| f64::from(g).powi(2)).sum::<f64>().sqrt();

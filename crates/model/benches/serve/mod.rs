@@ -1,22 +1,22 @@
-//! The side of `cargo xtask bench-peers` that is ours: a benchmark waits for its turn, and is asked by a line.
+//! Our side of `cargo xtask bench-peers`: a benchmark that waits for requests on stdin.
 
 use std::{
     io::{BufRead, Write},
     time::Instant,
 };
 
-/// Times of this work are not counted: the first ones allocate.
+/// Uncounted runs: the first ones allocate.
 pub const WARM_UP: usize = 2;
 
-/// Whether the program was started to be asked.
+/// Returns whether the program should wait for requests.
 pub fn is_asked() -> bool {
     std::env::args().any(|word| word == "--serve")
 }
 
-/// Answers each line of stdin, "MODEL BATCH STEPS", by a line with the milliseconds of each step. `prepare` makes the work from
-/// model and batch, anew for each line: what one turn leaves behind is no part of the next.
+/// Answers each line "MODEL BATCH STEPS" on stdin with the milliseconds of each step. `prepare` builds the work for
+/// each line from scratch, so that no turn affects the next.
 ///
-/// The first line that goes out says what answers.
+/// The first output line names the program.
 pub fn answer<W: FnMut()>(mut prepare: impl FnMut(&str, usize) -> W) {
     let say = |line: &str| {
         let mut out = std::io::stdout().lock();

@@ -18,7 +18,7 @@ mod open {
     use super::{Adapter, DeviceError, find_adapter};
 
     thread_local! {
-        /// Burn's runtime can be initialised once in a worker.
+        /// Burn's runtime can be initialised only once per worker.
         static OPEN: RefCell<Option<(Device, Adapter)>> = const { RefCell::new(None) };
     }
 
@@ -36,12 +36,12 @@ mod open {
     }
 }
 
-/// The graphics adapter that this browser offers, which is not opened.
+/// Returns the browser's graphics adapter without opening it.
 ///
 /// # Errors
-/// It offers none.
+/// There is none.
 pub async fn find_adapter() -> Result<Adapter, DeviceError> {
-    // The browser itself: wgpu passes on neither vendor nor architecture, where SwiftShader gives itself away.
+    // Asks the browser directly. wgpu passes on neither vendor nor architecture, which reveal SwiftShader.
     let global: JsValue = js_sys::global().into();
     let gpu = property(&property(&global, "navigator"), "gpu");
     if gpu.is_undefined() || gpu.is_null() {
@@ -52,7 +52,7 @@ pub async fn find_adapter() -> Result<Adapter, DeviceError> {
     let request: Function =
         property(&gpu, "requestAdapter").dyn_into().map_err(|_| no_adapter("navigator.gpu has no requestAdapter"))?;
     let options = Object::new();
-    // Setting a property of a fresh object cannot fail, and the option is only a preference.
+    // Setting a property of a new object cannot fail, and the option is only a preference.
     let _ = Reflect::set(&options, &"powerPreference".into(), &"high-performance".into());
     let promise: Promise = request
         .call1(&gpu, &options)
@@ -70,13 +70,13 @@ pub async fn find_adapter() -> Result<Adapter, DeviceError> {
         .filter(|word| !word.is_empty())
         .collect();
     let name = if words.is_empty() { "an adapter the browser does not name".to_owned() } else { words.join(" ") };
-    // The flag moved from the adapter to its info; browsers have either.
+    // The flag moved from the adapter to its info; browsers have one or the other.
     let fallback =
         property(&info, "isFallbackAdapter").is_truthy() || property(&adapter, "isFallbackAdapter").is_truthy();
     Ok(Adapter::new(name, fallback))
 }
 
-/// `object[key]`, or undefined where `object` is none.
+/// Returns `object[key]`, or undefined if `object` is not an object.
 fn property(object: &JsValue, key: &str) -> JsValue {
     Reflect::get(object, &key.into()).unwrap_or(JsValue::UNDEFINED)
 }

@@ -9,7 +9,7 @@ use burn::tensor::{
 
 use super::{Adapter, DeviceError};
 
-/// Burn's runtime can be initialised once in a process.
+/// Burn's runtime can be initialised only once per process.
 static OPEN: Mutex<Option<(Device, Adapter)>> = Mutex::new(None);
 
 pub(super) async fn open_gpu() -> Result<(Device, Adapter), DeviceError> {

@@ -1,4 +1,4 @@
-//! Which device trains faster here.
+//! Finds the faster training device.
 
 use unmask_core::Architecture;
 use web_time::Instant;
@@ -6,24 +6,25 @@ use web_time::Instant;
 use super::{Compute, DeviceError, OpenDevice, open};
 use crate::{ModelError, Network};
 
-/// The faster device, and why it was chosen.
+/// The faster device, and the reason for the choice.
 #[derive(Debug, Clone)]
 pub struct Probe {
     /// The chosen device, open.
     pub device: OpenDevice,
-    /// Milliseconds a training step takes on the CPU.
+    /// Milliseconds per training step on the CPU.
     pub cpu_ms: f64,
-    /// Milliseconds a training step takes on the GPU; `None` if it was not timed.
+    /// Milliseconds per training step on the GPU; `None` if it was not timed.
     pub gpu_ms: Option<f64>,
     /// One sentence in plain words.
     pub reason: String,
 }
 
-/// Times one training step of `architecture` with `batch` images, after one to warm up, on each device and takes the faster.
+/// Times one training step of `architecture` with `batch` images on each device, after a warm-up step, and selects the
+/// faster device.
 ///
-/// Give the model and the batch that will be trained: launching work on a GPU costs the same for a small step as for a
-/// large one, so that a smaller probe would favour the CPU. An adapter known to be a software emulation loses without
-/// being timed, since one step on it may take many seconds; one that fails loses as well.
+/// Pass the model and the batch of the actual training: launching GPU work costs the same for small and large steps, so
+/// a smaller probe would favour the CPU. A known software emulation loses without a test, because one step on it may
+/// take many seconds. An adapter that fails also loses.
 ///
 /// # Errors
 /// If the architecture has no classes, `batch` is 0, or the CPU cannot compute the step.
@@ -41,7 +42,7 @@ pub async fn probe(architecture: Architecture, batch: usize) -> Result<Probe, Mo
     Ok(choose(cpu, cpu_ms, gpu, gpu_ms))
 }
 
-/// The faster one by what a step takes. A `gpu` that was not timed is a software emulation.
+/// Selects the device with the shorter step. A `gpu` without a time is a software emulation.
 pub fn choose(cpu: OpenDevice, cpu_ms: f64, gpu: Result<OpenDevice, DeviceError>, gpu_ms: Option<f64>) -> Probe {
     let gpu_title = Compute::Gpu.title();
     let (device, reason) = match (gpu, gpu_ms) {
@@ -63,10 +64,10 @@ pub fn choose(cpu: OpenDevice, cpu_ms: f64, gpu: Result<OpenDevice, DeviceError>
     Probe { device, cpu_ms, gpu_ms, reason }
 }
 
-/// Milliseconds that a training step of `architecture` with `batch` images takes on `device`, after one to warm up.
+/// Returns the milliseconds of a training step of `architecture` with `batch` images on `device`, after a warm-up step.
 ///
 /// # Errors
-/// As those of a [step](Network::loss_and_gradient).
+/// Those of a [step](Network::loss_and_gradient).
 pub async fn step_milliseconds(
     device: &OpenDevice,
     architecture: Architecture,
@@ -82,7 +83,7 @@ pub async fn step_milliseconds(
     Ok(start.elapsed().as_secs_f64() * 1e3)
 }
 
-/// Milliseconds with as many digits as a person wants.
+/// Milliseconds with as many digits as a reader needs.
 struct Ms(f64);
 
 impl std::fmt::Display for Ms {
@@ -97,7 +98,7 @@ mod tests {
     use crate::device::{Adapter, Device};
 
     fn gpu(name: &str) -> OpenDevice {
-        // The choice does not compute, so that any device can stand behind the adapter.
+        // The choice computes nothing, so any device will do.
         OpenDevice { compute: Compute::Gpu, adapter: Some(Adapter::new(name.into(), false)), device: Device::Cpu }
     }
 

@@ -1,4 +1,4 @@
-//! Engine and Burn, on networks of random numbers: two ways to write the same passes down.
+//! Compares engine and Burn on random networks: two implementations of the same passes.
 
 use burn::tensor::Device;
 use proptest::prelude::*;
@@ -32,13 +32,13 @@ fn lenet() -> impl Strategy<Value = Architecture> {
     (1..6usize, 3..14usize).prop_map(|(width, side)| Architecture::Lenet(LenetConfig { width, side, classes: 4 }))
 }
 
-/// Numbers in [`low`, `high`] without an order.
+/// Returns numbers in [`low`, `high`] in no particular order.
 fn numbers(len: usize, seed: usize, low: f32, high: f32) -> Vec<f32> {
     let unit = |i: usize| ((i * 7919 + seed * 104_729 + 17) % 10_007) as f32 / 10_006.0;
     (0..len).map(|i| low + (high - low) * unit(i)).collect()
 }
 
-/// By the largest of `expected`, and of what is large enough to matter.
+/// Compares relative to the largest of `expected`, or 1e-3 if that is larger.
 fn assert_close(what: &str, found: &[f32], expected: &[f64]) {
     assert_eq!(found.len(), expected.len(), "{what}");
     let scale = expected.iter().fold(1e-3, |scale: f64, value| scale.max(value.abs()));
@@ -52,7 +52,7 @@ fn wide(values: &[f32]) -> Vec<f64> {
     values.iter().map(|&value| value.into()).collect()
 }
 
-/// Burn and the engine in f32 beside the engine in f64.
+/// Compares Burn and the engine in f32 with the engine in f64.
 fn agree(architecture: Architecture, batch: usize, seed: usize, normalisation: Normalisation) {
     let layout = architecture.layout();
     let weights = numbers(layout.len(), seed, -0.5, 0.5);
@@ -68,7 +68,8 @@ fn agree(architecture: Architecture, batch: usize, seed: usize, normalisation: N
         normalisation,
         wanted,
     );
-    // A batch norm of one value a channel is refused by the network; its gradient is rounding.
+    // With one or two values per channel, the gradient of batch norm is only rounding. The network rejects a single
+    // one.
     if exact.statistics.iter().any(|statistics| statistics.count < 3) {
         return;
     }
@@ -103,7 +104,7 @@ proptest! {
         agree(architecture, batch, seed, Normalisation::Batch);
     }
 
-    /// By running statistics alone: in a batch's own moments a few values leave so little variance that f32 tells nothing.
+    /// Uses only running statistics: with a batch of few values, the variance is so small that f32 is meaningless.
     #[test]
     fn resnets(architecture in resnet(), batch in 1..4usize, seed in 0..1000usize) {
         agree(architecture, batch, seed, Normalisation::Running);
@@ -115,7 +116,7 @@ proptest! {
     }
 }
 
-/// With places enough for a variance.
+/// Enough places for a meaningful variance.
 #[test]
 fn resnets_by_their_batch() {
     for (seed, block) in [(1, BlockKind::Basic), (2, BlockKind::Bottleneck)] {

@@ -1,4 +1,4 @@
-//! Loss and backward pass, and what is read back from the device.
+//! Loss, backward pass, and read-back from the device.
 
 use burn::tensor::{Tensor, TensorData, Transaction, activation::log_softmax};
 
@@ -6,14 +6,14 @@ use super::{Gpu, tensors::Leaf};
 use crate::ModelError;
 
 impl Gpu {
-    /// Mean over the batch of -log softmax(`logits`) at its label.
+    /// Mean over the batch of -log softmax(`logits`) at the label.
     pub(super) fn cross_entropy(&self, logits: Tensor<2>, labels: &[usize]) -> Tensor<1> {
         let targets = self.one_hot(labels);
         let targets = if logits.is_autodiff() { targets.autodiff() } else { targets };
         (log_softmax(logits, 1) * targets).sum().mul_scalar(-1.0 / labels.len() as f64)
     }
 
-    /// `[batch, classes]`: one at the label, zero elsewhere.
+    /// Returns `[batch, classes]`: one at the label, zero elsewhere.
     fn one_hot(&self, labels: &[usize]) -> Tensor<2> {
         let classes = self.architecture.classes();
         let mut targets = vec![0.0f32; labels.len() * classes];
@@ -23,7 +23,8 @@ impl Gpu {
         Tensor::from_data(TensorData::new(targets, [labels.len(), classes]), &self.device)
     }
 
-    /// Runs `loss` backwards, then reads it, after it the gradients of `leaves`, and last the vectors of `besides`.
+    /// Runs the backward pass of `loss`, then reads the loss, the gradients of `leaves`, and the vectors of `besides`,
+    /// in this order.
     pub(super) async fn backward(
         &self,
         loss: Tensor<1>,
@@ -31,7 +32,7 @@ impl Gpu {
         besides: Vec<Tensor<1>>,
     ) -> Result<Vec<TensorData>, ModelError> {
         let mut gradients = loss.backward();
-        // One transaction is one wait for the device, which is what a step on WebGPU spends most of its time on.
+        // A single transaction waits for the device only once. On WebGPU, waiting takes most of a step's time.
         let mut transaction = Transaction::default().register(loss.without_autodiff());
         for leaf in leaves {
             transaction = leaf.register(&mut gradients, transaction);

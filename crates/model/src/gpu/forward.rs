@@ -1,4 +1,4 @@
-//! The forward pass of any kind of network, on parameters that lie on the device.
+//! The forward pass of any network family, with parameters on the device.
 
 use burn::tensor::Tensor;
 use unmask_core::{Architecture, ParamLayout};
@@ -10,7 +10,6 @@ use super::{
     vit,
 };
 
-/// All parameters of a network on the device.
 pub(super) enum Parameters {
     Vit(Box<vit::Parameters>),
     Resnet(Box<resnet::Parameters>),
@@ -20,14 +19,14 @@ pub(super) enum Parameters {
 pub(super) struct Output {
     /// `[batch, classes]`
     pub(super) logits: Tensor<2>,
-    /// The images as the network took them.
+    /// The images as passed to the network.
     pub(super) input: Leaf,
-    /// Of each batch norm that normalised by its batch, in the order of the flat vector.
+    /// One entry per batch norm that normalised by its batch, in the order of the flat vector.
     pub(super) moments: Vec<BatchMoments>,
 }
 
 impl Parameters {
-    /// From `weights`, a vector of `layout`.
+    /// Reads the parameters from `weights`, a vector of `layout`.
     pub(super) fn new(
         architecture: Architecture,
         layout: &ParamLayout,
@@ -45,7 +44,8 @@ impl Parameters {
         }
     }
 
-    /// Runs `images` `[batch, 3, side, side]` in [0, 1] through the network. Without batch norm there is no use for `moments`.
+    /// Runs `images` `[batch, 3, side, side]` in [0, 1] through the network. Networks without batch norm ignore
+    /// `moments`.
     pub(super) fn forward(
         &self,
         images: &[f32],
@@ -69,7 +69,7 @@ impl Parameters {
         }
     }
 
-    /// Those that gather gradients, in the order of the flat vector.
+    /// Returns the parameters that collect gradients, in the order of the flat vector.
     pub(super) fn leaves(&self) -> Vec<&Leaf> {
         match self {
             Self::Vit(vit) => vit.leaves.iter().collect(),
@@ -79,7 +79,7 @@ impl Parameters {
     }
 }
 
-/// dl/d(images) of dl/d([`Output::input`]).
+/// Converts dl/d([`Output::input`]) to dl/d(images).
 pub(super) fn image_gradient(architecture: Architecture, input: &[f32]) -> Vec<f32> {
     match architecture {
         Architecture::Vit(config) => vit::image_gradient(&config, input),

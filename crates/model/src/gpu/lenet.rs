@@ -16,18 +16,17 @@ struct Convolution {
     stride: usize,
 }
 
-/// All parameters on the device.
 pub(super) struct Parameters {
     convolutions: Vec<Convolution>,
-    /// Of the images, in pixels.
+    /// Side of the images in pixels.
     side: usize,
     head: Linear,
-    /// Those that gather gradients, in the order of the flat vector.
+    /// The parameters that collect gradients, in the order of the flat vector.
     pub(super) leaves: Vec<Leaf>,
 }
 
 impl Parameters {
-    /// From `weights`, a vector of `layout`.
+    /// Reads the parameters from `weights`, a vector of `layout`.
     pub(super) fn new(config: &LenetConfig, layout: &ParamLayout, weights: &[f32], options: TensorOptions<'_>) -> Self {
         let mut reader = ParamReader::new(layout.iter().as_slice(), weights, options);
         let shapes = config.inputs().map(|input| [config.width, input, LenetConfig::KERNEL, LenetConfig::KERNEL]);
@@ -40,7 +39,8 @@ impl Parameters {
         Self { convolutions, side: config.side, head, leaves: reader.leaves }
     }
 
-    /// Logits `[batch, classes]` of `images` `[batch, 3, side, side]` in [0, 1], and the tensor these became.
+    /// Returns logits `[batch, classes]` of `images` `[batch, 3, side, side]` in [0, 1], and the tensor made from the
+    /// images.
     pub(super) fn logits(&self, images: &[f32], batch: usize, options: TensorOptions<'_>) -> (Tensor<2>, Leaf) {
         let images = images.iter().map(|&x| normalised(x)).collect();
         let images: Tensor<4> = options.tensor(images, [batch, VitConfig::CHANNELS, self.side, self.side]);

@@ -9,29 +9,29 @@ use unmask_core::{Convolution, ParamLayout, ResidualBlock, ResnetSpec};
 
 use super::tensors::{Leaf, Linear, ParamReader, TensorOptions, normalised};
 
-/// Added to a variance before its root is taken, as in PyTorch.
+/// Same value as in PyTorch.
 const EPSILON: f64 = 1e-5;
 
-/// What batch norm normalises by.
+/// The statistics that batch norm uses.
 #[derive(Clone, Copy)]
 pub(super) enum Moments<'a> {
-    /// Mean and biased variance of the batch itself, over images and places.
+    /// Mean and biased variance of the batch, over images and places.
     Batch,
     /// The running statistics, tensor by tensor, on the device.
     Running(&'a [Tensor<1>]),
 }
 
-/// The moments a batch had at one batch norm, without autodiff.
+/// The moments of a batch at one batch norm, without autodiff.
 pub(super) struct BatchMoments {
     /// `[channels]`
     pub(super) mean: Tensor<1>,
     /// `[channels]`, biased.
     pub(super) variance: Tensor<1>,
-    /// Over how many values a channel.
+    /// Values per channel.
     pub(super) count: usize,
 }
 
-/// A convolution without bias, and the batch norm behind it.
+/// A convolution without bias, followed by a batch norm.
 struct ConvNorm {
     filters: Tensor<4>,
     /// `[channels]`
@@ -43,26 +43,25 @@ struct ConvNorm {
 }
 
 struct Block {
-    /// Two, or three of a bottleneck.
+    /// Two, or three in a bottleneck block.
     convolutions: Vec<ConvNorm>,
-    /// Absent where the shortcut is the identity.
+    /// `None` if the shortcut is the identity.
     shortcut: Option<ConvNorm>,
 }
 
-/// All parameters on the device.
 pub(super) struct Parameters {
     stem: ConvNorm,
-    /// Whether the stem ends with a 3 x 3 maximum of stride 2.
+    /// Whether the stem ends with 3 x 3 max pooling of stride 2.
     pools: bool,
-    /// Of the images, in pixels.
+    /// Side of the images in pixels.
     side: usize,
     blocks: Vec<Block>,
     head: Linear,
-    /// Those that gather gradients, in the order of the flat vector.
+    /// The parameters that collect gradients, in the order of the flat vector.
     pub(super) leaves: Vec<Leaf>,
 }
 
-/// Goes through the batch norms in the order of the flat vector.
+/// Visits the batch norms in the order of the flat vector.
 struct NormPass<'a> {
     moments: Moments<'a>,
     seen: Vec<BatchMoments>,
@@ -70,7 +69,7 @@ struct NormPass<'a> {
 }
 
 impl Parameters {
-    /// From `weights`, a vector of `layout`.
+    /// Reads the parameters from `weights`, a vector of `layout`.
     pub(super) fn new(spec: &ResnetSpec, layout: &ParamLayout, weights: &[f32], options: TensorOptions<'_>) -> Self {
         let config = spec.config;
         let mut reader = ParamReader::new(layout.iter().as_slice(), weights, options);
@@ -81,8 +80,8 @@ impl Parameters {
         Self { stem, pools: config.stem.pools(), side: spec.side, blocks, head, leaves: reader.leaves }
     }
 
-    /// Logits `[batch, classes]` of `images` `[batch, 3, side, side]` in [0, 1], the tensor these became, and with
-    /// [`Moments::Batch`] the moments at each batch norm, in the order of the flat vector.
+    /// Returns logits `[batch, classes]` of `images` `[batch, 3, side, side]` in [0, 1], the tensor made from the
+    /// images, and with [`Moments::Batch`] the moments at each batch norm, in the order of the flat vector.
     pub(super) fn logits(
         &self,
         images: &[f32],
@@ -132,7 +131,7 @@ impl ConvNorm {
 }
 
 impl NormPass<'_> {
-    /// Mean and variance `[channels]` of the next batch norm; `None` where they are those of the batch.
+    /// Returns mean and variance `[channels]` of the next batch norm; `None` if it uses those of the batch.
     fn next(&mut self) -> Option<[Tensor<1>; 2]> {
         let norm = self.norm;
         self.norm += 1;
@@ -142,7 +141,7 @@ impl NormPass<'_> {
         }
     }
 
-    /// Normalised by the batch's own moments, which are kept.
+    /// Normalises by the batch's own moments and records them.
     fn by_batch(&mut self, x: Tensor<4>, gamma: Tensor<1>, beta: Tensor<1>) -> Tensor<4> {
         let [batch, _, height, width] = x.dims();
         let normed = batch_norm_train(x, gamma, beta, EPSILON);
@@ -176,7 +175,7 @@ impl Block {
     }
 }
 
-/// With zeros of half the kernel on every side.
+/// Pads with half the kernel on every side.
 pub(super) fn centred(kernel: usize, stride: usize) -> ConvOptions<2> {
     ConvOptions::new([stride; 2], [kernel / 2; 2], [1, 1], 1)
 }

@@ -1,33 +1,34 @@
-//! Tensors on the device: where they are made, and how they are cut from the flat weights.
+//! Creates tensors on the device from the flat weights.
 
 use std::ops::Range;
 
 use burn::tensor::{Device, Gradients, Tensor, TensorData, Transaction, module};
 use unmask_core::Param;
 
-/// An image's value in [0, 1] as every network takes it.
+/// Normalises an image's value in [0, 1] for every network.
 pub(super) fn normalised(x: f32) -> f32 {
     (x - 0.5) / 0.5
 }
 
-/// dl/dx by dl/d([`normalised`] x).
+/// Computes dl/dx from dl/d([`normalised`] x).
 pub(super) fn image_slope(slope: f32) -> f32 {
     slope / 0.5
 }
 
-/// A tensor whose gradient is asked for: the images, or one piece of the flat vector.
+/// A tensor that gets a gradient: the images, or a piece of the flat vector.
 #[derive(Clone)]
 pub(super) enum Leaf {
     Rank1(Tensor<1>),
     Rank2(Tensor<2>),
-    /// Images as a ViT takes them, `[batch, S, L]`.
+    /// Input of a ViT, `[batch, S, L]`.
     Rank3(Tensor<3>),
-    /// Filters `[out, in, height, width]`, or images as a ResNet takes them, `[batch, 3, side, side]`.
+    /// Filters `[out, in, height, width]`, or input of a ResNet, `[batch, 3, side, side]`.
     Rank4(Tensor<4>),
 }
 
 impl Leaf {
-    /// Has its gradient read with `transaction`. Without a gradient nothing is read, and the caller finds too few values.
+    /// Registers the gradient with `transaction`. A missing gradient is skipped, and the caller detects the wrong
+    /// number of values.
     pub(super) fn register(&self, gradients: &mut Gradients, transaction: Transaction) -> Transaction {
         fn register<const D: usize>(
             leaf: &Tensor<D>,
@@ -48,11 +49,11 @@ impl Leaf {
     }
 }
 
-/// Where tensors are made, and whose gradients are gathered.
+/// Where to create tensors, and which of them collect gradients.
 #[derive(Clone, Copy)]
 pub(super) struct TensorOptions<'a> {
     pub(super) device: &'a Device,
-    /// Those of so many of the first values; more than none on an autodiff device only.
+    /// Number of leading values that collect gradients. Must be 0 without autodiff.
     pub(super) tracked: usize,
 }
 
@@ -78,8 +79,8 @@ pub(super) struct Linear {
 }
 
 impl Linear {
-    /// `[..., in]` to `[..., out]`. As one product of two matrices: a product for each image would make a gradient of the
-    /// weight for each, and add them up.
+    /// Maps `[..., in]` to `[..., out]` with a single matrix product. One product per image would create one gradient
+    /// of the weight per image and add them up.
     pub(super) fn apply<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
         let mut dims = x.dims();
         let rows = dims.iter().take(D - 1).product::<usize>();
@@ -90,23 +91,22 @@ impl Linear {
     }
 }
 
-/// Makes tensors of a flat vector, one parameter of the layout after the other.
+/// Creates tensors from a flat vector, parameter by parameter of the layout.
 pub(super) struct ParamReader<'a> {
     params: std::slice::Iter<'a, Param>,
     weights: &'a [f32],
     options: TensorOptions<'a>,
-    /// Those that gather gradients, in order.
+    /// The tensors that collect gradients, in order.
     pub(super) leaves: Vec<Leaf>,
 }
 
 impl<'a> ParamReader<'a> {
-    /// Reads `params` from `weights`.
     pub(super) fn new(params: &'a [Param], weights: &'a [f32], options: TensorOptions<'a>) -> Self {
         Self { params: params.iter(), weights, options, leaves: Vec::new() }
     }
 
     pub(super) fn next_range(&mut self) -> Range<usize> {
-        // The layout and this reader are both driven by the same config.
+        // Always there: the same config defines the layout and the calls of this reader.
         self.params.next().map_or(0..0, |param| param.range.clone())
     }
 
@@ -115,31 +115,31 @@ impl<'a> ParamReader<'a> {
         self.tensor(range, shape, Leaf::Rank1)
     }
 
-    /// `rows` times as many columns as fill `range`.
+    /// Reads `range` as a matrix with `rows` rows.
     pub(super) fn matrix_at(&mut self, range: Range<usize>, rows: usize) -> Tensor<2> {
         let shape = [rows, range.len() / rows];
         self.tensor(range, shape, Leaf::Rank2)
     }
 
-    /// The next parameter, one row after the other.
+    /// Reads the next parameter as a vector.
     pub(super) fn vector(&mut self) -> Tensor<1> {
         let range = self.next_range();
         self.vector_at(range)
     }
 
-    /// The next parameter as `rows` rows.
+    /// Reads the next parameter as `rows` rows.
     pub(super) fn matrix(&mut self, rows: usize) -> Tensor<2> {
         let range = self.next_range();
         self.matrix_at(range, rows)
     }
 
-    /// The next parameter as the filters of a convolution.
+    /// Reads the next parameter as the filters of a convolution.
     pub(super) fn filters(&mut self, shape: [usize; 4]) -> Tensor<4> {
         let range = self.next_range();
         self.tensor(range, shape, Leaf::Rank4)
     }
 
-    /// The next two parameters as a layer with `out` outputs.
+    /// Reads the next two parameters as a layer with `out` outputs.
     pub(super) fn linear(&mut self, out: usize) -> Linear {
         Linear { weight: self.matrix(out), bias: self.vector() }
     }

@@ -15,7 +15,7 @@ struct Norm {
 }
 
 struct Block {
-    /// Absent in the April block, together with both residuals.
+    /// `None` in the April block, which also lacks both residuals.
     norm1: Option<Norm>,
     query: Linear,
     key: Linear,
@@ -26,7 +26,6 @@ struct Block {
     fc2: Linear,
 }
 
-/// All parameters on the device.
 pub(super) struct Parameters {
     config: VitConfig,
     /// `[1, D]`
@@ -37,12 +36,12 @@ pub(super) struct Parameters {
     blocks: Vec<Block>,
     norm: Norm,
     head: Linear,
-    /// Those that gather gradients, in the order of the flat vector.
+    /// The parameters that collect gradients, in the order of the flat vector.
     pub(super) leaves: Vec<Leaf>,
 }
 
 impl ParamReader<'_> {
-    /// `attn.qkv`: rows are those of q, then k, then v. Three pieces, since slicing its output for q, k and v would make the
+    /// Reads `attn.qkv`: rows of q, then k, then v. Uses three tensors, because slicing one output would make the
     /// backward pass fill three tensors of the whole output's size with zeros.
     fn qkv(&mut self, dim: usize) -> [Linear; 3] {
         let weights = thirds(self.next_range()).map(|third| self.matrix_at(third, dim));
@@ -82,7 +81,7 @@ fn thirds(range: Range<usize>) -> [Range<usize>; 3] {
 }
 
 impl Parameters {
-    /// From `weights`, a vector of `layout`.
+    /// Reads the parameters from `weights`, a vector of `layout`.
     pub(super) fn new(config: &VitConfig, layout: &ParamLayout, weights: &[f32], options: TensorOptions<'_>) -> Self {
         let mut reader = ParamReader::new(layout.iter().as_slice(), weights, options);
         let class_token = reader.matrix(1);
@@ -94,7 +93,8 @@ impl Parameters {
         Self { config: *config, class_token, position, patch, blocks, norm, head, leaves: reader.leaves }
     }
 
-    /// Logits `[batch, classes]` of `images` `[batch, 3, side, side]` in [0, 1], and the patches these became.
+    /// Returns logits `[batch, classes]` of `images` `[batch, 3, side, side]` in [0, 1], and the patches made from the
+    /// images.
     pub(super) fn logits(&self, images: &[f32], batch: usize, options: TensorOptions<'_>) -> (Tensor<2>, Leaf) {
         let Self { config, .. } = self;
         let shape = [batch, config.patches(), config.patch_len()];
@@ -103,7 +103,7 @@ impl Parameters {
         let tokens = Tensor::cat(vec![class_token, self.patch.apply(patches.clone())], 1);
         let mut x = tokens + self.position.clone().unsqueeze::<3>();
         for (index, block) in self.blocks.iter().enumerate() {
-            // The head reads the class token only, so the last block needs no other query.
+            // The head reads only the class token, so the last block needs no other query.
             let class_only = index + 1 == self.blocks.len();
             x = block.apply(config.heads, class_only, x);
         }
@@ -119,7 +119,7 @@ impl Norm {
 }
 
 impl Block {
-    /// `[batch, T, D]` to the same, or to `[batch, 1, D]` of the class token alone.
+    /// Maps `[batch, T, D]` to the same shape, or to the class token's `[batch, 1, D]`.
     fn apply(&self, heads: usize, class_only: bool, x: Tensor<3>) -> Tensor<3> {
         let queried = |x: Tensor<3>| if class_only { x.narrow(1, 0, 1) } else { x };
         match &self.norm1 {
@@ -139,7 +139,7 @@ impl Block {
         self.fc2.apply(gelu(self.fc1.apply(self.norm2.apply(x))))
     }
 
-    /// Multi-head attention of the tokens `queried` `[batch, Q, D]` to all tokens `x` `[batch, T, D]`.
+    /// Multi-head attention from the tokens `queried` `[batch, Q, D]` to all tokens `x` `[batch, T, D]`.
     fn attention(&self, heads: usize, queried: Tensor<3>, x: Tensor<3>) -> Tensor<3> {
         let [batch, queries, dim] = queried.dims();
         let split = |tokens: Tensor<3>| {
@@ -156,17 +156,16 @@ impl Block {
     }
 }
 
-/// x Phi(x) with the exact Phi. Burn's own operation differentiates the tanh approximation; erf's derivative is exact.
+/// x Phi(x) with the exact Phi. Burn's own GELU differentiates the tanh approximation; erf's derivative is exact.
 fn gelu(x: Tensor<3>) -> Tensor<3> {
     let cdf = (x.clone() / SQRT_2).erf().add_scalar(1.0).mul_scalar(0.5);
     x * cdf
 }
 
-/// Cuts `images` (`[batch, 3, side, side]` in [0, 1]) into normalised patches `[batch, S, L]`.
+/// Cuts `images` (`[batch, 3, side, side]` in [0, 1]) into normalised patches `[batch, S, L]` of (x - 0.5) / 0.5.
 ///
-/// A convolution whose stride is its kernel side is a matrix product on patches. Patches go row by row, values in a
-/// patch channel by channel, as `patch_embed.proj.weight` flattened to `[D, L]` has them. Each value becomes
-/// (x - 0.5) / 0.5.
+/// A convolution with stride equal to its kernel side is a matrix product over patches. Patches go row by row, and the
+/// values of a patch channel by channel, as in `patch_embed.proj.weight` flattened to `[D, L]`.
 fn normalised_patches(config: &VitConfig, images: &[f32]) -> Vec<f32> {
     let mut patches = Vec::with_capacity(images.len());
     for image in images.chunks_exact(image_len(config)) {
@@ -177,7 +176,7 @@ fn normalised_patches(config: &VitConfig, images: &[f32]) -> Vec<f32> {
     patches
 }
 
-/// dl/d(images) of dl/d([`normalised_patches`]).
+/// Turns dl/d([`normalised_patches`]) into dl/d(images).
 pub(super) fn image_gradient(config: &VitConfig, patches: &[f32]) -> Vec<f32> {
     let mut images = vec![0.0; patches.len()];
     let len = image_len(config);
@@ -195,7 +194,7 @@ fn image_len(config: &VitConfig) -> usize {
     VitConfig::CHANNELS * config.image * config.image
 }
 
-/// Where the rows of the patches lie in an image, in the order of the patches.
+/// Yields where each row of each patch lies in an image, in the order of the patches.
 fn rows(config: &VitConfig) -> impl Iterator<Item = Range<usize>> {
     let VitConfig { image: side, patch, .. } = *config;
     (0..side).step_by(patch).flat_map(move |top| {

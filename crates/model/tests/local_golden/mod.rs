@@ -1,13 +1,13 @@
-//! One local epoch of FedAvg with fixed numbers going in, and what came out of it natively on the CPU.
+//! One local epoch of FedAvg with fixed inputs, and its results natively on the CPU.
 
 use unmask_core::{Architecture, ModelState, VitConfig, VitPreset};
 use unmask_model::{Device, LocalTraining, Network};
 
-/// A line for the loss, then one for the change of one of [`STRIDE`] weights.
+/// A line for the loss, then one for the change of every [`STRIDE`]th weight.
 const EXPECTED: &str = include_str!("../../testdata/local_training.txt");
 const STRIDE: usize = 997;
 
-/// What goes in.
+/// The inputs.
 pub struct Task {
     pub network: Network,
     pub state: ModelState,
@@ -24,19 +24,19 @@ impl Task {
         let network = Network::new(Architecture::from(VitPreset::Pico), device).unwrap();
         let architecture = network.architecture();
         let pixels = 2 * VitConfig::CHANNELS * architecture.side() * architecture.side();
-        // Sevenths and elevenths need no sine, which platforms round differently.
+        // Avoids sine, which platforms round differently.
         let images = (0..pixels).map(|i| ((i * i) % 77) as f32 / 76.0).collect();
         Self { network, state: architecture.initial(21), images, labels: vec![3, 8], batch: 1, epochs: 1, rate: 0.1 }
     }
 
-    /// The loss and the changes W_n - w as they stand in the file.
+    /// Returns the loss and the changes W_n - w in the file's format.
     pub fn lines(&self, trained: &LocalTraining) -> String {
         let changes =
             trained.state.weights.iter().zip(&self.state.weights).step_by(STRIDE).map(|(after, before)| after - before);
         std::iter::once(trained.loss).chain(changes).map(|value| format!("{value:e}\n")).collect()
     }
 
-    /// Each number within a thousandth of itself and a millionth: far above rounding, far below any mistake.
+    /// Compares each number with a tolerance of 1e-3 relative plus 1e-6: far above rounding, far below any mistake.
     pub fn check(&self, trained: &LocalTraining) -> Result<(), String> {
         let read = |text: &str| -> Vec<f32> { text.lines().map(|line| line.parse().unwrap()).collect() };
         let (found, expected) = (read(&self.lines(trained)), read(EXPECTED));
