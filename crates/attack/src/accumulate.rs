@@ -52,7 +52,6 @@ pub(crate) struct Round {
     pub(crate) bias: Observed,
 }
 
-/// Means over rounds, and the sum of squared deviations from them.
 #[derive(Debug, Clone)]
 struct Pooled {
     mean: Observed,
@@ -259,7 +258,6 @@ impl AccumulatedRounds {
         self.position.column_errors()
     }
 
-    /// Rounds that are kept apart, at most [`MOST_APART`].
     pub(crate) fn apart(&self) -> &[Arc<Round>] {
         &self.apart
     }

@@ -20,7 +20,6 @@ use crate::{
 
 /// Smoothing of the total variation, in the model's input space [-1, 1].
 const EPS: f64 = 0.03;
-/// Reweightings of the total variation in each picture step.
 const REWEIGHTINGS: usize = 3;
 /// Weight of the total variation in the first iteration, per expected error of an equation.
 const FIRST_SMOOTHNESS: f64 = 0.1;

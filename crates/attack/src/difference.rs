@@ -98,7 +98,6 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(8))]
 
-        /// Weights after a step are recognised, masked or not, and give that step's gradient back.
         #[test]
         fn a_local_step_is_recognised_and_undone(seed in 0_u64..100, rate in 0.001_f64..0.5, hides in any::<bool>()) {
             let model = Architecture::from(VitPreset::Pico);

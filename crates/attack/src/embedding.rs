@@ -130,7 +130,6 @@ mod tests {
         assert!(!is_exact(&alone, &nearly), "a picture that is only alike");
     }
 
-    /// The bound is never below the true error.
     #[test]
     fn no_error_is_larger_than_the_bound() {
         let alone = evidence(&[picture(1)], 0);

@@ -2,7 +2,6 @@
 
 use unmask_core::{Architecture, AttackMethod};
 
-/// Where tensors come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TensorSource {
     /// The model's parameters, which the relay itself sent out.
@@ -50,10 +49,8 @@ pub enum AttackError {
     NoSuchParameter { name: String },
     #[error("{} \"{name}\" has shape {found:?}, the model needs {expected:?}", .from.singular())]
     WrongShape { from: TensorSource, name: String, found: Vec<usize>, expected: Vec<usize> },
-    /// The number of values does not match the shape.
     #[error("{} \"{name}\" has {found} values, its shape needs {expected}", .from.singular())]
     WrongCount { from: TensorSource, name: String, found: usize, expected: usize },
-    /// A flat vector of another length than the model's.
     #[error(
         "the {source_name} have {found} values, the model has {expected}; attack an update at the model it was made with",
         source_name = .from.plural()
@@ -65,14 +62,12 @@ pub enum AttackError {
     NothingKept { name: &'static str },
     #[error("{method} cannot work: {reason}")]
     TooMuchHidden { method: AttackMethod, reason: String },
-    /// The best matrix found does not predict the held-out entries.
     #[error(
         "completion found no matrix of rank {rank} that fits: its error on held-out entries is {:.2} % of their \
          size. The search is stuck, or the rank is wrong, as with several pictures in an update",
         100.0 * .held_out
     )]
     NotCompleted { rank: usize, held_out: f64 },
-    /// `progress` ended the attack.
     #[error(
         "the attack was ended before it settled (after {seconds:.0} s); give it more time, or in a room give the attacks \
          more seconds per round"
@@ -83,10 +78,8 @@ pub enum AttackError {
     /// The index is that of the flattened `[side, side, 3]`.
     #[error("the candidate picture holds {value} at index {index}: pixels are numbers from 0 to 1")]
     NonFinitePicture { index: usize, value: f32 },
-    /// Neither batch size nor members can be read off the class tokens.
     #[error("the class tokens of the last block cannot be read: {reason}")]
     NoClassTokens { reason: String },
-    /// The key has more entries than the known weights give equations.
     #[error(
         "the patch embedding has D = {dim} rows of L = {len} pixels: its plain and encrypted forms reveal the key \
          only if D >= L"
@@ -116,10 +109,8 @@ pub enum AttackError {
     /// The index is that of the row-major tensor.
     #[error("{} \"{name}\" holds {value} at index {index}: only finite values can be solved for", .from.singular())]
     NonFinite { from: TensorSource, name: String, index: usize, value: f64 },
-    /// The gradient carries no information.
     #[error("the gradient \"{name}\" is all zero: it holds nothing of the picture")]
     ZeroGradient { name: &'static str },
-    /// Values are so large or so small that the solution is not finite.
     #[error("{method}: the equations could not be solved in f64 (their values may be too large or too small)")]
     Unsolvable { method: AttackMethod },
     #[error("the head's gradients are too large or too small to compare")]
@@ -133,7 +124,6 @@ pub enum AttackError {
     NoRounds,
     #[error("this needs to run the model on pictures: give the whole update, and all weights at which it was made")]
     NoModel,
-    /// The model returned a gradient with fewer parameters than the update has.
     #[error("the model gave a gradient of {found} values, the update has {expected}; attack an update of that model")]
     ShortGradient { found: usize, expected: usize },
     /// Without labels the model has no loss.
@@ -144,7 +134,6 @@ pub enum AttackError {
     /// Limits the memory of a search's starting pictures.
     #[error("{batch} pictures are mixed in this update, and searches separate at most {most}; attack smaller batches")]
     TooManyPictures { batch: usize, most: usize },
-    /// More pictures than gradient matching has been able to separate.
     #[error(
         "the update is the mean gradient of {batch} pictures, which matching cannot separate. Four photographs, \
          unmasked and with known labels, came back from vit_nano_patch4_32 with a mean SSIM of 0.35 (0.12 to 0.54) after \
@@ -154,18 +143,14 @@ pub enum AttackError {
     /// The index is that of the flat vector.
     #[error("the update holds {value} at value {index}: only finite values can be matched")]
     NonFiniteUpdate { index: usize, value: f32 },
-    /// The part of the update that a search has to match is empty.
     #[error("{part} of the update is all zero or fully masked: it holds nothing of the picture")]
     NothingToMatch { part: &'static str },
-    /// The start must hold `batch` pictures of `[3, side, side]`.
     #[error("the start has {found} values, {batch} pictures of 3 x {side} x {side} have {expected}")]
     StartLength { found: usize, expected: usize, batch: usize, side: usize },
     #[error("the start holds {value} at value {index}; give a picture of finite values from 0 to 1")]
     NonFiniteStart { index: usize, value: f32 },
-    /// The objective, or a value computed from it, is not finite.
     #[error("{what} is {value} after {iteration} iterations; start from another picture or with a smaller step")]
     Diverged { what: &'static str, value: f64, iteration: usize },
-    /// Running the model on pictures needs plain embeddings, and these are encrypted.
     #[error(
         "the embeddings are cipher text: without the key the model cannot be run on pictures, so there is no gradient to \
          compare the update with"
@@ -182,7 +167,6 @@ pub enum AttackError {
     NoKey,
     #[error("the key does not decrypt this update: {reason}")]
     Key { reason: String },
-    /// The search, or its model, gives the reason.
     #[error("{reason}")]
     Search { reason: String },
 }

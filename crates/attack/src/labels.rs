@@ -27,7 +27,6 @@ pub struct LabelCounts {
     pub estimates: Vec<f64>,
 }
 
-/// The labels that an update's head reveals.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LabelReading {
     pub counts: Vec<usize>,

@@ -124,7 +124,6 @@ pub(crate) struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// Importance of an entry.
     fn importance(&self, row: usize, column: usize) -> f64 {
         let of = |importance: Option<&[f64]>, at: usize| importance.map_or(1.0, |importance| importance[at]);
         of(self.importance, row) * of(self.column_importance, column)
@@ -153,12 +152,10 @@ pub(crate) struct Effort {
 }
 
 impl Effort {
-    /// Largest number of steps in all searches.
     pub(crate) fn most_steps(self) -> usize {
         self.searches * self.steps_of_search()
     }
 
-    /// Largest number of steps in one search and its start.
     fn steps_of_search(self) -> usize {
         self.smooth_steps + self.steps
     }
@@ -269,7 +266,6 @@ struct Point {
     objective: f64,
 }
 
-/// The best result of all searches.
 struct Found {
     right: Mat<f64>,
     held_out: f64,
@@ -431,7 +427,6 @@ impl Problem {
         best
     }
 
-    /// Steps towards the likeliest start before the first search.
     fn first_smooth_steps(&self, effort: Effort) -> usize {
         let is_well_known = known_entries_per_unknown(&self.weights, self.rank) >= WELL_KNOWN;
         (if is_well_known { FEW_SMOOTH_STEPS } else { FIRST_SMOOTH_STEPS }).min(effort.smooth_steps)

@@ -60,7 +60,6 @@ pub struct Members {
     pictures: Option<usize>,
     /// Whether all pictures met the weights at which candidates are run.
     is_one_step: bool,
-    /// Rows and columns of the gradient.
     shape: (usize, usize),
 }
 

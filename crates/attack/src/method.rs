@@ -84,7 +84,6 @@ pub enum KeySource {
     Colluder,
 }
 
-/// Models that an attack works on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WorksOn {
     Any,
@@ -92,7 +91,6 @@ pub(crate) enum WorksOn {
     AprilBlock,
 }
 
-/// Gradients that an attack needs.
 #[derive(Clone, Copy)]
 pub(crate) enum Required {
     Tensors(&'static [&'static str]),
@@ -101,7 +99,6 @@ pub(crate) enum Required {
     All,
 }
 
-/// The properties of a method.
 #[derive(Clone, Copy)]
 pub(crate) struct Definition {
     pub(crate) solver: Solver,

@@ -16,7 +16,6 @@ pub struct Misfit {
     pub relative: f64,
     /// The best scale s: 1 for a plain gradient of the mean loss.
     pub scale: f64,
-    /// Number of compared entries.
     pub entries: usize,
 }
 

@@ -36,7 +36,6 @@ impl From<&VitConfig> for ModelShape {
 }
 
 impl ModelShape {
-    /// Order, names and shapes of the model's parameters.
     pub fn layout(self) -> ParamLayout {
         match self {
             Self::Vit(config) => ParamLayout::vit(&config),

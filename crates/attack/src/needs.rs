@@ -10,9 +10,7 @@ use crate::{
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TensorNames {
-    /// The attack fails without these.
     pub required: Vec<String>,
-    /// Used if they are present.
     pub optional: Vec<String>,
 }
 
@@ -46,7 +44,6 @@ fn owned(names: &[&str]) -> Vec<String> {
 /// What an attack needs from an update, a model and a room.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// Tensors of the update.
     pub gradients: TensorNames,
     /// Tensors of the weights at which the update was made.
     pub weights: TensorNames,

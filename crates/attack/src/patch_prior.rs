@@ -36,7 +36,6 @@ impl PixelGrid {
         self.patch.div_ceil(self.stride)
     }
 
-    /// Number of sites.
     pub(crate) fn len(self) -> usize {
         VitConfig::CHANNELS * self.side() * self.side()
     }

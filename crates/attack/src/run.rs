@@ -124,7 +124,6 @@ fn stopped(done: usize, of: usize) -> String {
     format!("Stopped after {done} of {of} steps.")
 }
 
-/// Runs a search until it is over or `progress` ends it.
 fn search(
     search: &mut dyn Search,
     observation: &Observation,
@@ -231,7 +230,6 @@ fn start(method: AttackMethod, observation: &Observation) -> Option<Reconstructi
     observation.solve(method, solve, &mut |_| ControlFlow::Continue(())).ok()
 }
 
-/// Noise that is uniform in [0, 1).
 fn noise(seed: u64, values: usize) -> Vec<f32> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     (0..values).map(|_| rng.random_range(0.0..1.0)).collect()

@@ -98,7 +98,6 @@ pub struct AttackProgress<'a> {
     pub pictures: &'a [f32],
 }
 
-/// A running search.
 pub trait Search: Send {
     /// Takes one step.
     ///

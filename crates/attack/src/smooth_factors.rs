@@ -46,7 +46,6 @@ pub(crate) struct SmoothFactors {
     weights: Mat<f64>,
     /// Weighted sum of squares of Z.
     total: f64,
-    /// Number of known entries.
     known: f64,
     /// Mean of A `[N, r]`.
     left: Mat<f64>,

@@ -15,8 +15,8 @@ use crate::{
     observed::Observed,
 };
 
-/// Smallest singular value of a picture in f32, in units of the [cutoff](crate::Rounding::cutoff). Where there should
-/// be none, f32 arithmetic leaves singular values of up to 2e-8 of the largest (`vit_nano_patch4_32` and
+/// Smallest singular value of a picture, in units of the [cutoff](crate::Rounding::cutoff). Where there should be
+/// none, f32 arithmetic leaves singular values of up to 2e-8 of the largest (`vit_nano_patch4_32` and
 /// `vit_lab_patch4_32`, batches of 1 to 128), about half of this.
 const CUTOFFS: f64 = 1.4;
 /// Largest ratio of the median to the second smallest singular value of a `[4 D, D]` matrix of noise.
@@ -39,7 +39,6 @@ const WEAKER: f64 = 1e-4;
 /// Called repeatedly by work that may take minutes, and may end it.
 pub type GoOn<'a> = &'a mut dyn FnMut() -> ControlFlow<()>;
 
-/// How many pictures are in an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchSize {
     Exactly(usize),
@@ -253,7 +252,6 @@ impl Span {
         basis.qr().compute_thin_Q()
     }
 
-    /// Number of rows to draw from.
     pub(crate) fn len(&self) -> usize {
         self.rows.nrows()
     }

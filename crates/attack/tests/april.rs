@@ -242,7 +242,6 @@ mod pico {
     }
 }
 
-/// The same tests on the lab preset.
 mod lab {
     use super::*;
 

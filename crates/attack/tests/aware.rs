@@ -21,7 +21,6 @@ fn evidence(gradients: Tensors) -> Evidence {
     Evidence { weights: Tensors::new(TensorSource::Weights, &gradients.vit().unwrap(), Rounding::F32), gradients }
 }
 
-/// The reference gradients behind the reference masks.
 fn reference(rate: &str) -> (Evidence, Vec<f32>) {
     let (file, mask) = (committed("gradients.safetensors"), committed(&format!("mask_{rate}.safetensors")));
     let mut gradients = Tensors::new(TensorSource::Gradients, &lab(), Rounding::F32);

@@ -26,7 +26,6 @@ fn completion(evidence: &Evidence) -> Result<Reconstruction, AttackError> {
     unmask_attack::completion(evidence, &mut |_| ControlFlow::Continue(()))
 }
 
-/// The cat's gradients and picture.
 fn cat() -> (Tensors, Vec<f32>) {
     let file = File::read(&vectors("completion/vit_nano_patch8_32-fresh-sgd-cat.safetensors"));
     let image = file.image("image").iter().map(|&value| value / 255.0).collect();

@@ -33,7 +33,6 @@ fn weights(config: &VitConfig, flat: &[f32]) -> Tensors {
     Tensors::from_flat(TensorSource::Weights, config, flat, None, &RecoveredKey::WEIGHTS).unwrap()
 }
 
-/// The reference gradient as a client sends it.
 fn reference_gradient(config: &VitConfig) -> Vec<f32> {
     let (layout, file) = (ParamLayout::vit(config), committed("gradients.safetensors"));
     let mut flat = vec![0.0; layout.len()];

@@ -51,7 +51,6 @@ impl Measured {
         update(&self.config, self.file.get(&format!("gradient_{batch}")).1)
     }
 
-    /// The gradients of single pictures.
     fn own(&self, group: &str) -> Vec<Vec<f64>> {
         let tokens = self.file.get(group).1.chunks_exact(self.config.dim);
         tokens.map(|token| own(token, self.config.mlp_dim())).collect()
@@ -246,7 +245,6 @@ fn batch_size_says_what_it_cannot_see() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 
-    /// Any number of planted tokens is found, and another token is not.
     #[test]
     fn planted_members_are_found(batch in 1_usize..20, seed in 0_u64..1000) {
         let config = pico();

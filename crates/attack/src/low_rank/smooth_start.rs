@@ -84,7 +84,6 @@ impl<'a> SmoothStart<'a> {
 }
 
 impl Problem {
-    /// The transpose of the given rows.
     fn transposed(&self, rows: &[usize]) -> Self {
         let of = |matrix: &Mat<f64>| Mat::from_fn(self.columns.len(), rows.len(), |j, i| matrix[(rows[i], j)]);
         Self {

@@ -78,7 +78,6 @@ pub fn committed(file: &str) -> File {
     File::read(&vectors(file))
 }
 
-/// PSNR and SSIM of two square pictures.
 pub fn similarity(a: &[f32], b: &[f32], side: usize) -> (f64, f64) {
     (metrics::psnr(a, b, side, side).unwrap(), metrics::ssim(a, b, side, side).unwrap())
 }
