@@ -13,7 +13,7 @@ pub struct Picture {
 /// Why pixels do not make a picture.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PictureError {
-    #[error("a picture of {width} x {height} pixels has nothing in it")]
+    #[error("a picture of {width} x {height} pixels is empty")]
     Empty { width: usize, height: usize },
     #[error("a picture of {width} x {height} pixels needs {expected} values, {found} were given")]
     WrongLength { width: usize, height: usize, expected: usize, found: usize },

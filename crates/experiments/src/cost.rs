@@ -48,8 +48,8 @@ impl fmt::Display for Cost {
         let Self { per_picture, trained, work, .. } = self;
         write!(
             f,
-            "{work} with {}: about {} on {}, where a gradient was measured to take {:.3} s a picture and a test {:.3} s; other work on the \
-             machine at that time makes both too long. On another device, each millisecond that a gradient takes for a picture costs {}; --scale paper --device gpu measures that \
+            "{work} with {}: about {} on {}. A gradient took {:.3} s per picture there, a test {:.3} s; other work on the machine may \
+             have slowed both down. On another device, each millisecond that a gradient takes for a picture costs {}; --scale paper --device gpu measures that \
              before it begins.",
             per_picture.model,
             duration(self.seconds()),

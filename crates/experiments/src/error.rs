@@ -33,9 +33,9 @@ pub enum ExperimentError {
          with --weights FILE"
     )]
     NeedsWeights { experiment: &'static str, model: String },
-    #[error("{experiment} begins with weights of its own; leave --weights away")]
+    #[error("{experiment} has its own initial weights; leave --weights away")]
     UnusedWeights { experiment: &'static str },
-    #[error("0 threads compute nothing; give --threads 1 or more, or leave it away for all processors")]
+    #[error("0 threads compute nothing; give --threads 1 or more, or leave it out for all processors")]
     NoThreads,
     #[error("{threads} threads could not be started: {reason}")]
     Threads { threads: usize, reason: String },
@@ -49,13 +49,13 @@ pub enum ExperimentError {
     ZeroCount { what: &'static str },
     #[error("the server's learning rate is {rate}; give a finite number of 0 or more")]
     LearningRate { rate: f32 },
-    #[error("{what} {name} is there twice; rows are told apart by it, so leave one out or rename it")]
+    #[error("{what} {name} is there twice; it must be unique, so leave one out or rename it")]
     Duplicate { what: &'static str, name: String },
     #[error("{pictures} pictures do not make batches of {batch}; add or remove some, or give another --batch")]
     UnevenBatches { pictures: usize, batch: usize },
     #[error("{} holds rows of another run: {difference}; give another --out, or delete that folder", .folder.display())]
     OtherRun { folder: PathBuf, difference: String },
-    #[error("there is no part in {}; give the folders that --part has made", .folder.display())]
+    #[error("there is no part in {}; give the folders that --part created", .folder.display())]
     NoPart { folder: PathBuf },
     #[error(
         "{} and {} are parts of different runs: {difference}; merge parts of one build, one command and one division",

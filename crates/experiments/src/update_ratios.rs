@@ -146,8 +146,8 @@ fn findings(run: &ExperimentRun<'_, '_>, all: &[CountedRun]) -> Result<Findings,
         let shares = Bars { series, found: counted.counts.shares(), expected: counted.counts.expected.clone() };
         figures.push(Figure {
             caption: format!(
-                "{}: share of the parameters that were updated f times in {} rounds of {} clients. Bars are what happened, \
-                 dots are what is to be expected, G(f) under masks. Repeats {}.",
+                "{}: share of the parameters that were updated f times in {} rounds of {} clients. Bars show the counts, \
+                 dots the expectation, which is G(f) under masks. Repeats {}.",
                 case.name,
                 counted.counts.rounds(),
                 counted.clients,
@@ -162,21 +162,21 @@ fn findings(run: &ExperimentRun<'_, '_>, all: &[CountedRun]) -> Result<Findings,
         seeds: 1,
         seconds: all.iter().map(|counted| counted.seconds).sum(),
         lead: format!(
-            "{clients} clients train for {rounds} rounds under each defence where nothing else is said; the server notes of each parameter whether \
-             anybody sent it. G(f) = C(M,f) (1-R^N)^f (R^N)^(M-f) is how often f updates in M rounds are to be expected with N \
-             clients. Under a frozen mask a parameter is updated always or never."
+            "Unless stated otherwise, {clients} clients train for {rounds} rounds under each defence. The server records for each parameter \
+             whether any client sent it. G(f) = C(M,f) (1-R^N)^f (R^N)^(M-f) is the expected share of parameters with f updates in M \
+             rounds with N clients. Under a frozen mask a parameter is updated always or never."
         ),
         claims: judged(Experiment::UpdateRatios, &CountMeasurements(all))?,
         figures,
         tables: vec![table(all)],
         notes: vec![
             misprint(all),
-            "Numbers of updates are tested, not looked at: the misfit is chi-squared over the limit below which 99 of 100 samples of G(f) \
-             stay, so that one true G(f) in a hundred would be rejected."
+            "The numbers of updates are tested statistically: the misfit is chi-squared divided by the limit that 99 of 100 samples of G(f) \
+             do not exceed, so one true G(f) in a hundred would be rejected."
                 .to_owned(),
         ],
         cost: (run.request.scale != Scale::Tiny)
-            .then(|| "The counts depend on R, N and M alone, not on the model; a larger one has only more of them.".to_owned()),
+            .then(|| "The counts depend only on R, N and M, not on the model; a larger model only has more of them.".to_owned()),
         commands: Vec::new(),
         records: records(all)?,
         results: json!({ "counts": all }),
@@ -236,8 +236,8 @@ fn misprint(all: &[CountedRun]) -> String {
         })
         .collect();
     format!(
-        "RBW Eq. 13 and FLRSP Eq. 16 print the exponent of R as N(1-f) in place of N(M-f). Printed so, the G(f) of all f add up to \
-         {}, and not to 1.",
+        "RBW Eq. 13 and FLRSP Eq. 16 print the exponent of R as N(1-f) in place of N(M-f). In this form the sum of G(f) over all f is \
+         {}, not 1.",
         sums.join(", ")
     )
 }

@@ -209,7 +209,7 @@ fn weights_are_looked_at_first() {
     for (experiment, weights, expected) in [
         (Experiment::VitFineTuned, &file, "looks like a vit_pico_patch4_16, not like a vit_small_patch16_224"),
         (Experiment::VitFineTuned, &folder.path().join("nowhere.safetensors"), "nowhere.safetensors"),
-        (Experiment::VitFromScratch, &file, "vit-from-scratch begins with weights of its own; leave --weights away"),
+        (Experiment::VitFromScratch, &file, "vit-from-scratch has its own initial weights; leave --weights away"),
         (Experiment::AttacksVit, &file, "leave --weights away"),
     ] {
         let request = ExperimentRequest {

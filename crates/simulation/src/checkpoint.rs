@@ -51,30 +51,28 @@ pub enum CheckpointError {
         folder.display(),
         match kept {
             Some(kept) => format!("that of round {kept} is whole; make room there and go on with --resume"),
-            None => "it would have been the first, so that there is nothing to go on from; make room there and begin anew \
-                     by the same command"
+            None => "it would have been the first, so there is nothing to go on from; make room there and begin anew with \
+                     the same command"
                 .to_owned(),
         }
     )]
     Write { round: u32, folder: PathBuf, kept: Option<u32>, source: io::Error },
     #[error("{} cannot be read ({source})", path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("{} holds no checkpoint to go on from; leave --resume away to begin anew", folder.display())]
+    #[error("{} holds no checkpoint to go on from; leave out --resume to start again", folder.display())]
     None { folder: PathBuf },
-    #[error("no checkpoint is whole: {}; begin anew in another folder", problems.join("; "))]
+    #[error("no checkpoint is complete: {}; start again in another folder", problems.join("; "))]
     Broken {
         /// The problem with each checkpoint, newest first.
         problems: Vec<String>,
     },
     #[error(
-        "the checkpoint was made with {key} = {then}, now it is {now}; set {key} as it was, or begin anew in another folder"
+        "the checkpoint was made with {key} = {then}, now it is {now}; set {key} back, or start again in another folder"
     )]
     Differs { key: String, then: String, now: String },
-    #[error(
-        "the checkpoint was made on other training pictures; give it those of then, or begin anew in another folder"
-    )]
+    #[error("the checkpoint was made on other training pictures; use those again, or start again in another folder")]
     OtherPictures,
-    #[error("the checkpoint was encrypted with another passphrase; give the one of then")]
+    #[error("the checkpoint was encrypted with another passphrase; give that one")]
     OtherPassphrase,
 }
 

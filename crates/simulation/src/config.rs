@@ -147,7 +147,7 @@ pub enum ConfigError {
     Model(#[from] UnknownArchitecture),
     #[error("model: {reason}")]
     ModelFile { reason: String },
-    #[error("april-block = true, and {model} has no transformer block to change; leave it out, or choose a ViT")]
+    #[error("april-block = true, but {model} has no transformer block to change; leave it out, or choose a ViT")]
     AprilBlock { model: String },
     #[error(transparent)]
     RoundSettings(#[from] SettingsError),
@@ -162,14 +162,14 @@ pub enum ConfigError {
     #[error("a passphrase is given, but defence = \"{0}\" encrypts nothing; leave it out or choose encrypted")]
     IdlePassphrase(Defence),
     #[error(
-        "masks = \"epoch\" keeps a client's mask for a pass over its pictures, and defence = \"{0}\" draws none; leave it out, or \
+        "masks = \"epoch\" keeps a client's mask for a pass over its pictures, but defence = \"{0}\" draws none; leave it out, or \
          choose random-binary:R"
     )]
     NoMasks(Defence),
     #[error("defence: {0}")]
     Defence(#[from] NoEmbeddings),
     #[error(
-        "start = \"pretrained\" is there for {}, not for {model}; choose that model, start = \"scratch\", or the path of a \
+        "start = \"pretrained\" is available for {}, not for {model}; choose that model, start = \"scratch\", or the path of a \
          safetensors file",
         if available.is_empty() { "no model in this build" } else { available }
     )]

@@ -21,7 +21,7 @@ pub enum SimulationError {
     NoTest { name: String },
     #[error(transparent)]
     Partition(#[from] PartitionError),
-    #[error("{epochs} epochs are {rounds} rounds here, at most {} can be run; give fewer epochs", u32::MAX)]
+    #[error("{epochs} epochs are {rounds} rounds here, but the limit is {}; give fewer epochs", u32::MAX)]
     TooLong { epochs: u32, rounds: u64 },
     #[error(
         "the schedule warms up for {warmup} rounds, but there are only {rounds}; give a shorter warm-up or more epochs"
@@ -39,7 +39,7 @@ pub enum SimulationError {
     #[error(transparent)]
     Model(#[from] ModelError),
     #[error(
-        "client {client} failed in round {round}: {source}; where a loss or gradient is not finite, a lower rate helps"
+        "client {client} failed in round {round}: {source}; if a loss or gradient is not finite, a lower rate helps"
     )]
     Client { client: usize, round: u32, source: TrainingError },
     #[error("client {client} could not protect its update of round {round}: {source}")]

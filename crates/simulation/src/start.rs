@@ -95,12 +95,12 @@ fn import<R: Read + Seek>(
     let Imported { state, head_replaced, surplus } = import_from(reader, architecture, seed)?;
     let mut notes = Vec::new();
     if let Some(HeadReplaced { found, fresh }) = head_replaced {
-        notes.push(format!("the file's head is for {found} classes; a fresh one for {fresh} takes its place"));
+        notes.push(format!("the file's head is for {found} classes; a new one for {fresh} replaces it"));
     }
     if !surplus.is_empty() {
         let (named, more) = surplus.split_at(surplus.len().min(NAMED));
         let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
-        notes.push(format!("tensors of the file that {architecture} has no use for: {}{more}", named.join(", ")));
+        notes.push(format!("tensors in the file that {architecture} does not use: {}{more}", named.join(", ")));
     }
     Ok((state, notes))
 }

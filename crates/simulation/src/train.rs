@@ -40,7 +40,7 @@ pub enum TrainError {
     Simulation(#[from] SimulationError),
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    #[error("{} holds a run already; go on with it by --resume, or give another --out", out.display())]
+    #[error("{} already holds a run; continue it with --resume, or give another --out", out.display())]
     Taken { out: PathBuf },
     #[error("{} cannot be written ({source})", path.display())]
     Write { path: PathBuf, source: io::Error },

@@ -90,14 +90,14 @@ fn a_broken_checkpoint_costs_some_rounds_and_not_the_run() {
 fn another_config_or_other_pictures_are_not_resumed() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path();
-    assert!(refused(run(out, true, &[], None)).contains("holds no checkpoint to go on from; leave --resume away"));
+    assert!(refused(run(out, true, &[], None)).contains("holds no checkpoint to go on from; leave out --resume"));
     refused(run(&out.join("nothere"), true, &[], None));
     assert!(!out.join("nothere").exists(), "a run that cannot go on leaves no folder");
     run(out, false, &["rounds=3"], Some(2)).unwrap();
     let taken = refused(run(out, false, &["rounds=3"], None));
-    assert!(taken.contains("holds a run already; go on with it by --resume, or give another --out"), "{taken}");
+    assert!(taken.contains("already holds a run; continue it with --resume, or give another --out"), "{taken}");
     for (overrides, expected) in [
-        (["batch=5"], "the checkpoint was made with batch = 4, now it is 5; set batch as it was"),
+        (["batch=5"], "the checkpoint was made with batch = 4, now it is 5; set batch back"),
         (["defence=random-binary:0.5"], "with defence = \"none\", now it is \"random-binary:0.5\""),
         (["optimiser=adam:0.002"], "with optimiser = \"adam:0.001\", now it is \"adam:0.002\""),
         (["train-slice=0..90"], "with train-slice = its default, now it is \"0..90\""),

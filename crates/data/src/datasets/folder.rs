@@ -41,7 +41,7 @@ pub enum ClassFolderError {
          {}/dog", .path.display(), .path.display(), .path.display()
     )]
     FewClasses { path: PathBuf, found: usize },
-    #[error("{} has {found} subfolders; at most 256 classes can be told apart here", .path.display())]
+    #[error("{} has {found} subfolders; at most 256 classes are supported", .path.display())]
     ManyClasses { path: PathBuf, found: usize },
     #[error("class \"{class}\": {source}")]
     EmptyClass { class: String, source: FolderError },

@@ -129,8 +129,8 @@ impl PanelResults {
         let draws = if self.panel.draws > 1 { format!(", each {} times", self.panel.draws) } else { String::new() };
         Ok(Some(Figure {
             caption: format!(
-                "{} on {}: SSIM of what comes out of {pictures} {}{draws}, 1 for the very picture. Boxes are quartiles, whiskers the smallest \
-                 and the largest value, dots the single ones. Below the dashed line, {RECOGNISABLE_FROM}, a picture is not recognisable by this attack. Repeats \
+                "{} on {}: SSIM of the reconstructions of {pictures} {}{draws}; 1 is the picture itself. Boxes are quartiles, whiskers the smallest \
+                 and the largest value, dots the single values. Below the dashed line, {RECOGNISABLE_FROM}, a picture is not recognisable by this attack. Repeats \
                  {repeats}.",
                 self.panel.title,
                 self.panel.attacked(),
@@ -153,7 +153,7 @@ impl PanelResults {
                         format!("{} of {}", self.right(defence.key), self.asked(defence.key)),
                     ]
                 };
-                let columns = ["", "updates told rightly"].map(str::to_owned).to_vec();
+                let columns = ["", "updates answered correctly"].map(str::to_owned).to_vec();
                 Table { caption, columns, rows: self.panel.defences().iter().map(row).collect() }
             }
         }
@@ -290,7 +290,7 @@ impl PictureNumber {
     fn lacking(self, case: &str) -> String {
         match self {
             Self::Ssim => format!("{case} was not tried"),
-            Self::Apart => format!("{case} was attacked once alone"),
+            Self::Apart => format!("{case} was attacked only once"),
         }
     }
 }
@@ -417,16 +417,16 @@ const COLUMNS: [&str; 5] = ["", "median SSIM", "mean SSIM", "recognisable", "rep
 /// Notes that apply to both experiments.
 fn notes(run: &ExperimentRun<'_, '_>, all: &[PanelResults]) -> Result<Vec<String>, ExperimentError> {
     let mut notes = vec![
-        "Mask seeds are no secret: the server needs the masks to average, so an attacker who knows the mask is no stronger than \
+        "Mask seeds are not secret: the server needs the masks to average, so an attacker who knows the mask is no stronger than \
          the papers' server."
             .to_owned(),
-        "Where nothing else is said, a model is at its initial weights, one picture is in each update, and its label is read off the \
+        "Unless stated otherwise, a model has its initial weights, each update has one picture, and the label is read from the \
          update."
             .to_owned(),
     ];
     if all.iter().any(|results| results.panel.batch > 1 && results.panel.attack != PanelAttack::Membership) {
         notes.push(
-            "Of two pictures in an update those that came out are paired with the private ones that they are most like; SSIM is the \
+            "With two pictures in an update, each reconstruction is paired with the private picture most similar to it; SSIM is the \
              mean over the pairs."
                 .to_owned(),
         );
@@ -434,7 +434,7 @@ fn notes(run: &ExperimentRun<'_, '_>, all: &[PanelResults]) -> Result<Vec<String
     for PanelResults { panel, .. } in all {
         if let Some(accuracy) = panel.weights.accuracy(run, panel.model)? {
             notes.push(format!(
-                "{} classified {accuracy:.1} % of the test pictures rightly when it was attacked ({}).",
+                "{} classified {accuracy:.1} % of the test pictures correctly when it was attacked ({}).",
                 panel.attacked(),
                 panel.key
             ));
@@ -442,19 +442,19 @@ fn notes(run: &ExperimentRun<'_, '_>, all: &[PanelResults]) -> Result<Vec<String
     }
     notes.extend(match run.request.experiment {
         Experiment::AttacksCnn => vec![
-            "FLRSP's four numbers in each line are those of its four pictures, against a pretrained ResNet34 at 224 x 224 pixels.".to_owned(),
+            "FLRSP's four numbers in each row are for its four pictures, against a pretrained ResNet34 at 224 x 224 pixels.".to_owned(),
             "A LeNet is the small network of Deep Leakage from Gradients, with sigmoids and without batch norm. Batch norm of a ResNet \
-             uses the moments of the one picture, as a client's training step does."
+             uses the moments of the one picture, as in a client's training step."
                 .to_owned(),
-            "A search ends with the picture that it started from where no other explains the update better by a hundredth, and before \
-             its last step where nothing is gained any more: so do naive searches at usual weights."
+            "A search returns the picture it started from if no other explains the update better by a hundredth, and it ends before \
+             its last step if it makes no more progress. Naive searches at usual weights do both."
                 .to_owned(),
         ],
         _ => vec![
             format!(
                 "APRIL's closed form needs a first block without LayerNorm before attention and without residual. In the figure of \
-                 \"the block that it needs\" the q/k/v weights of that block are drawn with a standard deviation of {}, where others \
-                 have 0.02: at 0.02, as another figure has it, rounding costs much of the picture.",
+                 \"the block that it needs\" the q/k/v weights of that block have a standard deviation of {}, those of other blocks \
+                 0.02. At 0.02, shown in another figure, rounding destroys much of the picture.",
                 InitOptions::default().april_qkv_std
             ),
         ],
@@ -479,8 +479,8 @@ pub(super) fn findings(run: &ExperimentRun<'_, '_>, all: &[PanelResults]) -> Res
         seeds: 1,
         seconds: seconds.sum(),
         lead: format!(
-            "The first test pictures are attacked, each in an update of its own where nothing else is said, under masks and noise ({}). No \
-             picture and no reconstruction is shown here: the pictures are not ours to pass on.",
+            "The first test pictures are attacked under masks and noise ({}), each in its own update unless stated otherwise. No \
+             picture and no reconstruction is shown here, because we may not redistribute the pictures.",
             models.join(", ")
         ),
         claims: judged(experiment, &AttackMeasurements(all))?,

@@ -203,9 +203,9 @@ pub(crate) enum ConditionError {
         "\"{text}\" compares nothing; write it as accuracy(r0.2) = accuracy(none) within 2, or with < or > and \"by\""
     )]
     Comparison { text: String },
-    #[error("\"{text}\" is no metric of a case; write it as accuracy(r0.2)")]
+    #[error("\"{text}\" is not a metric of a case; write it as accuracy(r0.2)")]
     Term { text: String },
-    #[error("\"{text}\" is no margin; give a number of 0 or more")]
+    #[error("\"{text}\" is not a margin; give a number of 0 or more")]
     Margin { text: String },
 }
 
@@ -332,13 +332,13 @@ mod tests {
     fn what_is_no_formula_is_named() {
         for (text, part) in [
             ("accuracy(none)", "compares nothing; write it as accuracy(r0.2) = accuracy(none) within 2"),
-            ("accuracy = accuracy(none)", "\"accuracy\" is no metric of a case"),
-            ("accuracy() = 2", "\"accuracy()\" is no metric"),
-            ("accuracy(none) = nine", "\"nine\" is no metric"),
-            ("accuracy(none) = NaN", "\"NaN\" is no metric"),
-            ("accuracy(a) = accuracy(b) within -1", "\"-1\" is no margin"),
-            ("accuracy(a) < accuracy(b) by much", "\"much\" is no margin"),
-            ("accuracy(a) < accuracy(b) by inf", "\"inf\" is no margin"),
+            ("accuracy = accuracy(none)", "\"accuracy\" is not a metric of a case"),
+            ("accuracy() = 2", "\"accuracy()\" is not a metric"),
+            ("accuracy(none) = nine", "\"nine\" is not a metric"),
+            ("accuracy(none) = NaN", "\"NaN\" is not a metric"),
+            ("accuracy(a) = accuracy(b) within -1", "\"-1\" is not a margin"),
+            ("accuracy(a) < accuracy(b) by much", "\"much\" is not a margin"),
+            ("accuracy(a) < accuracy(b) by inf", "\"inf\" is not a margin"),
         ] {
             let error = text.parse::<Condition>().unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");

@@ -72,7 +72,7 @@ pub enum ClaimListError {
     OtherName { id: String, from: &'static str },
     #[error("the claim {id} has no {what}")]
     Empty { id: String, what: &'static str },
-    #[error("the claim {id} is like {like}, which does not stand above it with the same formulas and study")]
+    #[error("the claim {id} is like {like}, which is not above it with the same formulas and study")]
     Like { id: String, like: String },
     #[error("the claim {id} needs either a study that decides it or, as \"undecided\", why there is none")]
     Decider { id: String },
@@ -229,7 +229,7 @@ mod tests {
             (whole.replace("ours-a", "rbw-a"), "begin its id with \"ours-\""),
             (whole.replace("ours-a", "ours-"), "begin its id with \"ours-\""),
             (whole.replace("It is.", ""), "has no sentence"),
-            (whole.replace("place", "like = \"rbw-b\"\nplace"), "ours-a is like rbw-b, which does not stand above it"),
+            (whole.replace("place", "like = \"rbw-b\"\nplace"), "ours-a is like rbw-b, which is not above it"),
             (whole.replace("here", ""), "has no place"),
             (format!("{HEAD}holds = []\n{study}"), "has no formula"),
             (format!("{HEAD}{formula}"), "needs either a study"),

@@ -103,7 +103,7 @@ impl<'a> PanelMeasurements<'a> {
         let point =
             cases.filter(|(runs, _)| runs.case.key == term.case).find_map(|(_, point)| Some((point, point.ssim?)));
         let (point, MeanInterval { mean, low, high }) =
-            point.ok_or_else(|| format!("nobody attacked {}", term.case))?;
+            point.ok_or_else(|| format!("{} was not attacked", term.case))?;
         Ok(Measured { mean, low, high, basis: format!("{} seeds", point.seeds.len()) })
     }
 }
@@ -155,14 +155,14 @@ fn lead(panels: &[Panel<'_>], outcome: &Outcome<'_>, seeds: u64, tested: usize) 
     let config = panels.first().map(|panel| &panel.outcome.config);
     let who = config.map_or(String::new(), |config| {
         format!(
-            "{} robots train {} from random weights, batches of {}, the server stepping by {}, ",
+            "{} robots train {} from random weights with batches of {}; the server uses {}. They train ",
             config.clients, config.model, config.batch, config.optimiser
         )
     });
     format!(
-        "{who}{}, each case with {seeds} seeds. Upwards stands the accuracy of the trained models on {tested} held-out pictures. \
-         Across stands what the best attacker makes of a sample photograph, alone in its update: the mean SSIM of {} photographs, 1 \
-         for the photograph itself, at the initial weights or at the trained ones, whichever shows more.",
+        "{who}{}, each case with {seeds} seeds. The vertical axis is the accuracy of the trained models on {tested} held-out pictures. \
+         The horizontal axis is the best attacker's mean SSIM over {} sample photographs, each alone in its update, at the initial \
+         weights or at the trained ones, whichever shows more; 1 is the photograph itself.",
         trained.join(", "),
         outcome.photographs
     )
@@ -195,7 +195,7 @@ fn figure(panel: &Panel<'_>) -> Result<Figure, ExperimentError> {
     }
     Ok(Figure {
         caption: format!(
-            "Trained on {}: accuracy upwards, the best attacker's SSIM across, both with 95 % intervals. Up and to the left is better.",
+            "Trained on {}: accuracy (vertical) against the best attacker's SSIM (horizontal), with 95 % intervals. Up and to the left is better.",
             panel.outcome.data
         ),
         svg: plane("SSIM of what the best attacker sees", "accuracy in %", &all)?,
@@ -258,24 +258,23 @@ fn notes(scale: Scale, panels: &[Panel<'_>]) -> Vec<String> {
         "The 95 % interval of an accuracy adds the errors of the test pictures and of the seeds in quadrature, as in the other \
          reports. That of an SSIM adds the errors of the photographs and of the seeds, each by Student's t."
             .to_owned(),
-        "Every case has the same seeds, and gets no more where its interval is wider than a margin, as trainings of other reports do, \
-         since each of them is attacked as well: a difference of about two points may be left undecided."
+        "All cases have the same seeds. Unlike in other reports, a case with an interval wider than its margin gets no further \
+         seeds, because each training is attacked as well: a difference of about two points may stay undecided."
             .to_owned(),
         format!(
             "The attackers are those that a room tries on such an update: embedding inversion, naive and with the mask known; \
-             low-rank completion, which needs a ViT of few patches and many dimensions and says so here; {} updates of one photograph \
-             gathered, at nearly the same weights.",
+             low-rank completion, which needs a ViT with few patches and many dimensions and reports this here; and {} \
+             gathered updates of one photograph, at nearly the same weights.",
             gathered(scale)
         ),
         searches(scale),
-        "The best attacker is chosen by the mean that is reported, of a handful: where several are close its mean lies rather \
-         too high than too low."
+        "The best of a handful of attackers is chosen by its reported mean: if several are close, this mean is biased upwards."
             .to_owned(),
-        "A jigsaw is scored in the best order of its pieces, which the attacker does not know. Against noise no attacker here knows \
-         how much of it there is; one who smooths it away may see more."
+        "A jigsaw is scored in the best order of its pieces, which the attacker does not know. No attacker here knows the amount of \
+         noise; one who smooths it away may see more."
             .to_owned(),
-        "The attacked updates hold one picture, those that train the model more: an update of several pictures leaks less, so that the \
-         points lie rather too far to the right."
+        "The attacked updates have one picture, those that train the model have more. An update of several pictures leaks less, so the \
+         points tend to be too far to the right."
             .to_owned(),
     ];
     for panel in panels {
@@ -293,16 +292,16 @@ fn notes(scale: Scale, panels: &[Panel<'_>]) -> Vec<String> {
 
 fn searches(scale: Scale) -> String {
     let steps = matching_steps(scale);
-    let tried = "at the initial weights and with the first seed alone";
+    let tried = "at the initial weights and with the first seed only";
     match scale {
         Scale::Quick | Scale::Small => format!(
-            "Where these have nothing to solve, under fixed position, a search of {steps} steps through the model stands in for them, the \
-             jigsaw, {tried}. Under masks there is none, since it takes a minute for each photograph: of a fresh model's \
-             update token matching with the mask known sees more at R = 0.5 than the closed forms do (attacks-vit)."
+            "Under fixed position, where these have nothing to solve, a search of {steps} steps through the model replaces them: the \
+             jigsaw, {tried}. Under masks there is no search, because it takes a minute per photograph. From a new model's \
+             update, token matching with the mask known sees more at R = 0.5 than the closed forms (attacks-vit)."
         ),
         Scale::Tiny | Scale::Paper => format!(
-            "Under a defence there is a search of {steps} steps through the model besides, token matching with the mask known or the \
-             jigsaw, {tried}. More steps, and other starts, may see more."
+            "Under a defence there is also a search of {steps} steps through the model, token matching with the mask known or the \
+             jigsaw, {tried}. More steps or other starts may see more."
         ),
     }
 }

@@ -120,7 +120,7 @@ fn smaller(run: &ExperimentRun<'_, '_>, config: &Config) -> Option<String> {
         .filter(|(here, there)| here != there)
         .map(|((what, here), (_, there))| format!("{what} {here} (the papers: {there})"))
         .collect();
-    Some(format!("What is different at this scale: {}.", differences.join("; ")))
+    Some(format!("Differences at this scale: {}.", differences.join("; ")))
 }
 
 /// The cost of the papers' scale. The tiny scale does not measure it.
@@ -141,7 +141,7 @@ fn learnt(comparison: &Comparison<'_>, pictures: usize) -> String {
     let first = 100.0 * at(|run| run.points.first().map(|point| point.accuracy));
     let last = 100.0 * at(|run| run.points.last().map(|point| point.accuracy));
     format!(
-        " With {} it named {first:.1} % of {pictures} test pictures rightly when it was first tested, and {last:.1} % at the end.",
+        " With {} it classified {first:.1} % of {pictures} test pictures correctly at the first test, and {last:.1} % at the end.",
         base.case.name
     )
 }
@@ -165,7 +165,7 @@ fn lead(config: &Config, trained: &[TrainingRun], comparison: &Comparison<'_>) -
     let Config { model, start, data, clients, rule, optimiser, batch, .. } = config;
     let rounds = trained.iter().map(|run| run.rounds).max().unwrap_or(0);
     let step = match rule {
-        Rule::FedSgd => format!(", the server stepping by {optimiser}"),
+        Rule::FedSgd => format!(", and the server steps with {optimiser}"),
         Rule::FedAvg { .. } => String::new(),
     };
     let pictures = config
@@ -194,28 +194,28 @@ fn notes(run: &ExperimentRun<'_, '_>, study: &Study, config: &Config, trained: &
     notes.extend(smaller(run, config));
     if study.cases.iter().flat_map(|case| &case.set).any(|set| set.starts_with("defence=gaussian")) {
         notes.push(
-            "Gaussian noise has the papers' δ = 0.5 and S_f = 0.5, with updates clipped to S_f where it does not say \"as printed\", or \
-             \"matched\": there S_f is 0.0023, so that all the noise of the training adds up to that of the papers' ten epochs at their \
-             rate, and nothing is clipped. δ = 0.5 is no guarantee of privacy; it is here to be compared."
+            "Gaussian noise has the papers' δ = 0.5 and S_f = 0.5. Updates are clipped to S_f, except \"as printed\" and \"matched\". For \
+             \"matched\" S_f is 0.0023, so that the total noise of the training equals that of the papers' ten epochs at their \
+             rate. δ = 0.5 does not guarantee privacy; it is here for comparison."
                 .to_owned(),
         );
     }
     if config.optimiser.to_string().starts_with("adam") && config.rule == Rule::FedSgd {
         notes.push(format!(
-            "The papers step with plain SGD. Here the server steps by {} where a case does not say SGD, since SGD learns too little in so \
-             few rounds to tell the cases apart. Adam divides by the size of what arrives, so that it rescales noise.",
+            "The papers use plain SGD. Here the server uses {} unless a case says SGD, because in so few rounds SGD learns too little \
+             to distinguish the cases. Adam divides by the size of the updates, and so rescales noise.",
             config.optimiser
         ));
     }
     if trained.iter().any(|run| reported::accuracy(experiment, &run.case).is_some()) {
         notes.push(match experiment {
             Experiment::Encrypted => {
-                "The paper's 89.77 % is of a large ViT that was pretrained on ImageNet; what is compared here is whether both \
-                 columns are the same."
+                "The paper's 89.77 % is for a large ViT pretrained on ImageNet. Here the question is only whether both columns \
+                 are equal."
                     .to_owned()
             }
-            _ => "FLRSP's accuracies stand below Figs. 9 to 11: after ten epochs of ResNet34, pretrained on ImageNet. Differences to \
-                  \"no defence\" compare, the accuracies themselves do not."
+            _ => "FLRSP gives its accuracies below Figs. 9 to 11, after ten epochs of a ResNet34 pretrained on ImageNet. Compare the \
+                  differences to \"no defence\", not the accuracies."
                 .to_owned(),
         });
     }

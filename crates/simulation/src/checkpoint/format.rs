@@ -14,7 +14,7 @@ const HASH: usize = 32;
 /// The problem with a checkpoint's bytes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FormatError {
-    #[error("it is no checkpoint of this version of unmask")]
+    #[error("it is not a checkpoint of this version of unmask")]
     Magic,
     #[error("its checksum is wrong, so it was cut off or altered")]
     Hash,

@@ -55,7 +55,7 @@ fn the_last_two_are_kept_and_the_newest_whole_one_is_found() {
     let folder = tempfile::tempdir().unwrap();
     assert!(!exists(folder.path()));
     let none = Checkpoint::newest(folder.path()).unwrap_err().to_string();
-    assert!(none.contains("holds no checkpoint to go on from; leave --resume away"), "{none}");
+    assert!(none.contains("holds no checkpoint to go on from; leave out --resume"), "{none}");
     for round in [9, 10, 100] {
         checkpoint(round).write(folder.path()).unwrap();
     }
@@ -72,7 +72,7 @@ fn the_last_two_are_kept_and_the_newest_whole_one_is_found() {
 
     fs::write(&files(folder.path()).unwrap()[1].1, "hello").unwrap();
     let broken = Checkpoint::newest(folder.path()).unwrap_err().to_string();
-    assert!(broken.contains("no checkpoint of this version of unmask; begin anew"), "{broken}");
+    assert!(broken.contains("not a checkpoint of this version of unmask; start again"), "{broken}");
 }
 
 /// A folder that cannot be created simulates a full disk.

@@ -199,7 +199,7 @@ mod tests {
             ("partition = \"even\"", "line 1: partition: unknown partition \"even\""),
             ("optimiser = \"lion:1\"", "line 1: optimiser: \"lion:1\" is no optimiser"),
             ("device = \"tpu\"", "line 1: device: there is no device \"tpu\"; write cpu or gpu"),
-            ("train-slice = \"all\"", "line 1: train-slice: \"all\" is no row of pictures"),
+            ("train-slice = \"all\"", "line 1: train-slice: \"all\" is not a range of pictures"),
             ("seed = 1\nseed = 2", "line 2: duplicate key"),
             ("seed = 1\nclients == 2", "line 2: "),
         ] {
@@ -264,7 +264,7 @@ mod tests {
             (vec!["rounds=5", "defence=encrypted", "optimiser=sgd:0.1"], "defence = \"encrypted\" needs a passphrase"),
             (
                 vec!["rounds=5", "masks=epoch", "defence=frozen-binary:0.5"],
-                "masks = \"epoch\" keeps a client's mask for a pass over its pictures, and defence = \"frozen-binary:0.5\" draws none",
+                "masks = \"epoch\" keeps a client's mask for a pass over its pictures, but defence = \"frozen-binary:0.5\" draws none",
             ),
             (vec!["rounds=5", "passphrase=x"], "a passphrase is given, but defence = \"none\" encrypts nothing"),
             (vec!["rounds=5", "defence=encrypted", "passphrase=x"], "adam:0.001 cannot run on encrypted updates"),
@@ -272,7 +272,7 @@ mod tests {
                 vec!["rounds=5", "defence=encrypted", "passphrase=x", "model=resnet_nano", "optimiser=sgd:0.1"],
                 "defence: Encrypted protects embeddings, and resnet_nano has none",
             ),
-            (vec!["rounds=5", "start=pretrained", "model=resnet_nano"], "start = \"pretrained\" is there for "),
+            (vec!["rounds=5", "start=pretrained", "model=resnet_nano"], "start = \"pretrained\" is available for "),
         ] {
             let overrides: Vec<String> = overrides.into_iter().map(str::to_owned).collect();
             let error = Config::read("", &overrides).unwrap().validate().unwrap_err().to_string();

@@ -41,7 +41,7 @@ pub struct Slice {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is no row of pictures; write START..END such as 0..40000, which leaves END itself out")]
+#[error("\"{0}\" is not a range of pictures; write START..END such as 0..40000, which excludes END")]
 pub struct ParseSliceError(String);
 
 impl Slice {
@@ -97,7 +97,7 @@ impl Schedule {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is no schedule; write constant, or cosine:warmup=ROUNDS such as cosine:warmup=100")]
+#[error("\"{0}\" is not a schedule; write constant, or cosine:warmup=ROUNDS such as cosine:warmup=100")]
 pub struct ParseScheduleError(String);
 
 impl fmt::Display for Schedule {
@@ -137,7 +137,7 @@ pub enum MaskPeriod {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is no time to keep a mask for; write round or epoch")]
+#[error("\"{0}\" is not a mask period; write round or epoch")]
 pub struct ParseMaskPeriodError(String);
 
 impl fmt::Display for MaskPeriod {

@@ -36,7 +36,7 @@ pub enum FetchError {
     )]
     Status { url: String, status: u16 },
     #[error(
-        "the download ended after {done} bytes{} ({source}); do the same again, and it goes on from there", of(.total)
+        "the download ended after {done} bytes{} ({source}); repeat the command to continue from there", of(.total)
     )]
     Cut { done: u64, total: Option<u64>, source: io::Error },
     #[error("what {url} sent is not CIFAR-10 and was deleted: {source}")]

@@ -183,5 +183,5 @@ fn what_is_no_data_set_is_refused_with_the_remedy() {
     assert!(message.starts_with("the folder /nowhere/at/all cannot be read: "), "{message}");
     let made = Made::new();
     (0..257).for_each(|class| fs::create_dir(made.0.path().join(format!("{class}"))).unwrap());
-    assert_eq!(made.refusal(), "PLACE has 257 subfolders; at most 256 classes can be told apart here");
+    assert_eq!(made.refusal(), "PLACE has 257 subfolders; at most 256 classes are supported");
 }

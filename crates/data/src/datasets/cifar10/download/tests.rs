@@ -89,7 +89,7 @@ fn after_a_cut_only_the_rest_is_asked_for() {
     let (address, asked) = Server { cut: 100_000, ..server.clone() }.start(1);
     let error = fetch(&address, &part).0.unwrap_err().to_string();
     assert!(error.starts_with("the download ended after 100000 bytes of 300000 ("), "{error}");
-    assert!(error.ends_with("do the same again, and it goes on from there"), "{error}");
+    assert!(error.ends_with("repeat the command to continue from there"), "{error}");
     asked.join().unwrap();
     assert!(fs::read(&part).unwrap() == body[..100_000]);
     let (address, asked) = server.clone().start(1);
