@@ -18,34 +18,34 @@ use crate::{
     plan::{check_len, known_architecture},
 };
 
-/// Largest plan a client takes, in parameters: more than any preset has, and within a phone's memory.
+/// Largest plan a client accepts, in parameters: larger than every preset, and within a phone's memory.
 const MAX_PARAMETERS: usize = 32_000_000;
 /// Longest nickname, device or reason sent, in characters.
 const MAX_TEXT: usize = 200;
 
-/// Something to tell whoever watches.
+/// An event for the user interface or the log.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ClientEvent {
-    /// In the room, under the nickname that it shows.
+    /// The room let this client in, under the given nickname.
     Welcome { client: ClientId, nickname: String },
-    /// The teacher gave it another nickname.
+    /// The teacher changed the nickname.
     Renamed { nickname: String },
-    /// Left out of the rounds, after two without an answer, until it asks to come back.
+    /// Left out of the rounds after two without an answer, until the client asks to come back.
     SittingOut,
-    /// The client's share of the room's data set has come; [`Client::shard`] keeps it. It may be of no use until a round
-    /// is on shared pictures.
+    /// The client's share of the room's data set has arrived; [`Client::shard`] keeps it. It is not used before a round
+    /// on shared pictures.
     Shard(Arc<Shard>),
-    /// The update was taken.
+    /// The relay accepted the update.
     Accepted { round: u32 },
-    /// A round closed: mean loss of the cohort, and how many updates were averaged.
+    /// A round closed: mean loss of the cohort, and number of averaged updates.
     Closed { round: u32, loss: Option<f32>, updates: u32 },
-    /// What the relay made of this client's update; the picture is `[side, side, 3]` in `[0, 1]`.
+    /// The relay's reconstruction from this client's update; the picture is `[side, side, 3]` in `[0, 1]`.
     Reconstruction { round: u32, attack: AttackMethod, side: usize, picture: Vec<f32> },
-    /// Where the lesson is.
+    /// The current scene of the lesson.
     Lesson(LessonState),
     /// Whether the class sees this client's own picture.
     Original { is_shown: bool },
-    /// Something was refused, or cannot be done.
+    /// A request was refused or cannot be done.
     Refused { reason: String },
     /// The relay closes the connection for good.
     Goodbye { reason: String },
@@ -56,17 +56,17 @@ pub enum ClientEvent {
 pub enum Action {
     /// Send these frames in order.
     Send(Vec<Vec<u8>>),
-    /// Train. Of several plans waiting only the newest counts.
+    /// Train. Of several waiting plans only the newest counts.
     Train(Box<RoundPlan>),
-    /// Encrypt the room's model with [`Client::seal`], and send it back.
+    /// Encrypt the room's model with [`Client::seal`] and send it back.
     Seal(Box<SealTask>),
-    /// Ask for the room's passphrase and hand it to [`Client::set_passphrase`]. It counts from the next round on.
+    /// Ask for the room's passphrase and pass it to [`Client::set_passphrase`]. It takes effect in the next round.
     AskPassphrase {
-        /// To be sent at once: the relay must not wait for an answer that a person has yet to type.
+        /// Send these frames immediately: the relay must not wait until a person has typed.
         frames: Vec<Vec<u8>>,
-        /// What it is needed for, or what is wrong with the one at hand, in words for people.
+        /// Why the passphrase is needed, or what is wrong with the current one, in words for people.
         reason: String,
-        /// Whether there is one at hand that is not the room's.
+        /// Whether there is a passphrase, but not the room's.
         wrong: bool,
     },
     Report(ClientEvent),
@@ -76,16 +76,16 @@ pub enum Action {
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutgoingUpdate {
     pub frames: Vec<Vec<u8>>,
-    /// What is in them, but for batch norm's statistics.
+    /// The content of the frames, except batch norm's statistics.
     pub update: ProtectedUpdate,
     /// Length of the frames.
     pub bytes: usize,
-    /// What the values of an unprotected update alone would weigh, in bytes.
+    /// Size of an unprotected update's values, in bytes.
     pub plain_bytes: usize,
     pub groups: Vec<GroupComparison>,
 }
 
-/// What a relay sent that this client cannot follow.
+/// The relay sent something that this client cannot use.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ClientError {
     #[error(transparent)]
@@ -105,7 +105,7 @@ pub enum ShowError {
     Wire(#[from] WireError),
 }
 
-/// Why what training gave could not be made ready to leave. Nothing leaves then.
+/// Why a result of training could not be prepared for sending. Nothing is sent then.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UpdateFailure {
     #[error(transparent)]
@@ -118,9 +118,9 @@ pub enum UpdateFailure {
 
 /// Why a plan or a seal is not carried out.
 enum Obstacle {
-    /// In words for the relay.
+    /// A reason for the relay.
     Unable(String),
-    /// Without the room's passphrase nothing can be done.
+    /// The room's passphrase is missing.
     Ask { reason: &'static str, wrong: bool },
 }
 
@@ -142,7 +142,7 @@ impl Obstacle {
 pub struct Client {
     nickname: String,
     device: String,
-    /// Whether the class may see what leaks of its pictures.
+    /// Whether the class may see what leaks of the client's pictures.
     may_show: bool,
     ticket: Option<[u8; 16]>,
     keys: Keys,
@@ -153,7 +153,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that asks for `nickname` and trains on `device` (in words).
+    /// A client that asks for `nickname` and trains on `device` (a description).
     pub fn new(nickname: &str, device: &str) -> Self {
         Self {
             nickname: cut(nickname),
@@ -168,115 +168,115 @@ impl Client {
         }
     }
 
-    /// With pictures of its own to train on, taken in turn. They never leave it.
+    /// Adds the client's own pictures, which it trains on in turn. They never leave the client.
     #[must_use]
     pub fn with_pictures(mut self, pictures: Vec<PrivatePicture>) -> Self {
         self.pictures = PrivatePictures::new(pictures);
         self
     }
 
-    /// With the student's answer to whether the class may see what leaks of these pictures. Without this call it may not.
+    /// Sets whether the class may see what leaks of these pictures. The default is no.
     #[must_use]
     pub fn with_consent(mut self, may_show: bool) -> Self {
         self.may_show = may_show;
         self
     }
 
-    /// Comes back as the client that was given this ticket, if the room still knows it.
+    /// Comes back as the client that received this ticket, if the room still knows it.
     #[must_use]
     pub fn resuming(mut self, ticket: [u8; 16]) -> Self {
         self.ticket = Some(ticket);
         self
     }
 
-    /// The ticket with which this client can come back, once the room has let it in. Who has it can pose as this client.
+    /// The ticket with which this client can come back, once the room has let it in. Anybody with the ticket can pose
+    /// as this client.
     pub fn ticket(&self) -> Option<[u8; 16]> {
         self.ticket
     }
 
-    /// Keeps the room's passphrase in memory, in place of an earlier one, or forgets it. It is never sent, and neither
-    /// is anything from which it could be computed but by trying.
+    /// Keeps the room's passphrase in memory, replaces an earlier one, or forgets it. The passphrase is never sent, and
+    /// neither is anything that reveals it, except by guessing.
     pub fn set_passphrase(&mut self, passphrase: Option<String>) {
         self.keys.set(passphrase);
     }
 
-    /// The last shard that came.
+    /// The last shard received.
     pub fn shard(&self) -> Option<&Arc<Shard>> {
         self.shard.as_ref()
     }
 
-    /// To be sent first on every new socket; after a dropped one it asks to come back as the same client. Strings are cut,
-    /// so that this and the messages below always fit.
+    /// The first message on every new socket; after a dropped one it asks to come back as the same client. Strings are
+    /// truncated so that this message and those below always fit.
     pub fn hello(&mut self) -> Result<Vec<Vec<u8>>, WireError> {
         self.assembler = assembler();
         let (nickname, device) = (self.nickname.clone(), self.device.clone());
         frames(&ClientMessage::Hello { nickname, resume: self.ticket, device, may_show: self.may_show }, &[])
     }
 
-    /// Says that the device is known now, or has changed.
+    /// Reports the device when it is known or has changed.
     pub fn device(&mut self, device: &str) -> Result<Vec<Vec<u8>>, WireError> {
         self.device = cut(device);
         frames(&ClientMessage::Device { device: self.device.clone() }, &[])
     }
 
-    /// Says whether the class may see what leaks of this client's pictures; later hellos say the same.
+    /// Sets whether the class may see what leaks of this client's pictures. Later hellos repeat it.
     pub fn consent(&mut self, may_show: bool) -> Result<Vec<Vec<u8>>, WireError> {
         self.may_show = may_show;
         frames(&ClientMessage::Consent { may_show }, &[])
     }
 
-    /// Says that the tab went to the background, or came back from it.
+    /// Reports that the tab went to the background or came back.
     pub fn visibility(&self, is_hidden: bool) -> Result<Vec<Vec<u8>>, WireError> {
         frames(&ClientMessage::Visibility { is_hidden }, &[])
     }
 
-    /// Answers the class's question of that number.
+    /// Answers the class's question with this number.
     pub fn vote(&self, poll: u32, answer: u16) -> Result<Vec<Vec<u8>>, WireError> {
         frames(&ClientMessage::Vote { poll, answer }, &[])
     }
 
-    /// The picture of its own that the class may see beside what leaks of it, `[32, 32, 3]` in 8 bits: the one that the last
-    /// update on private pictures was made of alone, or else the first. `None` where it has none.
+    /// The client's picture that the class may see beside what leaks of it, `[32, 32, 3]` in 8 bits: the only picture
+    /// behind the last update on private pictures, or else the first. `None` if the client has no picture.
     pub fn original(&self) -> Option<Vec<u8>> {
         self.pictures.shown(usize::from(ORIGINAL_SIDE)).map(|picture| picture.rgb().to_vec())
     }
 
-    /// Shows the class a picture, as [`original`](Self::original) gives it. The answer is [`ClientEvent::Original`], or
-    /// without consent [`ClientEvent::Refused`].
+    /// Shows the class a picture, as returned by [`original`](Self::original). The answer is [`ClientEvent::Original`],
+    /// or [`ClientEvent::Refused`] without consent.
     ///
     /// # Errors
-    /// If it has another size.
+    /// The picture has another size.
     pub fn show_original(&self, pixels: &[u8]) -> Result<Vec<Vec<u8>>, ShowError> {
         Ok(frames(&ClientMessage::Original { side: ORIGINAL_SIDE }, &original_words(pixels)?)?)
     }
 
-    /// Shows the class that picture no more.
+    /// Stops showing the class that picture.
     pub fn hide_original(&self) -> Result<Vec<Vec<u8>>, WireError> {
         frames(&ClientMessage::HideOriginal, &[])
     }
 
-    /// Has the room delete what it has of this client. [`ClientEvent::Goodbye`] follows, and the ticket is of no use any
-    /// more.
+    /// Asks the room to delete its data about this client. [`ClientEvent::Goodbye`] follows, and the ticket becomes
+    /// invalid.
     pub fn forget(&mut self) -> Result<Vec<Vec<u8>>, WireError> {
         self.ticket = None;
         frames(&ClientMessage::Forget, &[])
     }
 
-    /// Asks to be in the rounds again, after [`ClientEvent::SittingOut`].
+    /// Asks to take part in rounds again, after [`ClientEvent::SittingOut`].
     pub fn come_back(&self) -> Result<Vec<Vec<u8>>, WireError> {
         frames(&ClientMessage::Return, &[])
     }
 
-    /// Asks whether the relay is there. Its answer is a frame of which [`Self::receive`] makes nothing: that it came is what
-    /// it says.
+    /// Asks whether the relay is alive. [`Self::receive`] ignores the content of the answer: its arrival is enough.
     pub fn ping(&self) -> Result<Vec<Vec<u8>>, WireError> {
         frames(&ClientMessage::Ping, &[])
     }
 
-    /// Takes one binary frame from the socket.
+    /// Handles one binary frame from the socket.
     ///
     /// # Errors
-    /// If the relay sent something that is no message of this protocol; the socket should be closed then.
+    /// The frame is not a message of this protocol; the caller should close the socket.
     pub fn receive(&mut self, frame: &[u8]) -> Result<Option<Action>, ClientError> {
         let Some((message, values)) = self.assembler.push(frame)? else { return Ok(None) };
         Ok(Some(match message {
@@ -285,7 +285,7 @@ impl Client {
                 Action::Report(ClientEvent::Welcome { client, nickname })
             }
             RelayMessage::Renamed { nickname } => {
-                // A relay that has forgotten this client is not to hear the name that the teacher has taken away.
+                // If the relay has forgotten this client, it must not hear the name that the teacher changed.
                 self.nickname = cut(&nickname);
                 Action::Report(ClientEvent::Renamed { nickname })
             }
@@ -326,19 +326,19 @@ impl Client {
         }))
     }
 
-    /// The pictures that `plan` asks for: its own, in turn, or those of its shard. They are remembered, so that a
-    /// reconstruction can be [compared](Self::compare) with them.
+    /// Returns the pictures that `plan` asks for: the client's own in turn, or those of its shard. They are remembered,
+    /// so that a reconstruction can be [compared](Self::compare) with them.
     ///
     /// # Errors
-    /// In words for people: it has none of its own, or the model lacks the class of one of them.
+    /// In words for people: the client has no pictures, or the model lacks the class of one of them.
     pub fn pictures(&mut self, plan: &RoundPlan) -> Result<RoundPictures, String> {
         let pictures = self.pictures.of_round(plan)?;
         self.history.remember(plan, &pictures);
         Ok(pictures)
     }
 
-    /// Compares a reconstruction `[side, side, 3]` with the picture that the update of `round` was made from. `None` where
-    /// it was made from several, or too long ago.
+    /// Compares a reconstruction `[side, side, 3]` with the picture behind the update of `round`. `None` if the update
+    /// came from several pictures or is too old.
     ///
     /// # Errors
     /// In words for people, if the sizes do not fit.
@@ -352,10 +352,10 @@ impl Client {
         self.history.compare(round, attack, side, reconstruction)
     }
 
-    /// Protects the result of training and makes it ready to leave. `seed` must be fresh from the operating system.
+    /// Protects the result of training and prepares it for sending. `seed` must be fresh from the operating system.
     ///
     /// # Errors
-    /// If the result is not of the plan's model; nothing leaves then.
+    /// The result does not fit the plan's model; nothing is sent then.
     pub fn update(
         &self,
         plan: &RoundPlan,
@@ -373,11 +373,11 @@ impl Client {
         Ok(OutgoingUpdate { frames, update, bytes, plain_bytes, groups })
     }
 
-    /// Encrypts the room's model and makes it ready to leave. Under a keyed start it is drawn from `fresh`, which must
-    /// come from the operating system: who knows it knows the plain model.
+    /// Encrypts the room's model and prepares it for sending. Under a keyed start the model is drawn from `fresh`,
+    /// which must come from the operating system: it reveals the plain model.
     ///
     /// # Errors
-    /// If the task's cipher is of another model; nothing leaves then.
+    /// The task's cipher is for another model; nothing is sent then.
     pub fn seal(&self, task: SealTask, fresh: u64) -> Result<Vec<Vec<u8>>, UpdateFailure> {
         let SealTask { policy, architecture, weights, cipher, .. } = task;
         let mut weights = weights.unwrap_or_else(|| architecture.initial(fresh).weights);
@@ -385,12 +385,12 @@ impl Client {
         Ok(frames(&ClientMessage::Sealed { policy, check: cipher.check() }, &weights)?)
     }
 
-    /// Says that this client cannot take part in a round.
+    /// Reports that this client cannot take part in a round.
     pub fn unable(&self, round: u32, policy: u32, reason: &str) -> Result<Vec<Vec<u8>>, WireError> {
         frames(&ClientMessage::Unable { round, policy, reason: cut(reason), is_locked: false }, &[])
     }
 
-    /// Reports how close a reconstruction came to the private image: two numbers, never the image.
+    /// Reports how close a reconstruction is to the private image: two numbers, never the image.
     pub fn score(&self, round: u32, attack: AttackMethod, psnr: f32, ssim: f32) -> Result<Vec<Vec<u8>>, WireError> {
         frames(&ClientMessage::Score { round, attack, psnr, ssim }, &[])
     }
@@ -407,10 +407,10 @@ impl Client {
         })
     }
 
-    /// The plan with its weights in the plain and the cipher under which the update must leave.
+    /// The plan with plaintext weights, and the cipher under which the update must leave.
     fn decrypted(&mut self, mut plan: RoundPlan, encryption: Option<EncryptionPlan>) -> Result<RoundPlan, Obstacle> {
         let Some(EncryptionPlan { salt, check }) = encryption else {
-            // Training on cipher text, or sending a plain update of a room that says it encrypts, helps nobody.
+            // Training on ciphertext, or sending a plain update to a room that claims to encrypt, helps nobody.
             return if plan.defence.is_encrypted() {
                 Err(Obstacle::Unable("the plan's defence is encrypted, but its weights are not".to_owned()))
             } else {

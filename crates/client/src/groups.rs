@@ -1,36 +1,36 @@
-//! Each parameter group of an update before and after its defence, as pictures.
+//! Pictures of each parameter group of an update, before and after its defence.
 
 use unmask_core::{ModelState, Param, ParamGroup, ParamLayout, UpdateForm};
 use unmask_defence::ProtectedUpdate;
 
 use crate::RoundPlan;
 
-/// Largest piece shown of a group, in values.
+/// Largest side of the shown piece of a group, in values.
 const MAX_WIDTH: usize = 96;
 const MAX_HEIGHT: usize = 48;
-/// Colours saturate at this many times the root mean square of the piece.
+/// Colours saturate at this multiple of the piece's root mean square.
 const SATURATION: f32 = 2.5;
 const DROPPED: [u8; 4] = [0x8a, 0x8f, 0x98, 0xff];
 
 /// One parameter group of an update before and after its defence.
 ///
-/// What is shown is what the relay learns from it: under FedSGD the gradient, under FedAvg the change W_n - w, for the
-/// relay knows the w that it sent.
+/// It shows what the relay learns: the gradient under FedSGD, and the change W_n - w under FedAvg, because the relay
+/// knows the w that it sent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupComparison {
     pub group: ParamGroup,
     /// Values in the group.
     pub values: usize,
-    /// Share of zeros in what leaves: values dropped, or under FedAvg sent back unchanged.
+    /// Share of zeros in what leaves: dropped values, or values unchanged under FedAvg.
     pub zeros: f32,
-    /// L2 norm before.
+    /// L2 norm before the defence.
     pub norm_before: f32,
     /// L2 norm of what leaves.
     pub norm_after: f32,
-    /// Noise-to-signal ratio, ||after - before|| / ||before||: what clipping and noise did. None where a defence adds
+    /// Noise-to-signal ratio, ||after - before|| / ||before||, from clipping and noise. `None` for a defence that adds
     /// none.
     pub noise: Option<f32>,
-    /// Whether what leaves is cipher text. Only the embeddings are ever encrypted.
+    /// Whether ciphertext leaves. Only the embeddings are ever encrypted.
     pub ciphertext: bool,
     /// Width of the pictures in pixels.
     pub width: usize,
@@ -42,8 +42,8 @@ pub struct GroupComparison {
     pub after: Vec<u8>,
 }
 
-/// Draws each group of what training gave under `plan`, `plain` `[P]`, beside what is left of it in `update`. There is
-/// nothing to draw if one of them does not fit the plan's layout.
+/// Draws each group of the training result `plain` `[P]` under `plan`, beside the protected `update`. Returns nothing
+/// if one of them does not fit the plan's layout.
 pub fn compare_groups(plan: &RoundPlan, plain: Vec<f32>, update: &ProtectedUpdate) -> Vec<GroupComparison> {
     let RoundPlan { layout, state: ModelState { weights, .. }, .. } = plan;
     let (mut before, after) = (plain, seen(plan, update));
@@ -58,13 +58,13 @@ pub fn compare_groups(plan: &RoundPlan, plain: Vec<f32>, update: &ProtectedUpdat
     ParamGroup::ALL.into_iter().filter_map(|group| drawing.group(group)).collect()
 }
 
-/// What the relay sees of the update, `[P]`: its values under FedSGD, its change under FedAvg, and zero for what it did
-/// not get.
+/// What the relay sees of the update, `[P]`: its values under FedSGD, its change under FedAvg, and zero for each
+/// missing value.
 fn seen(plan: &RoundPlan, update: &ProtectedUpdate) -> Option<Vec<f32>> {
     if !plan.rule.is_fedavg() {
         return update.expand(&plan.layout).ok();
     }
-    // The relay holds w encrypted where the update is, and subtracts that.
+    // For an encrypted update the relay holds w encrypted, and subtracts that.
     let mut global = plan.state.weights.clone();
     if let (UpdateForm::Encrypted { .. }, Some(cipher)) = (update.form, &plan.cipher) {
         cipher.encrypt(&mut global).ok()?;
@@ -114,7 +114,7 @@ fn values<'a>(layout: &'a ParamLayout, group: ParamGroup, flat: &'a [f32]) -> im
     layout.group_ranges(group).flat_map(|range| flat[range].iter().copied())
 }
 
-/// Flat positions of the piece to show, row by row, and its width. Tensors of one axis (norms) are stacked as rows.
+/// Flat positions of the piece to show, row by row, and its width. One-dimensional tensors (norms) are stacked as rows.
 fn piece(params: &[&Param]) -> Option<(Vec<usize>, usize)> {
     let largest = params.iter().max_by_key(|param| param.range.len())?;
     let columns = match largest.shape.as_slice() {
@@ -136,7 +136,7 @@ fn norm(values: impl Iterator<Item = f32>) -> f32 {
     values.map(|value| f64::from(value) * f64::from(value)).sum::<f64>().sqrt() as f32
 }
 
-/// Red and blue of equal lightness, so that a colour-blind eye reads the sign as well.
+/// Red and blue of equal lightness, so that colour-blind users can read the sign too.
 fn colour(value: f32, scale: f32) -> [u8; 4] {
     let strength = if scale > 0.0 { (value / scale).clamp(-1.0, 1.0) } else { 0.0 };
     let end = if strength < 0.0 { [0x21, 0x66, 0xac] } else { [0xb2, 0x3a, 0x1e] };

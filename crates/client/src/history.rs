@@ -1,4 +1,4 @@
-//! What earlier updates were made from, so that a reconstruction is compared with the right picture.
+//! Remembers the pictures behind earlier updates, to compare a reconstruction with the right one.
 
 use std::collections::VecDeque;
 
@@ -7,15 +7,15 @@ use unmask_data::{jigsaw, metrics};
 
 use crate::{PictureSource, RoundPictures, RoundPlan};
 
-/// Rounds whose pictures are remembered: a search goes on with an old update while the room trains on.
+/// Number of remembered rounds: a search works on an old update while the room trains on.
 const REMEMBERED_ROUNDS: usize = 1000;
 
-/// A reconstruction beside the picture it is of.
+/// A reconstruction compared with its private picture.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReconstructionScore {
     /// The picture as the model saw it, `[side, side, 3]` in `[0, 1]`.
     pub own: Vec<f32>,
-    /// Whether it is a private one, and not one of the shared ones.
+    /// Whether it is a private picture rather than a shared one.
     pub is_private: bool,
     pub psnr: f32,
     pub ssim: f32,
@@ -24,9 +24,9 @@ pub struct ReconstructionScore {
 #[derive(Debug)]
 struct Round {
     number: u32,
-    /// Side of the model's patches in pixels; none where it has no patches.
+    /// Side of the model's patches in pixels; `None` for a model without patches.
     patch: Option<usize>,
-    /// The one picture; none where there were several.
+    /// The picture, if there was only one.
     only: Option<RoundPictures>,
 }
 
@@ -45,8 +45,8 @@ impl PictureHistory {
         }
     }
 
-    /// Compares `reconstruction` `[side, side, 3]` of round `round`. `None` where there were several pictures, or it is
-    /// too long ago.
+    /// Compares `reconstruction` `[side, side, 3]` of round `round`. `None` if there were several pictures or the round
+    /// is too old.
     pub(crate) fn compare(
         &self,
         round: u32,
@@ -54,7 +54,7 @@ impl PictureHistory {
         side: usize,
         reconstruction: &[f32],
     ) -> Option<Result<ReconstructionScore, String>> {
-        // A room that was reset counts its rounds anew, so the newest of a number counts.
+        // A reset room counts its rounds from 1 again, so the newest round with a number counts.
         let Round { patch, only, .. } = self.rounds.iter().rev().find(|known| known.number == round)?;
         let only = only.as_ref()?;
         let patch = patch.filter(|_| method.is_unordered());
@@ -64,9 +64,9 @@ impl PictureHistory {
     }
 }
 
-/// PSNR in dB and SSIM of a reconstruction `[side, side, 3]` against `own` `[side, side, 3]`. Where `patch` is given its
-/// patches, of that many pixels a side, are in no order, and are compared in their best one: only who has the picture can
-/// find it.
+/// PSNR in dB and SSIM of a reconstruction `[side, side, 3]` against `own` `[side, side, 3]`. If `patch` is given, the
+/// reconstruction's patches of this side are unordered and are first put in their best order, which only the owner of
+/// the picture can find.
 fn score(own: &[f32], side: usize, reconstruction: &[f32], patch: Option<usize>) -> Result<(f32, f32), String> {
     let arranged = patch
         .map(|patch| jigsaw::best_arrangement(reconstruction, own, side, patch))
@@ -82,7 +82,7 @@ fn score(own: &[f32], side: usize, reconstruction: &[f32], patch: Option<usize>)
 mod tests {
     use super::*;
 
-    /// Patches in no order score nothing as they came, and all in their best order.
+    /// Unordered patches score low as received and perfectly in their best order.
     #[test]
     fn a_jigsaw_is_compared_in_its_best_order() {
         let (side, patch) = (32, 8);

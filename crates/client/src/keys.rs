@@ -1,4 +1,4 @@
-//! The room's passphrase, and what is made of it.
+//! The room's passphrase, and the key and cipher derived from it.
 
 use std::{fmt, sync::Arc};
 
@@ -6,19 +6,19 @@ use unmask_core::{Architecture, EncryptionStart, KeyCheck, ParamLayout};
 use unmask_defence::{Cipher, KeyError, RoomKey};
 use zeroize::Zeroizing;
 
-/// Why a room's cipher is not at hand.
+/// Why the room's cipher is not available.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Locked {
     /// No passphrase was given.
     Missing,
-    /// The one given is not the room's.
+    /// The passphrase is not the room's.
     Wrong,
-    /// It may be right, but cannot be used.
+    /// The passphrase may be right, but the cipher cannot be made.
     Broken(KeyError),
 }
 
-/// A passphrase with the key and the cipher last made of it: a key is slow to derive, on purpose, and is needed again
-/// every round. All of it stays in memory alone and is wiped when it goes.
+/// A passphrase with the key and the cipher last derived from it. They are cached because a key is deliberately slow to
+/// derive and needed every round. All of it stays in memory and is wiped when dropped.
 #[derive(Default)]
 pub(crate) struct Keys {
     passphrase: Option<Zeroizing<String>>,
@@ -27,7 +27,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// Forgets what was made of another passphrase. White space alone is none.
+    /// Sets the passphrase and forgets the keys of another one. White space is not a passphrase.
     pub(crate) fn set(&mut self, passphrase: Option<String>) {
         let passphrase = passphrase.map(Zeroizing::new).filter(|passphrase| !passphrase.trim().is_empty());
         if self.passphrase != passphrase {
@@ -35,8 +35,8 @@ impl Keys {
         }
     }
 
-    /// The cipher of the room with `salt` for a model of `architecture`. Where the room has a key check already, it must be
-    /// this passphrase's.
+    /// The cipher of the room with `salt` for a model of `architecture`. If the room has a key check already, the
+    /// passphrase must match it.
     pub(crate) fn cipher(
         &mut self,
         (salt, start): ([u8; 16], EncryptionStart),
@@ -66,7 +66,7 @@ impl Keys {
     }
 }
 
-/// Shows whether there is a passphrase, and nothing of it.
+/// Shows only whether there is a passphrase.
 impl fmt::Debug for Keys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keys").field("has_passphrase", &self.passphrase.is_some()).finish_non_exhaustive()
@@ -98,7 +98,7 @@ mod tests {
         let pico = open(&mut keys, SALT, None, VitPreset::Pico).unwrap();
         let again = open(&mut keys, SALT, Some(pico.check()), VitPreset::Pico).unwrap();
         assert!(Arc::ptr_eq(&pico, &again));
-        // The same words typed again are no other passphrase.
+        // The same words with other white space are the same passphrase.
         keys.set(Some("violet otter".into()));
         assert!(Arc::ptr_eq(&pico, &open(&mut keys, SALT, None, VitPreset::Pico).unwrap()));
         let nano = open(&mut keys, SALT, None, VitPreset::Nano).unwrap();

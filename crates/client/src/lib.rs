@@ -1,9 +1,9 @@
 //! One federated client.
 //!
-//! A [`Client`] is the protocol as a state machine, without socket, clock or randomness: whoever drives it carries frames to
-//! and from a socket, and trains when it says so. A [`LocalTask`] is what it does in a round: one gradient or local epochs on
-//! a lazy [`PictureSource`], and the defence. Tab, headless client (`native`), simulation and matrix all run it. What
-//! leaves the device is decided here and nowhere else; the passphrase of an encrypted room is kept here and goes no further.
+//! A [`Client`] is the protocol as a state machine, without socket, clock or randomness. Its driver carries frames to
+//! and from a socket, and trains when told to. A [`LocalTask`] is the work of a round: one gradient or local epochs on
+//! a lazy [`PictureSource`], then the defence. The tab, the headless client (`native`), the simulation and the matrix
+//! all use it. Only this crate decides what leaves the device, and the passphrase of an encrypted room never leaves it.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! The pictures of one round, at the model's size, a batch at a time.
+//! The pictures of one round at the model's size, one batch at a time.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,7 +7,8 @@ use unmask_data::{Picture, PictureError, chw_to_hwc};
 
 use crate::{PictureSelection, RoundPlan, Shard};
 
-/// Pictures with labels, read a batch at a time: a shard at 224 pixels would not fit a phone.
+/// Labelled pictures that are read one batch at a time, because a shard at 224 pixels would not fit in a phone's
+/// memory.
 pub trait PictureSource {
     fn len(&self) -> usize;
 
@@ -15,11 +16,11 @@ pub trait PictureSource {
         self.len() == 0
     }
 
-    /// The pictures from `first` on, at most `most` of them.
+    /// At most `most` pictures, starting with `first`.
     fn batch(&self, first: usize, most: usize) -> Result<Batch, PictureError>;
 }
 
-/// Pictures as a model takes them.
+/// Pictures in the model's format.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Batch {
     /// `[batch, 3, side, side]` in `[0, 1]`.
@@ -47,7 +48,7 @@ impl PictureSource for Batch {
 pub struct PrivatePicture {
     picture: Picture,
     label: usize,
-    /// At the side last asked for: resizing a photograph takes longer than a step.
+    /// Cached at the side last asked for, because resizing a photograph takes longer than a step.
     resized: Mutex<Option<(usize, Arc<[f32]>)>>,
 }
 
@@ -57,7 +58,7 @@ impl PrivatePicture {
         Self { picture, label, resized: Mutex::new(None) }
     }
 
-    /// `[3, side, side]` in `[0, 1]`.
+    /// The picture as `[3, side, side]` in `[0, 1]`.
     fn chw(&self, side: usize) -> Arc<[f32]> {
         let mut resized = self.resized.lock().unwrap_or_else(PoisonError::into_inner);
         match &*resized {
@@ -90,7 +91,7 @@ impl RoundPictures {
         matches!(self.origin, Origin::Private(_))
     }
 
-    /// The one picture, `[side, side, 3]` in `[0, 1]`, at the given side. `None` where there are several: a
+    /// The only picture, `[side, side, 3]` in `[0, 1]`, at the given side. `None` if there are several: a
     /// reconstruction of a mixture cannot be compared with any of them.
     pub fn only(&self, side: usize) -> Option<Vec<f32>> {
         let at = Self { side, origin: self.origin.clone() };
@@ -133,7 +134,7 @@ impl PictureSource for RoundPictures {
 pub(crate) struct PrivatePictures {
     pictures: Vec<Arc<PrivatePicture>>,
     next: usize,
-    /// The one that the last round took alone.
+    /// The picture of the last round, if it used only one.
     alone: Option<Arc<PrivatePicture>>,
 }
 
@@ -142,13 +143,13 @@ impl PrivatePictures {
         Self { pictures: pictures.into_iter().map(Arc::new).collect(), next: 0, alone: None }
     }
 
-    /// The one that the last round took alone, or else the first one, at `side` x `side` pixels.
+    /// The picture of the last round if it used only one, or else the first picture, at `side` x `side` pixels.
     pub(crate) fn shown(&self, side: usize) -> Option<Picture> {
         let shown = self.alone.as_ref().or(self.pictures.first())?;
         Some(shown.picture.thumbnail(side))
     }
 
-    /// The pictures that `plan` asks for: under FedSGD the next of them, as many as one gradient takes; under FedAvg all.
+    /// The pictures that `plan` asks for: under FedSGD the next ones, as many as one gradient takes; under FedAvg all.
     pub(crate) fn of_round(&mut self, plan: &RoundPlan) -> Result<RoundPictures, String> {
         let origin = match &plan.pictures {
             PictureSelection::Shared { shard, positions } => {
@@ -171,7 +172,7 @@ impl PrivatePictures {
         let len = self.pictures.len();
         match rule {
             Rule::FedAvg { .. } => self.pictures.clone(),
-            // A batch with the same picture twice has the gradient of one, so no picture is taken twice.
+            // Never takes a picture twice: such a batch would have the gradient of one picture.
             Rule::FedSgd => {
                 let batch = batch.min(len);
                 let taken = self.pictures.iter().cycle().skip(self.next).take(batch).cloned().collect();

@@ -1,4 +1,4 @@
-//! What the relay asks for, read and checked.
+//! The relay's plan of a round, parsed and checked.
 
 use std::sync::Arc;
 
@@ -11,12 +11,13 @@ use crate::{LocalTask, Shard};
 /// The pictures of one round.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PictureSelection {
-    /// The client's own, which stay with it.
+    /// The client's own, which never leave it.
     Private,
     /// Pictures of its shard of the room's data set.
     Shared {
         shard: Arc<Shard>,
-        /// Positions of this round's pictures in it: under FedSGD as many as one gradient takes, under FedAvg all.
+        /// Positions of this round's pictures in the shard: under FedSGD as many as one gradient takes, under FedAvg
+        /// all.
         positions: Vec<usize>,
     },
 }
@@ -25,17 +26,17 @@ pub enum PictureSelection {
 #[derive(Debug, Clone)]
 pub struct RoundPlan {
     pub round: u32,
-    /// Number of the policy the update must be made under.
+    /// Number of the policy that the update must follow.
     pub policy: u32,
     pub architecture: Architecture,
     pub layout: ParamLayout,
     pub defence: Defence,
-    /// What to compute: one gradient, or local epochs.
+    /// One gradient, or local epochs.
     pub rule: Rule,
     /// Samples per step.
     pub batch: usize,
     pub pictures: PictureSelection,
-    /// Global weights w in the plain, and running statistics.
+    /// Global weights w in plaintext, and running statistics.
     pub state: ModelState,
     /// The room's cipher, if the relay holds the weights encrypted.
     pub cipher: Option<Arc<Cipher>>,
@@ -48,14 +49,14 @@ pub struct SealTask {
     pub policy: u32,
     pub architecture: Architecture,
     pub layout: ParamLayout,
-    /// The relay's plain weights, `[P]`; none under a keyed start, where this client draws fresh ones that the relay
-    /// never sees.
+    /// The relay's plaintext weights, `[P]`. `None` under a keyed start, where this client draws new weights that the
+    /// relay never sees.
     pub weights: Option<Vec<f32>>,
     pub cipher: Arc<Cipher>,
 }
 
 impl RoundPlan {
-    /// A plan whose weights are in the plain, or yet to be decrypted.
+    /// A plan with plaintext weights, or weights that are still to be decrypted.
     pub(crate) fn new(header: PlanHeader, shard: Option<&Arc<Shard>>, mut weights: Vec<f32>) -> Result<Self, String> {
         let PlanHeader { round, policy, model, defence, rule, batch, pictures, .. } = header;
         let (architecture, batch) = (known_architecture(model)?, usize::from(batch));
@@ -83,13 +84,13 @@ impl RoundPlan {
         Ok(Self { round, policy, architecture, layout, defence, rule, batch, pictures, state, cipher: None })
     }
 
-    /// What there is to compute and to protect.
+    /// The work and the defence of the plan.
     pub fn task(&self) -> LocalTask<'_> {
         let Self { layout, state, rule, batch, defence, cipher, .. } = self;
         LocalTask { layout, state, rule: *rule, batch: *batch, defence: *defence, cipher: cipher.as_deref() }
     }
 
-    /// Whether the model has the class of a private picture.
+    /// Checks that the model has the class of a private picture.
     pub(crate) fn check_label(&self, label: usize) -> Result<(), String> {
         if label < self.architecture.classes() {
             return Ok(());
@@ -105,7 +106,7 @@ impl RoundPlan {
 /// # Errors
 /// In words for people, if there is no such model.
 pub(crate) fn known_architecture(model: ModelDescription) -> Result<Architecture, String> {
-    // A relay that names what this client does not know is of another release.
+    // The relay has another release if it names something unknown.
     let outdated = |error| format!("{error}; reload the page or update this client");
     let architecture = Architecture::try_from(model).map_err(outdated)?;
     if architecture.classes() == 0 {
@@ -115,7 +116,7 @@ pub(crate) fn known_architecture(model: ModelDescription) -> Result<Architecture
 }
 
 /// # Errors
-/// In words for people, if `weights` are of another model than `architecture`.
+/// In words for people, if `weights` do not fit `architecture`.
 pub(crate) fn check_len(architecture: Architecture, layout: &ParamLayout, weights: &[f32]) -> Result<(), String> {
     if weights.len() == layout.len() {
         Ok(())

@@ -5,7 +5,7 @@ use unmask_core::Partition;
 use unmask_data::datasets::Labelled;
 use unmask_wire::{ShardError, ShardHeader};
 
-/// Labelled pictures that the relay shares out. They are public: the relay has them too.
+/// Labelled pictures that the relay distributes. They are public: the relay has them too.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shard {
     header: ShardHeader,
@@ -14,13 +14,13 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// A shard as it came over the socket.
+    /// Parses a shard from the socket.
     pub(crate) fn new(header: ShardHeader, words: &[f32]) -> Result<Self, ShardError> {
         let (labels, pixels) = header.read(words)?;
         Ok(Self { header, labels, pixels })
     }
 
-    /// These pictures, the shard `index` (from 0) of `shards` of a data set, without a room that shares them out.
+    /// The shard `index` (from 0) of `shards` of a data set, without a room.
     #[cfg(feature = "native")]
     pub(crate) fn of(set: &Labelled, data: &str, partition: Partition, (index, shards): (u16, u16)) -> Self {
         let side = u16::try_from(set.side()).unwrap_or(u16::MAX);
@@ -38,7 +38,7 @@ impl Shard {
         Self { header, labels: set.labels().to_vec(), pixels }
     }
 
-    /// Number of the division of the data set that it is of.
+    /// Number of the division of the data set that it belongs to.
     pub fn number(&self) -> u32 {
         self.header.number
     }
@@ -53,7 +53,7 @@ impl Shard {
         self.header.partition
     }
 
-    /// Which of how many shards it is, from 0.
+    /// Its index (from 0) and the number of shards.
     pub fn place(&self) -> (u16, u16) {
         (self.header.index, self.header.shards)
     }
@@ -74,7 +74,7 @@ impl Shard {
         self.labels.len()
     }
 
-    /// The labels, one for each picture and each below the number of classes.
+    /// The labels, one for each picture, each below the number of classes.
     pub fn labels(&self) -> &[u8] {
         &self.labels
     }
@@ -86,9 +86,9 @@ impl Shard {
         self.pixels.get(start..start.checked_add(each)?)
     }
 
-    /// Positions of the pictures that one gradient of `batch` pictures takes in `round` (from 1): the next ones of an
-    /// order that goes round and round and is the same for everybody, so that nobody has to remember where it was. Of a
-    /// shard smaller than the batch it takes each picture once.
+    /// Positions of the pictures for one gradient of `batch` pictures in `round` (from 1). They are the next ones of a
+    /// cyclic order that is the same for everybody, so that no client has to remember its position. From a shard
+    /// smaller than the batch, each picture is taken once.
     pub(crate) fn batch(&self, round: u32, batch: usize) -> Vec<usize> {
         let (len, batch) = (self.len() as u64, batch.min(self.len()) as u64);
         let (first, stride) = (u64::from(round.saturating_sub(1)) * batch, stride(len));
@@ -96,7 +96,7 @@ impl Shard {
     }
 }
 
-/// A stride near the golden section of `len` that reaches every position: pictures often come sorted by class, and these
+/// A stride near the golden section of `len` that reaches every position. Pictures are often sorted by class, and these
 /// steps spread any part of the order over all of it.
 fn stride(len: u64) -> u64 {
     let golden = (len as f64 * 0.618_033_988_749_895).round() as u64;
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(shard.rgb(usize::MAX), None);
     }
 
-    /// Sorted by class, as folders are: a batch of 20 sees all ten classes all the same.
+    /// Sorted by class, as folders are: a batch of 20 still sees all ten classes.
     #[test]
     fn batches_of_a_sorted_shard_see_all_classes() {
         let shard = shard((0..200).map(|i| i / 20).collect());
@@ -148,7 +148,7 @@ mod tests {
     }
 
     proptest! {
-        /// In as many turns as there are pictures each has its turn once, wherever one begins.
+        /// In as many turns as there are pictures, each is taken once, from any start.
         #[test]
         fn every_picture_has_its_turn(len in 1usize..120, batch in 1usize..40, start in 1u32..1000) {
             let shard = shard(vec![0; len]);

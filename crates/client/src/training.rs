@@ -1,4 +1,4 @@
-//! What a client computes in a round: one gradient, or local epochs, and the defence.
+//! A client's work in a round: one gradient or local epochs, then the defence.
 
 use unmask_core::{Defence, MaskSeed, ModelState, ParamLayout, Rule};
 use unmask_data::PictureError;
@@ -7,30 +7,30 @@ use unmask_model::{ModelError, Network, Step};
 
 use crate::{Batch, PictureSource};
 
-/// The result of a client's training. It must not leave the device as it is.
+/// The result of a client's training. It must not leave the device unprotected.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LocalUpdate {
     /// Mean loss over the samples: at the round's weights under FedSGD, over the first local epoch under FedAvg.
     pub loss: f32,
     /// `[P]`: theta_n, the gradient of that loss, under FedSGD; W_n, the weights after the local epochs, under FedAvg.
     pub values: Vec<f32>,
-    /// `[Q]`: batch norm's running statistics after training, which leave in the plain; empty for a ViT.
+    /// `[Q]`: batch norm's running statistics after training, which leave in plaintext; empty for a ViT.
     pub statistics: Vec<f32>,
     pub samples: u32,
 }
 
-/// What a client does in a round, whoever runs it: a tab, a native client, or a simulation.
+/// A client's work in a round, in a tab, a native client or a simulation.
 #[derive(Debug, Clone, Copy)]
 pub struct LocalTask<'a> {
     /// The order of `[P]`.
     pub layout: &'a ParamLayout,
-    /// Global weights w in the plain, and running statistics.
+    /// Global weights w in plaintext, and running statistics.
     pub state: &'a ModelState,
     /// One gradient, or local epochs.
     pub rule: Rule,
     /// Samples of one local gradient.
     pub batch: usize,
-    /// What is done to the update before it leaves.
+    /// The defence applied to the update before it leaves.
     pub defence: Defence,
     pub cipher: Option<&'a Cipher>,
 }
@@ -57,8 +57,8 @@ impl LocalTask<'_> {
         }
     }
 
-    /// `epochs` passes of SGD, a batch at a time: SGD remembers nothing from one batch to the next, so this ends where
-    /// [`Network::train_locally`] on all pictures would, without having them all at the model's size.
+    /// `epochs` epochs of SGD, one batch at a time. SGD keeps no state between batches, so the result equals that of
+    /// [`Network::train_locally`] on all pictures, without holding them all at the model's size.
     async fn local_epochs(
         &self,
         network: &Network,
@@ -86,11 +86,11 @@ impl LocalTask<'_> {
         Ok(LocalUpdate { loss, values: weights, statistics, samples: count(samples) })
     }
 
-    /// The update as it may leave the device. `seed` must be fresh from the operating system; in a simulation it is what
-    /// makes the run repeatable.
+    /// Protects the update so that it may leave the device. `seed` must be fresh from the operating system; in a
+    /// simulation it makes the run repeatable.
     ///
     /// # Errors
-    /// The values are not of the layout or not finite, or the cipher is missing or of another model.
+    /// The values do not fit the layout or are not finite, or the cipher is missing or for another model.
     pub fn protect(&self, values: Vec<f32>, seed: MaskSeed) -> Result<ProtectedUpdate, ProtectError> {
         let reference = self.rule.is_fedavg().then_some(self.state.weights.as_slice());
         self.defence.protect(self.layout, PlainUpdate { values, reference }, KeyMaterial { seed, cipher: self.cipher })

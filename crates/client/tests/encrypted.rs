@@ -1,4 +1,4 @@
-//! Training in the encrypted domain is training: 50 rounds of 5 clients with a real model, beside the plain run.
+//! Training in the encrypted domain equals plain training: 50 rounds of 5 clients with a real model.
 
 use std::{ops::Range, sync::Arc};
 
@@ -21,7 +21,8 @@ struct Pictures {
     labels: Vec<usize>,
 }
 
-/// Each sample photograph, shifted by a few pixels and brightened or darkened a little, another way for each variant.
+/// The sample photographs, each shifted by a few pixels and brightened or darkened a little, differently in each
+/// variant.
 fn pictures(side: usize, variants: Range<usize>) -> Pictures {
     let mut pictures = Pictures { images: Vec::new(), labels: Vec::new() };
     for (label, sample) in sample_photographs().unwrap().iter().enumerate() {
@@ -50,7 +51,7 @@ struct Run {
 }
 
 impl Run {
-    /// The plain weights after all rounds.
+    /// The plaintext weights after all rounds.
     fn weights(&self, settings: RoundSettings) -> Vec<f32> {
         let architecture = self.network.architecture();
         let mut room = Room::new(GlobalModel { architecture, state: architecture.initial(5) }, settings);
@@ -116,7 +117,7 @@ impl Run {
     }
 }
 
-/// Norm of the difference over the norm, of the whole and of the worst tensor.
+/// Norm of the difference divided by the norm, for the whole vector and for the worst tensor.
 fn deviation(layout: &ParamLayout, a: &[f32], b: &[f32]) -> (f64, f64) {
     let relative = |range: Range<usize>| {
         let difference: f64 = range.clone().map(|i| f64::from(a[i] - b[i]).powi(2)).sum();
@@ -147,7 +148,7 @@ fn encrypted_training_equals_plain_training() {
     for rule in ["fedsgd", "fedavg:epochs=1,rate=0.05"] {
         let settings = |defence: &str| {
             let (defence, rule): (Defence, Rule) = (defence.parse().unwrap(), rule.parse().unwrap());
-            // Keys change norms, so that clipping may act on other updates than in the plain.
+            // Keys change norms, so clipping may affect other updates than in plaintext.
             let settings = RoundSettings::new(defence, rule, 4, "sgd:0.1".parse().unwrap()).unwrap();
             settings.with_aggregation(Aggregation::Mean)
         };
@@ -161,7 +162,7 @@ fn encrypted_training_equals_plain_training() {
         assert!(whole < 1e-4, "{rule}: {whole:e}");
         assert!(worst < 1e-4, "{rule}: {worst:e} in one tensor");
         assert_eq!(expected, given, "{rule}: another answer to the same picture");
-        // Models that have learnt nothing would agree as well.
+        // Two models that have learnt nothing would agree too.
         assert!(2 * hits > pictures, "{rule}: {hits} of {pictures} pictures right");
     }
 }

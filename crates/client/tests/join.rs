@@ -73,7 +73,7 @@ fn weights() -> Vec<f32> {
     architecture().initial(3).weights
 }
 
-/// Three pictures, no two patches of which are alike.
+/// Three pictures whose patches all differ.
 fn samples() -> Vec<Sample> {
     let sample = |label: usize| {
         let pixels = (0..16 * 16 * 3).map(|i: usize| (i * i / 90 + 17 * label) as u8).collect();
@@ -82,7 +82,7 @@ fn samples() -> Vec<Sample> {
     (0..3).map(sample).collect()
 }
 
-/// The pictures at these positions as the model takes them.
+/// The pictures at these positions in the model's format.
 fn inputs(positions: &[usize]) -> (Vec<f32>, Vec<usize>) {
     let samples = samples();
     let images = positions.iter().flat_map(|&i| samples[i].picture.for_model(architecture().side())).collect();
@@ -227,7 +227,7 @@ async fn without_the_passphrase_it_waits_for_a_round_it_can_read() {
     }
 }
 
-/// Seven pictures of the data set, larger than the model's side, of three classes.
+/// Seven pictures of the data set in three classes, larger than the model's side.
 fn shard() -> (ShardHeader, Vec<u8>, Vec<u8>) {
     let classes = ["ring", "cross", "spiral"].map(str::to_owned).to_vec();
     let (data, partition) = ("shapes".to_owned(), Partition::Iid);
@@ -236,7 +236,7 @@ fn shard() -> (ShardHeader, Vec<u8>, Vec<u8>) {
     (header, vec![2, 0, 1, 0, 1, 2, 0], pixels)
 }
 
-/// The pictures of the shard as a model of side 16 takes them.
+/// The pictures of the shard in the format of a model with side 16.
 fn shard_inputs(positions: &[usize]) -> (Vec<f32>, Vec<usize>) {
     let (_, labels, pixels) = shard();
     let picture = |i: usize| Picture::new(20, 20, pixels[i * 1200..][..1200].to_vec()).unwrap().for_model(16);
@@ -282,7 +282,7 @@ async fn shared_pictures_take_their_turns_and_private_ones_stay_out() {
             .unwrap();
         assert_eq!(values, trained.state.weights);
 
-        // Seven pictures behind one update: what is found of it is compared with none; of round 7, with its one.
+        // An update from seven pictures is compared with none of them; the one from round 7, with its only picture.
         let found = chw_to_hwc(&shard_inputs(&[first]).0, 16, 16);
         for round in [8, 7] {
             let header = RelayMessage::Reconstruction { round, attack: AttackMethod::Embedding, side: 16 };
@@ -295,7 +295,7 @@ async fn shared_pictures_take_their_turns_and_private_ones_stay_out() {
     .await;
 }
 
-/// A model of two classes is of no use to a private picture of the third.
+/// A model with two classes cannot train on a private picture of the third class.
 #[tokio::test]
 async fn private_label_beyond_the_models_classes_is_answered() {
     with_client(None, async |relay| {

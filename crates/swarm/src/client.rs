@@ -1,4 +1,4 @@
-//! A light client: answers every plan at once with an update of the right size, and notes how its rounds went.
+//! A light client: answers every plan immediately with an update of the right size, and records how its rounds went.
 
 use std::{
     mem,
@@ -12,19 +12,19 @@ use unmask_wire::{ClientMessage, RelayMessage};
 
 use crate::{measure::Times, relay::Door, socket::Socket};
 
-/// Every value of every update: small enough to move no model far.
+/// Every value of every update: too small to move a model far.
 const VALUE: f32 = 1e-3;
 
-/// What the clients of a swarm noted since this was taken last.
+/// The records of a swarm's clients since they were last taken.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
-    /// From one plan to the next, at each client.
+    /// Times from one plan to the next, at each client.
     pub(crate) intervals: Vec<Duration>,
-    /// Updates that were taken.
+    /// Accepted updates.
     pub(crate) accepted: u64,
-    /// Plans of which no update was taken.
+    /// Plans without an accepted update.
     pub(crate) lost: u64,
-    /// Why sockets ended that were not to end, or updates were not taken.
+    /// Why sockets ended unexpectedly or updates were rejected.
     pub(crate) troubles: Vec<String>,
 }
 
@@ -35,7 +35,7 @@ impl Notes {
     }
 }
 
-/// Where all clients of a swarm write what they note.
+/// The shared notebook of a swarm's clients.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Notebook(Arc<Mutex<Notes>>);
 
@@ -59,14 +59,14 @@ impl Notebook {
     }
 }
 
-/// One client; on one socket at a time.
+/// One client, with one socket at a time.
 #[derive(Debug, Clone)]
 pub(crate) struct LightClient {
     pub(crate) door: Door,
     pub(crate) from: IpAddr,
     pub(crate) nickname: String,
     pub(crate) notebook: Notebook,
-    /// With which it comes back as the same client.
+    /// The ticket to come back as the same client.
     pub(crate) ticket: Option<[u8; 16]>,
 }
 
@@ -79,7 +79,7 @@ struct Answered {
 }
 
 impl LightClient {
-    /// Joins, and takes part until the first end of a round after `stay`. What ends the socket before is noted.
+    /// Joins, and takes part until the first end of a round after `stay`. Records an earlier end of the socket.
     pub(crate) async fn visit(&mut self, stay: Duration) {
         let outcome = match Socket::open(&self.door, self.from, false).await {
             Ok(socket) => self.take_part(socket, stay).await,
@@ -92,7 +92,7 @@ impl LightClient {
         }
     }
 
-    /// Returns why the relay ended it; `None` if this client did.
+    /// Returns why the relay ended the socket; `None` if this client did.
     async fn take_part(&mut self, mut socket: Socket, stay: Duration) -> anyhow::Result<Option<String>> {
         let begun = Instant::now();
         socket.hello(&self.nickname, self.ticket).await?;

@@ -1,4 +1,4 @@
-//! Honest clients beside strangers.
+//! Runs honest clients beside hostile strangers.
 
 use std::{
     fmt,
@@ -21,70 +21,71 @@ use crate::{
     strangers,
 };
 
-/// Time for strangers to join before honest clients do.
+/// Time for strangers to join before the honest clients.
 const HEAD_START: Duration = Duration::from_secs(2);
-/// Rounds before anything is measured, since the last one that waited for strangers who joined and never answer.
+/// Rounds before the measurement starts; the first ones wait for strangers who joined and never answer.
 const WARM_UP: u64 = 4;
-/// Longest wait for them.
+/// Longest wait for these rounds.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// Between two questions whether the relay is there.
+/// Interval between two health checks of the relay.
 const PROBE: Duration = Duration::from_millis(250);
-/// Longest wait for an answer to one.
+/// Longest wait for the answer to a health check.
 const PROBE_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Who comes, and for how long.
+/// The clients and strangers, and the time.
 #[derive(Debug, Clone)]
 pub struct HostileOptions {
     /// The `unmask` program, which is the relay.
     pub program: PathBuf,
-    /// Most files that the relay may have open at a time; as many as the system allows if absent.
+    /// Most files that the relay may have open; by default the system's limit.
     pub files: Option<u32>,
-    /// The room's model by its name.
+    /// Name of the room's model.
     pub model: String,
     /// Clients that take part in every round.
     pub honest: usize,
-    /// Connections that ask for nothing, or for half of something.
+    /// Connections that send no request, or half of one.
     pub idle: usize,
-    /// Connections that send a byte a second.
+    /// Connections that send one byte a second.
     pub tricklers: usize,
     /// Clients that join and read nothing.
     pub walls: usize,
-    /// Clients that send messages as fast as they can, and as many connections that ask as fast as they can.
+    /// Clients that send messages as fast as they can; the same number of connections send requests as fast as they
+    /// can.
     pub floods: usize,
-    /// Time that is measured.
+    /// Time of the measurement.
     pub time: Duration,
     /// The room's pause between rounds.
     pub pace: Duration,
-    /// Longest time for a round; the first ones take it, since strangers that joined do not answer.
+    /// Longest time for a round; the first rounds last this long, because strangers who joined do not answer.
     pub deadline: Duration,
 }
 
-/// How it went.
+/// The results.
 #[derive(Debug)]
 pub struct HostileReport {
     options: HostileOptions,
-    /// Updates of honest clients that were taken.
+    /// Accepted updates of honest clients.
     pub accepted: u64,
-    /// Their plans of which no update was taken, from the first one that came.
+    /// Plans of honest clients without an accepted update, counted from each client's first plan.
     pub lost: u64,
     /// Time from one plan to the next beyond the pace, at every honest client.
     pub overhead: Times,
-    /// Time until the relay said that it is there.
+    /// Response times of the relay's health check.
     pub health: Times,
-    /// How often it did not.
+    /// Number of unanswered health checks.
     pub unanswered: u64,
-    /// Most resident memory in MB, where the system tells.
+    /// Most resident memory in MB, if the system tells.
     pub megabytes: Option<f64>,
     /// Most file descriptors.
     pub descriptors: Option<usize>,
-    /// What honest clients met with.
+    /// Problems of honest clients.
     pub troubles: Vec<String>,
 }
 
-/// Opens a room, lets strangers and honest clients in, and measures.
+/// Opens a room, starts strangers and honest clients, and measures.
 ///
 /// # Errors
-/// If the relay does not start or ends, this system lends no addresses, or no round comes about.
+/// The relay does not start or ends, the system has no addresses for strangers, or no round takes place.
 pub async fn hostile(options: HostileOptions) -> anyhow::Result<HostileReport> {
     let wanted = options.idle + options.tricklers + options.walls + 2 * options.floods + options.honest;
     raise_descriptors(wanted + 64);
@@ -160,8 +161,8 @@ pub async fn hostile(options: HostileOptions) -> anyhow::Result<HostileReport> {
 }
 
 fn let_in(options: &HostileOptions, door: &Door) -> JoinSet<()> {
-    /// Of the tricklers those who join for it. It is few, since a round waits for all who are in it until its quorum is
-    /// reached, whatever they send.
+    /// Number of tricklers that join the room. It is small, because a round waits for all its clients until the quorum
+    /// is reached, no matter what they send.
     const JOINED: usize = 4;
     let mut tasks = JoinSet::new();
     for number in 0..options.walls {
@@ -189,7 +190,7 @@ fn let_in(options: &HostileOptions, door: &Door) -> JoinSet<()> {
     tasks
 }
 
-/// Asks the relay whether it is there, on a fresh connection from this machine's own address.
+/// Checks the relay's health, on a new connection from this machine's own address.
 async fn probe(door: &Door) -> anyhow::Result<Duration> {
     let begun = Instant::now();
     let mut stream = connect(door, device(0), false).await?;
@@ -202,7 +203,7 @@ async fn probe(door: &Door) -> anyhow::Result<Duration> {
     Ok(begun.elapsed())
 }
 
-/// Lets this process hold as many connections as it is to open, as far as the system allows.
+/// Raises this process's limit of open connections, as far as the system allows.
 fn raise_descriptors(wanted: usize) {
     #[cfg(unix)]
     {
@@ -221,18 +222,18 @@ fn raise_descriptors(wanted: usize) {
 }
 
 impl HostileReport {
-    /// What of the aims was missed, in words.
+    /// The missed goals, in words.
     pub fn missed(&self, overhead: Duration, megabytes: f64) -> Vec<String> {
         let p99 = self.overhead.percentile(0.99);
         let aims = [
             (self.lost == 0, format!("{} updates of honest clients were lost", self.lost)),
-            (self.troubles.is_empty(), format!("honest clients met with trouble: {}", self.troubles.join("; "))),
+            (self.troubles.is_empty(), format!("honest clients had problems: {}", self.troubles.join("; "))),
             (!self.overhead.is_empty(), "no two rounds followed one another".to_owned()),
-            (p99 <= overhead, format!("p99 beyond the pace is {p99:?}, {overhead:?} is the aim")),
-            (self.unanswered == 0, format!("{} of the questions after its health had no answer", self.unanswered)),
+            (p99 <= overhead, format!("p99 beyond the pace is {p99:?}, the goal is {overhead:?}")),
+            (self.unanswered == 0, format!("{} health checks had no answer", self.unanswered)),
             (
                 self.megabytes.is_none_or(|most| most <= megabytes),
-                format!("{:.0} MB of memory, {megabytes:.0} are the aim", self.megabytes.unwrap_or_default()),
+                format!("{:.0} MB of memory, the goal is {megabytes:.0}", self.megabytes.unwrap_or_default()),
             ),
         ];
         aims.into_iter().filter(|(is_met, _)| !is_met).map(|(_, missed)| missed).collect()

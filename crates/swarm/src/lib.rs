@@ -1,8 +1,8 @@
-//! Load for a relay: light clients that train nothing and send an update of the right size, and strangers who mean harm.
+//! Load for a relay: light clients that do not train but send updates of the right size, and hostile strangers.
 //!
-//! [`soak`] lets light clients come and go for as long as asked; [`hostile`] lets strangers do their worst beside a few of
-//! them. Both start a relay's program as a process of its own, and measure it from outside. Memory and file descriptors
-//! are read from `/proc`, which Linux alone has.
+//! [`soak`] lets light clients join and leave for a given time. [`hostile`] runs hostile strangers beside a few light
+//! clients. Both start the relay as a separate process and measure it from outside. Memory and file descriptors are
+//! read from `/proc`, which only Linux has.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

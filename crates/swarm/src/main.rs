@@ -1,4 +1,4 @@
-//! `cargo xtask hostile` and `cargo xtask soak`: load for a relay, and figures of how it bears it.
+//! `cargo xtask hostile` and `cargo xtask soak`: load for a relay, and measurements of it.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
@@ -7,7 +7,7 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 use clap::{Args, Parser, Subcommand};
 use unmask_swarm::{HostileOptions, SoakOptions, hostile, soak};
 
-/// Load for a relay, and figures of how it bears it
+/// Put load on a relay, and measure it
 #[derive(Parser)]
 struct Cli {
     /// The `unmask` program
@@ -23,7 +23,7 @@ enum Load {
     Soak(Soak),
 }
 
-/// Honest clients beside strangers who mean harm; fails where an aim is missed
+/// Run honest clients beside hostile strangers; fails if a goal is missed
 #[derive(Args)]
 struct Hostile {
     #[command(flatten)]
@@ -31,50 +31,50 @@ struct Hostile {
     /// Clients that take part in every round
     #[arg(long, default_value_t = 30)]
     honest: usize,
-    /// Connections that ask for nothing, or for half of something
+    /// Connections that send no request, or half of one
     #[arg(long, default_value_t = 2000)]
     idle: usize,
-    /// Connections that send a byte a second
+    /// Connections that send one byte a second
     #[arg(long, default_value_t = 200)]
     tricklers: usize,
     /// Clients that join and read nothing
     #[arg(long, default_value_t = 50)]
     walls: usize,
-    /// Clients that send messages as fast as they can, and as many connections that ask as fast as they can
+    /// Clients that send messages as fast as they can; the same number of connections send requests as fast as they can
     #[arg(long, default_value_t = 4)]
     floods: usize,
     /// Seconds to measure
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Most files that the relay may have open; as many as the system allows if absent
+    /// Most files that the relay may have open; by default the system's limit
     #[arg(long)]
     files: Option<u32>,
-    /// Longest time for a round in seconds; the first ones take it, since strangers that joined do not answer
+    /// Longest time for a round in seconds; the first rounds last this long, because strangers who joined do not answer
     #[arg(long, default_value_t = 10)]
     deadline: u64,
-    /// Aim: most milliseconds of a round beyond the pace, for 99 of 100
+    /// Goal: most milliseconds of a round beyond the pace, for 99 of 100 rounds
     #[arg(long, default_value_t = 200)]
     overhead: u64,
-    /// Aim: most memory of the relay in MB
+    /// Goal: most memory of the relay in MB
     #[arg(long, default_value_t = 512.0)]
     memory: f64,
 }
 
-/// Clients that come and go; a line a minute, the slope of the relay's memory at the end; fails where an aim is missed
+/// Let clients join and leave; prints a line each minute and the memory's growth at the end; fails if a goal is missed
 #[derive(Args)]
 struct Soak {
     #[command(flatten)]
     room: Room,
-    /// Clients at one time
+    /// Clients at the same time
     #[arg(long, default_value_t = 200)]
     clients: usize,
-    /// Minutes to go on
+    /// Minutes to run
     #[arg(long, default_value_t = 60)]
     minutes: u64,
-    /// Shortest time that a client stays, in seconds
+    /// Shortest stay of a client, in seconds
     #[arg(long, default_value_t = 60)]
     stay: u64,
-    /// Aim: most milliseconds of a round beyond the pace, for 99 of 100
+    /// Goal: most milliseconds of a round beyond the pace, for 99 of 100 rounds
     #[arg(long, default_value_t = 200)]
     overhead: u64,
 }
@@ -112,7 +112,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Whether all aims were met.
+/// Returns whether all goals were met.
 async fn run_hostile(program: PathBuf, load: Hostile) -> anyhow::Result<bool> {
     let Hostile { honest, idle, tricklers, walls, floods, files, .. } = load;
     let (pace, time) = (load.room.pace()?, Duration::from_secs(load.seconds));
@@ -124,7 +124,7 @@ async fn run_hostile(program: PathBuf, load: Hostile) -> anyhow::Result<bool> {
     Ok(are_met(&report.missed(Duration::from_millis(load.overhead), load.memory)))
 }
 
-/// Whether all aims were met.
+/// Returns whether all goals were met.
 async fn run_soak(program: PathBuf, load: Soak) -> anyhow::Result<bool> {
     let (pace, time) = (load.room.pace()?, Duration::from_secs(60 * load.minutes));
     let (clients, stay) = (load.clients, Duration::from_secs(load.stay));
@@ -133,7 +133,7 @@ async fn run_soak(program: PathBuf, load: Soak) -> anyhow::Result<bool> {
     Ok(are_met(&report.missed(Duration::from_millis(load.overhead))))
 }
 
-/// Prints the aims that were missed. Whether there are none.
+/// Prints the missed goals; returns whether there are none.
 fn are_met(missed: &[String]) -> bool {
     for missed in missed {
         println!("Missed: {missed}");

@@ -1,21 +1,21 @@
-//! Figures: percentiles, slopes, and what the operating system says of a process.
+//! Percentiles, slopes, and the operating system's numbers about a process.
 
 use std::{fmt, fs, time::Duration};
 
 use unmask_core::processor_name;
 
-/// Some times, in order.
+/// Sorted times.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Times(Vec<Duration>);
 
 impl Times {
-    /// The time that a share of them, between 0 and 1, does not exceed; zero if there are none.
+    /// The time that a share of them, between 0 and 1, does not exceed; zero if there are no times.
     pub fn percentile(&self, share: f64) -> Duration {
         let last = self.0.len().saturating_sub(1);
         self.0.get((share * last as f64).ceil() as usize).copied().unwrap_or_default()
     }
 
-    /// How many there are.
+    /// Number of times.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -40,7 +40,7 @@ impl fmt::Display for Times {
     }
 }
 
-/// What a process holds at one moment.
+/// The resources of a process at one moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Usage {
     /// Resident memory in MB (10^6 bytes).
@@ -50,7 +50,7 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// Of the process with this number; `None` where the system does not say, or there is no such process.
+    /// The usage of the process with this number; `None` if the system does not tell or there is no such process.
     pub(crate) fn of(process: u32) -> Option<Self> {
         let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
         let descriptors = fs::read_dir(format!("/proc/{process}/fd")).ok()?.count();
@@ -63,14 +63,14 @@ fn resident(status: &str) -> Option<f64> {
     Some(kibibytes.trim().parse::<f64>().ok()? * 1024.0 / 1e6)
 }
 
-/// The processor's name and number of cores as the system has them, to stand beside what was measured.
+/// The processor's name and number of cores, to print with the measurements.
 pub fn processor() -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     format!("{}, {cores} cores", processor_name(&info).unwrap_or("unknown processor"))
 }
 
-/// The slope of the line that fits the points best, by least squares; 0 for fewer than two.
+/// The slope of the least-squares line through the points; 0 for fewer than two.
 pub(crate) fn slope(points: &[(f64, f64)]) -> f64 {
     let count = points.len().max(1) as f64;
     let mean_x = points.iter().map(|(x, _)| x).sum::<f64>() / count;

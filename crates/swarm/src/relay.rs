@@ -1,4 +1,4 @@
-//! The relay under test, as a process of its own.
+//! The relay under test, as a separate process.
 
 use std::{
     fs,
@@ -17,26 +17,26 @@ use crate::measure::Usage;
 /// Longest wait for the room to open.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Where the room is, and what opens it.
+/// The room's address and key.
 #[derive(Debug, Clone)]
 pub(crate) struct Door {
     pub(crate) address: SocketAddr,
-    /// What a student's link holds, where the room asks for it.
+    /// The key in a student's link, if the room asks for one.
     pub(crate) key: Option<String>,
 }
 
-/// A relay that runs; stopped when this is dropped.
+/// A running relay; stopped when dropped.
 #[derive(Debug)]
 pub(crate) struct RelayProcess {
     child: Child,
     door: Door,
-    // Holds the certificate for as long as the relay runs.
+    // Holds the certificate as long as the relay runs.
     _folder: TempDir,
 }
 
 impl RelayProcess {
-    /// Starts `program` as a relay on free ports of this machine alone, with rounds that run at once, and no attacks and
-    /// measurements, which rounds never wait for. Where `files` is given, it may have no more open at a time.
+    /// Starts `program` as a relay on free ports of this machine. Rounds run immediately. Attacks and evaluations are
+    /// off; rounds never wait for them. `files` limits the relay's open files, if given.
     pub(crate) async fn start(
         program: &Path,
         files: Option<u32>,
@@ -49,7 +49,7 @@ impl RelayProcess {
         let child = limited(program, files)
             .args(["relay", "--start", "--bind", "127.0.0.1", "--http-port", "0", "--https-port", "0"])
             .args(["--attack-seconds", "0", "--test-seconds", "0", "--optimiser", "sgd:0.001", "--model", model])
-            // A round waits for all, so that who loses one has lost it to the relay.
+            // A round waits for all clients, so that a lost update is the relay's fault.
             .args(["--quorum", "1"])
             .args(["--pace", &pace.as_secs_f64().to_string(), "--deadline", &deadline.as_secs_f64().to_string()])
             .arg("--data-dir")
@@ -74,7 +74,7 @@ impl RelayProcess {
                 return door(&ready);
             }
             if let Some(status) = self.child.try_wait()? {
-                bail!("the relay ended at once ({status}); its message stands above");
+                bail!("the relay ended immediately ({status}); see its message above");
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -89,7 +89,7 @@ impl RelayProcess {
         Usage::of(self.child.id())
     }
 
-    /// An error if it has ended.
+    /// Returns an error if the relay has ended.
     pub(crate) fn check(&mut self) -> anyhow::Result<()> {
         let ended = self.child.try_wait()?;
         ensure!(ended.is_none(), "the relay has ended: {ended:?}");
@@ -99,13 +99,14 @@ impl RelayProcess {
 
 impl Drop for RelayProcess {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A call of the program. The shell that limits it makes place for it, and leaves its process number.
+/// A call of the program. The shell that sets the limit replaces itself with the program, so the process number is the
+/// relay's.
 fn limited(program: &Path, files: Option<u32>) -> Command {
     let Some(files) = files else { return Command::new(program) };
     let mut command = Command::new("sh");
@@ -113,9 +114,9 @@ fn limited(program: &Path, files: Option<u32>) -> Command {
     command
 }
 
-/// The address and the key that stand in a ready file.
+/// The address and the key in a ready file.
 fn door(ready: &Value) -> anyhow::Result<Door> {
-    let http = ready["http"].as_str().context("the ready file names no address")?;
+    let http = ready["http"].as_str().context("the ready file has no address")?;
     let port = http.trim_end_matches('/').rsplit(':').next().and_then(|port| port.parse().ok());
     let port: u16 = port.with_context(|| format!("{http} has no port"))?;
     let key = ready["room_key"].as_str().map(str::to_owned);

@@ -1,4 +1,4 @@
-//! Clients that come and go, for as long as asked.
+//! Runs clients that join and leave, for a given time.
 
 use std::{
     fmt,
@@ -17,54 +17,54 @@ use crate::{
 
 /// Longest time for a round.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// Between two looks at what the relay holds.
+/// Interval between two measurements of the relay.
 const LOOK: Duration = Duration::from_secs(1);
-/// From this time on the slope of the memory has an aim; before, it says more of the start than of what stays.
+/// The goal for the memory's growth applies only after this time; before it, the slope mostly shows the start.
 const SETTLED: Duration = Duration::from_secs(60 * 60);
-/// Aim: the growth of the memory in MB an hour stays below this.
+/// Goal: the memory grows by less than this, in MB an hour.
 const MAX_GROWTH: f64 = 1.0;
-/// Aim: most file descriptors beyond the fewest, for each client: its socket, and one that is on its way.
+/// Goal: most file descriptors above the minimum, for each client: its socket, and one that is being opened.
 const MAX_DESCRIPTORS: usize = 2;
 
-/// Who comes, and for how long.
+/// The clients and the time.
 #[derive(Debug, Clone)]
 pub struct SoakOptions {
     /// The `unmask` program, which is the relay.
     pub program: PathBuf,
-    /// The room's model by its name.
+    /// Name of the room's model.
     pub model: String,
     pub clients: usize,
     pub time: Duration,
     /// The room's pause between rounds.
     pub pace: Duration,
-    /// A client stays for once to four times as long, and is away for a tenth of that.
+    /// A client stays for one to four times this long, and is away for a tenth of its stay.
     pub stay: Duration,
 }
 
-/// How it went.
+/// The results.
 #[derive(Debug)]
 pub struct SoakReport {
     options: SoakOptions,
-    /// Updates that were taken.
+    /// Accepted updates.
     pub accepted: u64,
-    /// Plans of which no update was taken.
+    /// Plans without an accepted update.
     pub lost: u64,
     /// Time from one plan to the next beyond the pace, at every client.
     pub overhead: Times,
-    /// Growth of the relay's resident memory in MB an hour after the first sixth of the time, where the system tells.
+    /// Growth of the relay's resident memory in MB an hour after the first sixth of the time, if the system tells.
     pub megabytes_an_hour: Option<f64>,
-    /// Fewest and most file descriptors in that time.
+    /// Fewest and most file descriptors during that time.
     pub descriptors: Option<(usize, usize)>,
-    /// Resident memory in MB when that time began and when it ended.
+    /// Resident memory in MB at the start and the end of that time.
     pub megabytes: Option<(f64, f64)>,
-    /// What clients met with.
+    /// Problems of clients.
     pub troubles: Vec<String>,
 }
 
-/// Opens a room, lets clients come and go, and prints a line a minute.
+/// Opens a room, lets clients join and leave, and prints a line each minute.
 ///
 /// # Errors
-/// If the relay does not start, or ends.
+/// The relay does not start, or ends.
 pub async fn soak(options: SoakOptions) -> anyhow::Result<SoakReport> {
     let mut relay = RelayProcess::start(&options.program, None, &options.model, options.pace, DEADLINE).await?;
     let notebook = Notebook::default();
@@ -80,7 +80,7 @@ pub async fn soak(options: SoakOptions) -> anyhow::Result<SoakReport> {
         let stay = options.stay;
         clients.spawn(async move {
             for visit in 0_usize.. {
-                // Some thirds of a stay more, another number of them for each client and visit.
+                // Longer by some thirds, a different number for each client and visit.
                 let thirds = (7 * number + 5 * visit) % 10;
                 let stay = stay + stay * thirds as u32 / 3;
                 client.visit(stay).await;
@@ -136,7 +136,7 @@ fn line(minute: u64, usage: Option<&Usage>, overhead: &Times) -> String {
 }
 
 impl SoakReport {
-    /// What of the aims was missed, in words.
+    /// The missed goals, in words.
     pub fn missed(&self, overhead: Duration) -> Vec<String> {
         let SoakOptions { clients, time, .. } = &self.options;
         let p99 = self.overhead.percentile(0.99);
@@ -146,12 +146,12 @@ impl SoakReport {
         let aims = [
             (self.accepted > 0, "no update was taken".to_owned()),
             (self.lost == 0, format!("{} updates were lost", self.lost)),
-            (self.troubles.is_empty(), format!("clients met with trouble: {}", self.troubles.join("; "))),
-            (p99 <= overhead, format!("p99 beyond the pace is {p99:?}, {overhead:?} is the aim")),
-            (growth < MAX_GROWTH, format!("the memory grows by {growth:.2} MB an hour, {MAX_GROWTH:.2} is the aim")),
+            (self.troubles.is_empty(), format!("clients had problems: {}", self.troubles.join("; "))),
+            (p99 <= overhead, format!("p99 beyond the pace is {p99:?}, the goal is {overhead:?}")),
+            (growth < MAX_GROWTH, format!("the memory grows by {growth:.2} MB an hour, the goal is {MAX_GROWTH:.2}")),
             (
                 spread <= most_spread,
-                format!("the file descriptors differ by {spread}, {most_spread} for {clients} clients is the aim"),
+                format!("the file descriptors differ by {spread}, the goal is {most_spread} for {clients} clients"),
             ),
         ];
         aims.into_iter().filter(|(is_met, _)| !is_met).map(|(_, missed)| missed).collect()

@@ -1,4 +1,4 @@
-//! A connection from an address of one's own choice, and a socket of the room on it.
+//! A connection from a chosen address, and a socket of the room on it.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -13,12 +13,12 @@ use unmask_wire::{Assembler, ClientMessage, Framer, RelayMessage};
 
 use crate::relay::Door;
 
-/// Longest message that is taken, in bytes: every model's plan is shorter.
+/// Longest accepted message in bytes, longer than every model's plan.
 const MAX_MESSAGE: usize = 1 << 28;
-/// Receive buffer of who means not to read, in bytes.
+/// Receive buffer of a client that does not read, in bytes.
 const SMALL_BUFFER: u32 = 4096;
 
-/// An address of this machine: the relay takes each for another device. Number 0 is the machine's own.
+/// A loopback address that the relay takes for another device. Number 0 is the machine's own.
 pub(crate) fn device(number: u8) -> IpAddr {
     Ipv4Addr::new(127, 0, 0, 1 + number.min(250)).into()
 }
@@ -40,7 +40,7 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Opens one from this address, with the room's key where there is one.
+    /// Opens a socket from this address, with the room's key if there is one.
     pub(crate) async fn open(door: &Door, from: IpAddr, has_small_buffer: bool) -> anyhow::Result<Self> {
         let stream = connect(door, from, has_small_buffer).await?;
         stream.set_nodelay(true)?;
@@ -67,12 +67,12 @@ impl Socket {
         Ok(())
     }
 
-    /// A frame of one's own making.
+    /// Sends a custom frame.
     pub(crate) async fn frame(&mut self, frame: Vec<u8>) -> anyhow::Result<()> {
         Ok(self.stream.send(Message::Binary(frame.into())).await?)
     }
 
-    /// The next message with its values; `None` once the relay has closed.
+    /// The next message with its values; `None` if the relay has closed the socket.
     pub(crate) async fn message(&mut self) -> anyhow::Result<Option<(RelayMessage, Vec<f32>)>> {
         loop {
             match self.stream.next().await {
@@ -88,7 +88,7 @@ impl Socket {
         }
     }
 
-    /// Memory for the values of a message to come.
+    /// Keeps the memory of `values` for the next message.
     pub(crate) fn reuse(&mut self, values: Vec<f32>) {
         self.assembler.reuse(values);
     }

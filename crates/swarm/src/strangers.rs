@@ -1,4 +1,4 @@
-//! Strangers who mean harm. Each comes back when it is thrown out, but for those who have to join for it.
+//! Hostile strangers. Most reconnect when thrown out; those who joined the room do not.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -15,21 +15,21 @@ use crate::{
     socket::{Socket, connect, device},
 };
 
-/// Until somebody who was thrown out or not let in is back.
+/// Pause before a stranger who was thrown out or rejected reconnects.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Between two bytes of a trickle.
+/// Pause between two bytes.
 const DROP: Duration = Duration::from_secs(1);
 const HALF_A_REQUEST: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n";
 const REQUEST: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
-/// Holds connections open and asks for nothing, or for half of something.
+/// Holds connections open and sends no request, or half of one.
 pub(crate) async fn idle(door: Door, number: usize) -> Infallible {
     // A few devices with many connections each.
     let from = device(1 + (number % 8) as u8);
     loop {
         if let Ok(mut stream) = connect(&door, from, false).await {
             let half = if number.is_multiple_of(2) { HALF_A_REQUEST } else { &[] };
-            // Whatever fails, it ends the connection, and another one follows.
+            // Any failure ends the connection, and another one follows.
             let _ = stream.write_all(half).await;
             read_to_end(&mut stream).await;
         }
@@ -65,7 +65,7 @@ pub(crate) async fn trickle_update(door: Door, number: usize) -> anyhow::Result<
                 let (header, values) = whole.split_at(8);
                 for piece in values.chunks(64) {
                     let mut frame = header.to_vec();
-                    // Never the last one.
+                    // Clears the mark of the last frame, so that the update never ends.
                     frame[3] = 0;
                     frame.extend_from_slice(piece);
                     socket.frame(frame).await?;
@@ -86,7 +86,7 @@ pub(crate) async fn read_nothing(door: Door, number: usize) -> anyhow::Result<()
     Ok(())
 }
 
-/// Joins, and sends what is refused as fast as it can.
+/// Joins, and sends invalid messages as fast as it can.
 pub(crate) async fn flood_messages(door: Door, number: usize) -> anyhow::Result<()> {
     let mut socket = Socket::open(&door, device(31), false).await?;
     loop {
@@ -94,7 +94,7 @@ pub(crate) async fn flood_messages(door: Door, number: usize) -> anyhow::Result<
     }
 }
 
-/// Asks as fast as it can, on one connection after the other.
+/// Sends requests as fast as it can, one connection after the other.
 pub(crate) async fn flood_requests(door: Door, number: usize) -> Infallible {
     let from = device(32 + (number % 4) as u8);
     loop {

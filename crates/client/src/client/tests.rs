@@ -24,7 +24,7 @@ fn layout() -> unmask_core::ParamLayout {
     architecture().layout()
 }
 
-/// The cipher that somebody else in the room made of the same passphrase.
+/// The cipher that another client derived from the same passphrase.
 static CIPHER: LazyLock<Cipher> = LazyLock::new(|| {
     Cipher::new(&RoomKey::derive(PASSPHRASE, &SALT, EncryptionStart::Plain).unwrap(), &layout()).unwrap()
 });
@@ -33,7 +33,7 @@ fn global() -> Vec<f32> {
     (0..layout().len()).map(|i| (i as f32 * 0.61).sin()).collect()
 }
 
-/// No value of it is one of [`global`].
+/// Shares no value with [`global`].
 fn trained() -> Vec<f32> {
     (0..layout().len()).map(|i| i as f32 + 2.0).collect()
 }
@@ -42,7 +42,7 @@ fn step() -> LocalUpdate {
     LocalUpdate { loss: 1.0, values: trained(), statistics: Vec::new(), samples: 3 }
 }
 
-/// A plan as the relay sends it: with encrypted weights where the defence is.
+/// A plan as the relay sends it, with encrypted weights under an encrypted defence.
 fn plan_frames(defence: &str, rule: &str) -> Vec<Vec<u8>> {
     let mut weights = global();
     let encryption = defence.starts_with("encrypted").then(|| {
@@ -92,7 +92,7 @@ fn client(passphrase: Option<&str>) -> Client {
 fn planned(client: &mut Client, defence: &str, rule: &str) -> Box<RoundPlan> {
     match receive(client, &plan_frames(defence, rule)) {
         Some(Action::Train(plan)) => plan,
-        other => panic!("no plan but {other:?}"),
+        other => panic!("{other:?} instead of a plan"),
     }
 }
 
@@ -100,7 +100,7 @@ fn planned(client: &mut Client, defence: &str, rule: &str) -> Box<RoundPlan> {
 fn hello(client: &mut Client) -> (String, Option<[u8; 16]>, bool) {
     match decode(&client.hello().unwrap()).0 {
         ClientMessage::Hello { nickname, resume, may_show, .. } => (nickname, resume, may_show),
-        other => panic!("no hello but {other:?}"),
+        other => panic!("{other:?} instead of a hello"),
     }
 }
 
@@ -123,7 +123,7 @@ fn a_name_that_the_teacher_gave_outlives_the_socket() {
     let renamed = frames(&RelayMessage::Renamed { nickname: nickname.clone() }, &[]).unwrap();
     match receive(&mut client, &renamed) {
         Some(Action::Report(event)) => assert_eq!(event, ClientEvent::Renamed { nickname: nickname.clone() }),
-        other => panic!("nothing of a new name but {other:?}"),
+        other => panic!("{other:?} instead of a new name"),
     }
     assert_eq!(hello(&mut client).0, nickname);
 }
@@ -167,7 +167,7 @@ fn news_of_the_lesson_is_passed_on() {
     ] {
         match receive(&mut client, &frames(&message, &[]).unwrap()) {
             Some(Action::Report(event)) => assert_eq!(event, told),
-            other => panic!("no news but {other:?}"),
+            other => panic!("{other:?} instead of news"),
         }
     }
 }
@@ -183,7 +183,7 @@ fn a_client_on_a_phone_says_where_it_is() {
     assert!(receive(&mut client, &frames(&RelayMessage::Pong, &[]).unwrap()).is_none());
     match receive(&mut client, &frames(&RelayMessage::SittingOut, &[]).unwrap()) {
         Some(Action::Report(event)) => assert_eq!(event, ClientEvent::SittingOut),
-        other => panic!("nothing of sitting out but {other:?}"),
+        other => panic!("{other:?} instead of sitting out"),
     }
 }
 
@@ -215,7 +215,7 @@ fn plan_it_cannot_follow_is_answered() {
         (plan_header(MODEL, "encrypted", "fedsgd", None), p, "its weights are not"),
         (plan_header(MODEL, "none", "fedsgd", key), p, "its defence is none"),
     ] {
-        // A passphrase must make no difference to any of them.
+        // The passphrase must not change any of these answers.
         for passphrase in [None, Some(PASSPHRASE)] {
             let frames = frames(&header, &vec![0.1; weights]).unwrap();
             let Some(Action::Send(frames)) = receive(&mut client(passphrase), &frames) else {
@@ -256,7 +256,7 @@ fn encrypted_update_decrypts_to_the_plain_one() {
     }
 }
 
-/// Relative to the largest value of each parameter, as matrix products go.
+/// Compares relative to the largest value of each parameter, as the error of a matrix product scales with it.
 fn close(found: &[f32], expected: &[f32]) {
     for param in &layout() {
         let (found, expected) = (&found[param.range.clone()], &expected[param.range.clone()]);
@@ -295,7 +295,7 @@ fn plain_start_seals_the_relays_model() {
     close(&sealed, &global());
 }
 
-/// What the relay gets under a keyed start differs from what was drawn in every weight that the scheme encrypts.
+/// Under a keyed start, the relay gets a different value for every weight that the scheme encrypts.
 #[test]
 fn keyed_start_shows_no_plain_embedding() {
     let mut client = client(Some(PASSPHRASE));
@@ -309,7 +309,7 @@ fn keyed_start_shows_no_plain_embedding() {
     // Two numbers of the same size may agree by chance.
     let same = sealed[patch.clone()].iter().filter(|value| drawn.contains(&value.to_bits())).count();
     assert!(100 * same < patch.len(), "{same} of {} values are in the plain", patch.len());
-    // Rows of the position embedding change places; a random order of S rows keeps one of them on average.
+    // The rows of the position embedding change places; a random order of S rows keeps one in place on average.
     let position = layout().get("pos_embed").unwrap().clone();
     let dim = architecture().vit().unwrap().dim;
     let rows = |flat: &[f32]| -> Vec<Vec<f32>> {
@@ -320,7 +320,7 @@ fn keyed_start_shows_no_plain_embedding() {
     let key = RoomKey::derive(PASSPHRASE, &SALT, EncryptionStart::Keyed).unwrap();
     Cipher::new(&key, &layout()).unwrap().decrypt(&mut sealed).unwrap();
     close(&sealed, &plain);
-    // Another draw is another model.
+    // Another draw gives another model.
     assert_ne!(client.seal(*task, 6).unwrap(), frames);
 }
 
@@ -334,7 +334,7 @@ fn seal_of_another_model_is_answered() {
     assert!(reason.contains("the relay sent 3 weights"), "{reason}");
 }
 
-/// Every byte that leaves in the life of a client of an encrypted room.
+/// Checks every byte that a client of an encrypted room ever sends.
 #[test]
 fn no_piece_of_the_passphrase_leaves() {
     let mut out = Vec::new();
@@ -351,7 +351,7 @@ fn no_piece_of_the_passphrase_leaves() {
                     assert!(!reason.contains(passphrase));
                     out.extend(frames);
                 }
-                other => panic!("neither trains nor asks but {other:?}"),
+                other => panic!("{other:?} instead of training or a question"),
             }
         }
         for weights in [Vec::new(), global()] {
@@ -366,7 +366,7 @@ fn no_piece_of_the_passphrase_leaves() {
     assert!(out.len() > 10);
 }
 
-/// The noise can be taken off again by whoever knows its seed.
+/// Anybody who knows the noise's seed can remove the noise.
 #[test]
 fn seed_of_the_noise_stays() {
     let mut client = client(None);
@@ -408,8 +408,8 @@ fn frozen_mask_is_the_rooms() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Upload of a masked update: at most 1.01 times the 4 (1 - R_g) bytes of each value and 4096 bytes, and never a
-    /// dropped value in it, be it a gradient or a weight.
+    /// The upload of a masked update has at most 1.01 times the 4 (1 - R_g) bytes of each value plus 4096 bytes, and
+    /// contains no dropped value, for gradients and for weights.
     #[test]
     fn masked_update_is_small_and_holds_no_dropped_value(
         seed in any::<[u8; 32]>(),
@@ -429,7 +429,7 @@ proptest! {
         prop_assert_eq!(outgoing.bytes, outgoing.frames.iter().map(Vec::len).sum::<usize>());
         prop_assert_eq!(outgoing.plain_bytes, 4 * plan.layout.len());
         let (ClientMessage::Update { form, .. }, sent) = decode(&outgoing.frames) else { panic!("no update") };
-        let UpdateForm::Masked { seed: told, rates } = form else { panic!("no mask but {form:?}") };
+        let UpdateForm::Masked { seed: told, rates } = form else { panic!("{form:?} instead of a mask") };
         prop_assert_eq!(told, MaskSeed(seed));
         prop_assert_eq!(Defence::RandomBinary { rates }, plan.defence);
         let mask = Mask::new(MaskSeed(seed), &rates, &plan.layout).entries();
@@ -447,7 +447,7 @@ proptest! {
         prop_assume!(passphrase.trim() != PASSPHRASE && !passphrase.trim().is_empty());
         let mut client = client(Some(&passphrase));
         let frames = plan_frames("encrypted", if averaged { "fedavg" } else { "fedsgd" });
-        // The key is at hand the second time, and no righter.
+        // The second time the key is cached, and still wrong.
         for _ in 0..2 {
             match receive(&mut client, &frames) {
                 Some(Action::AskPassphrase { frames, wrong: true, .. }) => {
@@ -455,7 +455,7 @@ proptest! {
                     let refuses = matches!(message, ClientMessage::Unable { round: 4, policy: 2, .. });
                     prop_assert!(refuses && values.is_empty());
                 }
-                other => prop_assert!(false, "no question but {:?}", other),
+                other => prop_assert!(false, "{:?} instead of a question", other),
             }
         }
     }
@@ -500,7 +500,7 @@ fn shared_plan_takes_its_pictures_from_the_shard() {
         assert!(Arc::ptr_eq(from, &shard) && positions.len() == taken, "{positions:?}");
         assert!(positions.iter().all(|&position| shard.rgb(position).is_some()));
     }
-    // It outlives the socket.
+    // The shard outlives the socket.
     client.hello().unwrap();
     assert!(matches!(receive(&mut client, &shared_plan(6, "fedsgd", 10)), Some(Action::Train(_))));
     let plan = planned(&mut client, "none", "fedsgd");

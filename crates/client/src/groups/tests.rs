@@ -6,7 +6,7 @@ use unmask_defence::{Cipher, KeyMaterial, PlainUpdate, Protect, RoomKey};
 use super::*;
 use crate::PictureSelection;
 
-/// A plan whose weights are far from both zero and what training gives.
+/// A plan with weights far from both zero and the training result.
 fn plan(preset: VitPreset, defence: &str, rule: Rule) -> RoundPlan {
     let architecture = Architecture::from(preset);
     let layout = architecture.layout();
@@ -30,7 +30,7 @@ fn plan(preset: VitPreset, defence: &str, rule: Rule) -> RoundPlan {
     }
 }
 
-/// The change that training made: W_n - w under FedAvg, the gradient under FedSGD.
+/// The change made by training: W_n - w under FedAvg, the gradient under FedSGD.
 fn change(plan: &RoundPlan) -> Vec<f32> {
     (0..plan.layout.len()).map(|i| (i as f32).sin() + 2.0).collect()
 }
@@ -102,7 +102,7 @@ fn fixed_position_drops_that_group_alone() {
     }
 }
 
-/// The deviation is that of the noise on every value; a clip beyond every norm leaves the rest alone.
+/// The noise has its deviation on every value. The clip is above every norm and so changes nothing.
 #[test]
 fn noise_shows_as_a_ratio() {
     let noise = "gaussian:eps=1e4,delta=0.5,clip=1e4";
@@ -124,7 +124,7 @@ fn embeddings_alone_are_cipher_text() {
             let embeds = matches!(group.group, ParamGroup::Patch | ParamGroup::Position);
             assert_eq!(group.ciphertext, embeds, "{}", group.group);
             assert_eq!(group.before != group.after, embeds, "{}", group.group);
-            // E_b only reorders; E_a's singular values lie in [0.5, 2].
+            // E_b only reorders rows; E_a's singular values are in [0.5, 2].
             let growth = group.norm_after / group.norm_before;
             assert!((0.49..2.01).contains(&growth), "{}: {growth}", group.group);
             if group.group == ParamGroup::Position {

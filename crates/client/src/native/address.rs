@@ -1,27 +1,27 @@
-//! From the address a person types to the room's socket.
+//! Turns the address a person types into the room's socket.
 
 /// An address that leads to no room.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\" is no address of a room; give the one the relay prints, such as http://192.168.1.5:8080")]
 pub struct AddressError(String);
 
-/// Where a room is, and the secret that the link to it carries.
+/// The room's addresses, and the secret from the link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoomAddress {
-    /// Of the WebSocket.
+    /// URL of the WebSocket.
     pub(crate) socket: String,
-    /// Where a PIN becomes a secret.
+    /// URL that exchanges a PIN for a secret.
     pub(crate) session: String,
     /// From the fragment, as in `#room=SECRET`; the projector's and the teacher's secrets open the room as well.
     pub(crate) secret: Option<String>,
 }
 
 impl RoomAddress {
-    /// Takes an address apart: `http` becomes `ws`, `https` becomes `wss`, a missing scheme is `http`; path and query are
+    /// Parses an address: `http` becomes `ws`, `https` becomes `wss`, a missing scheme is `http`; path and query are
     /// dropped.
     ///
     /// # Errors
-    /// If there is no host in it, or another scheme.
+    /// The address has no host, or another scheme.
     pub fn parse(address: &str) -> Result<Self, AddressError> {
         let error = || AddressError(address.to_owned());
         let (scheme, rest) = address.trim().split_once("://").unwrap_or(("http", address.trim()));

@@ -1,4 +1,4 @@
-//! Joining a room and staying in it.
+//! Joins a room and stays in it.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -33,25 +33,25 @@ use super::{
 };
 use crate::{Client, PrivatePicture};
 
-/// Longest wait for an answer of an address that may lead nowhere any more.
+/// Longest wait for an answer from an address that may no longer exist.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// Who joins which room with what.
+/// The room to join, and what to bring.
 #[derive(Debug, Clone)]
 pub struct JoinOptions {
-    /// Address of the room, as the relay prints it; in a link with `#room=SECRET` the secret is used.
+    /// Address of the room, as the relay prints it; the secret of a link with `#room=SECRET` is used.
     pub address: String,
     /// The PIN that the projector shows, for an address without a secret.
     pub pin: Option<String>,
     /// Nickname to ask for.
     pub name: String,
-    /// Pictures to train on: a batch of them each round under FedSGD, all of them under FedAvg; never sent.
+    /// Pictures to train on: a batch each round under FedSGD, all of them under FedAvg; never sent.
     pub samples: Vec<Sample>,
-    /// Whether the class may see what leaks of them; the room attacks nobody who does not agree.
+    /// Whether the class may see what leaks of them; the room attacks no client that does not agree.
     pub may_show: bool,
-    /// Whether the class sees, at 32 x 32 pixels, the picture that this client trained on last; refused without `may_show`.
+    /// Whether the class sees the last training picture at 32 x 32 pixels; refused without `may_show`.
     pub shows: bool,
-    /// From which its answers to the class's questions follow; without one it gives none.
+    /// Seed of the answers to the class's questions; without it, the client gives none.
     pub answer_seed: Option<u64>,
     /// Passphrase of an encrypted room; never sent.
     pub passphrase: Option<Passphrase>,
@@ -60,11 +60,11 @@ pub struct JoinOptions {
     pub accept_any_certificate: bool,
 }
 
-/// Joins the room and trains round after round, coming back after every dropped socket, until the relay says goodbye.
+/// Joins the room, trains round after round and reconnects after every dropped socket, until the relay says goodbye.
 ///
 /// # Errors
-/// If there are no pictures, the address is no room's or nobody answers there at the first try, the room does not open to the
-/// secret or PIN, or the relay dismisses this client.
+/// There are no pictures, the address is no room's, nobody answers the first attempt, the secret or PIN is wrong, or
+/// the relay dismisses this client.
 pub async fn join(options: JoinOptions) -> anyhow::Result<()> {
     let RoomAddress { socket, session, secret } = RoomAddress::parse(&options.address)?;
     let connector = options.accept_any_certificate.then(any_certificate).transpose()?;
@@ -141,7 +141,7 @@ fn request(socket: &str, secret: Option<&str>) -> anyhow::Result<Request> {
     Ok(request)
 }
 
-/// Whether asking again is of no use, unlike to a relay that has too many connections.
+/// Whether a retry is useless, unlike with a relay that has too many connections.
 fn is_final(status: StatusCode) -> bool {
     status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS
 }
@@ -157,7 +157,7 @@ fn any_certificate() -> anyhow::Result<Connector> {
     Ok(Connector::Rustls(Arc::new(config)))
 }
 
-/// Trusts whoever answers, but still checks that they hold the certificate's key.
+/// Accepts any server, but still checks that it holds its certificate's key.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

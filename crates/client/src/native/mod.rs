@@ -1,5 +1,5 @@
-//! The headless client: the tab's protocol and defences on a tokio socket, with pictures from a folder; or a node of a
-//! Flower federation, without a room.
+//! The headless client: the tab's protocol and defences on a tokio socket, with pictures from a folder. It can also be
+//! a node of a Flower federation, without a room.
 
 mod address;
 mod flower;

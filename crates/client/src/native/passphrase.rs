@@ -1,24 +1,24 @@
-//! The room's passphrase, from where no process list shows it.
+//! The room's passphrase, read from a place that no process list shows.
 
 use std::{fmt, fs, path::Path};
 
 use anyhow::{Context, bail};
 
-/// A room's passphrase. It is not printed, and never leaves this machine.
+/// A room's passphrase. It is never printed and never leaves this machine.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Passphrase(String);
 
 impl Passphrase {
-    /// White space around it does not count; there is no passphrase of white space alone.
+    /// Trims white space; returns `None` if nothing remains.
     pub fn new(text: &str) -> Option<Self> {
         let text = text.trim();
         (!text.is_empty()).then(|| Self(text.to_owned()))
     }
 
-    /// The one line of a file.
+    /// Reads a file with one line.
     ///
     /// # Errors
-    /// If the file cannot be read, is empty, or has several lines: nobody could type those in a tab.
+    /// The file cannot be read, is empty, or has several lines, which nobody could type in a tab.
     pub fn from_file(path: &Path) -> anyhow::Result<Self> {
         let file = path.display();
         let text = fs::read_to_string(path).with_context(|| format!("cannot read the passphrase file {file}"))?;
@@ -33,7 +33,7 @@ impl Passphrase {
     }
 }
 
-/// Shows that there is one.
+/// Shows only that there is a passphrase.
 impl fmt::Debug for Passphrase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Passphrase(..)")

@@ -11,7 +11,7 @@ pub(super) fn fresh_number() -> anyhow::Result<u64> {
     fresh_bytes().map(u64::from_le_bytes)
 }
 
-/// In [0, 1).
+/// A number in [0, 1).
 pub(super) fn fresh_share() -> anyhow::Result<f64> {
     fresh_bytes().map(|bytes| f64::from(u32::from_le_bytes(bytes)) / 2f64.powi(32))
 }

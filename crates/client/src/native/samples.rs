@@ -18,11 +18,11 @@ pub struct Sample {
 
 impl Sample {
     /// A sample whose label is the class that its name contains, such as `cat` in `my-cat-3`; without one, `position`
-    /// decides. A wrong label is no obstacle to a lesson: the attacks do not need it.
+    /// decides. A wrong label does not harm a lesson: the attacks do not need it.
     pub fn named(name: String, picture: Picture, position: usize) -> Self {
         let known = class_in_name(&name);
         let label = known.unwrap_or(position % CLASSES.len());
-        info!("{name}: class {}{}", CLASSES[label], if known.is_some() { "" } else { " (by its place)" });
+        info!("{name}: class {}{}", CLASSES[label], if known.is_some() { "" } else { " (by its position)" });
         Self { name, picture, label }
     }
 }
@@ -30,7 +30,7 @@ impl Sample {
 /// Reads a folder of PNG, JPEG and WebP files; see [`Sample::named`] for their labels.
 ///
 /// # Errors
-/// If the folder cannot be listed or nothing in it is a picture. Single files that are none are only warned of.
+/// The folder cannot be listed or contains no picture. Other files only cause a warning.
 pub fn load_samples(folder: &Path) -> anyhow::Result<Vec<Sample>> {
     let folder = load_folder(folder)?;
     for (path, failure) in &folder.failures {
@@ -43,7 +43,7 @@ pub fn load_samples(folder: &Path) -> anyhow::Result<Vec<Sample>> {
 /// The sample photographs, for a client without a folder.
 ///
 /// # Errors
-/// If one of them cannot be decoded, which a test rules out.
+/// One of them cannot be decoded, which a test rules out.
 pub fn sample_photographs() -> anyhow::Result<Vec<Sample>> {
     let samples = unmask_data::sample_photographs().context("a sample photograph")?;
     let named = |(position, (name, picture))| Sample::named(name, picture, position);

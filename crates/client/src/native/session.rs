@@ -1,4 +1,4 @@
-//! One socket's life: frames in and out, one training step at a time.
+//! The life of one socket: frames in and out, one training step at a time.
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ use super::{
 };
 use crate::{Action, Client, ClientEvent, LocalUpdate, ReconstructionScore, RoundPictures, RoundPlan};
 
-/// A relay pings every few seconds. One that is silent for so long, or takes nothing, is out of reach: this device slept, or
-/// has another address, and nobody said so.
+/// A relay pings every few seconds. If it is silent or accepts nothing for this long, it is out of reach: this device
+/// slept or changed its address without noticing.
 const SILENCE: Duration = Duration::from_secs(20);
 
 pub(crate) enum SessionEnd {
-    /// The socket dropped; coming back may work.
+    /// The socket dropped; a new connection may work.
     Dropped,
-    /// The relay said goodbye; coming back would not help.
+    /// The relay said goodbye; a new connection would not help.
     Dismissed(String),
 }
 
@@ -36,7 +36,7 @@ type Trained = (Box<RoundPlan>, Result<LocalUpdate, String>);
 pub(crate) struct Session {
     client: Client,
     device: Device,
-    /// The question for a passphrase last shown, so that a room that asks every round is heard once.
+    /// The last question for a passphrase, so that a room that asks every round is logged once.
     question: Option<String>,
     volunteer: Volunteer,
 }
@@ -107,7 +107,7 @@ impl Session {
                         }
                         Some(Action::Report(ClientEvent::Goodbye { reason })) => return Ok(SessionEnd::Dismissed(reason)),
                         Some(Action::Report(ClientEvent::Reconstruction { round, attack, side, picture })) => {
-                            // What cannot be compared gets no score; the room shows the picture without one.
+                            // A picture that cannot be compared gets no score; the room shows it without one.
                             if let Some(Ok(found)) = self.client.compare(round, attack, side, &picture) {
                                 let ReconstructionScore { psnr, ssim, .. } = found;
                                 info!(round, %attack, psnr, ssim, "the relay attacked this client");
@@ -125,7 +125,7 @@ impl Session {
         }
     }
 
-    /// Trains beside the socket, so that pings are answered meanwhile.
+    /// Trains on another thread, so that pings are answered.
     fn train(&mut self, plan: Box<RoundPlan>) -> JoinHandle<Trained> {
         self.question = None;
         let (pictures, device) = (self.client.pictures(&plan), self.device.clone());
@@ -135,7 +135,7 @@ impl Session {
         })
     }
 
-    /// Nobody sits at a headless client, so the question can only say what to do next time.
+    /// Nobody sits at a headless client, so the log can only say what to do next time.
     fn ask(&mut self, reason: String) {
         if self.question.as_ref() != Some(&reason) {
             warn!("{reason}: start again with --passphrase-file FILE, or with the passphrase in UNMASK_PASSPHRASE");

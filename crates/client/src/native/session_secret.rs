@@ -1,4 +1,4 @@
-//! A PIN becomes the room's secret.
+//! Exchanges a PIN for the room's secret.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use anyhow::{Context, bail, ensure};
 use unmask_wire::view::SessionRequest;
 use ureq::{Agent, tls::TlsConfig};
 
-/// How long a relay may take to answer.
+/// Longest wait for the relay's answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Asks the room at `session` for the secret that belongs to this PIN. Blocks.
 ///
 /// # Errors
-/// If nobody answers there, the PIN is wrong, or too many were tried; the message carries the relay's own sentence.
+/// Nobody answers, the PIN is wrong, or too many were tried; the message contains the relay's own sentence.
 pub(crate) fn exchange(session: &str, pin: &str, accept_any_certificate: bool) -> anyhow::Result<String> {
     let is_pin = pin.len() == 6 && pin.bytes().all(|digit| digit.is_ascii_digit());
     ensure!(is_pin, "\"{pin}\" is no PIN; give the six digits that the projector shows");
@@ -37,7 +37,7 @@ pub(crate) fn exchange(session: &str, pin: &str, accept_any_certificate: bool) -
     secret(cookies).with_context(|| format!("{session} answers without a secret; is an unmask relay running there?"))
 }
 
-/// The secret's cookie, which is named after the relay's port; the other one stands for a browser.
+/// The secret's cookie, which is named after the relay's port; the other cookie identifies a browser.
 fn secret<'a>(mut cookies: impl Iterator<Item = &'a str>) -> Option<String> {
     cookies.find_map(|cookie| {
         let (name, value) = cookie.split(';').next()?.split_once('=')?;

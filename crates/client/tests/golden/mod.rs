@@ -1,20 +1,20 @@
-//! What must be the same, bit for bit, in every client of a room: masks and cipher. Each function writes words that stand
-//! in the files beside `unmask-defence`; the native test and the one in the browser compare them.
+//! Masks and cipher must be the same, bit for bit, in every client of a room. Each function returns words that are
+//! stored in the files of `unmask-defence`; the native test and the browser's test compare them.
 
 use unmask_core::{Architecture, EncryptionStart, GroupRates, MaskSeed, ParamLayout, VitPreset};
 use unmask_defence::{Cipher, FROZEN_SEED, Mask, RoomKey};
 
-/// What [`mask_words`] must give.
+/// Expected result of [`mask_words`].
 pub const MASK_WORDS: &str = include_str!("../../../defence/testdata/mask_groups.txt");
-/// What [`encryption_words`] must give.
+/// Expected result of [`encryption_words`].
 pub const ENCRYPTION_WORDS: &str = include_str!("../../../defence/testdata/encryption.txt");
 
 fn layout() -> ParamLayout {
     Architecture::from(VitPreset::Pico).layout()
 }
 
-/// Masks over a whole model with a rate for each group, one of a client's own and the frozen one: the first words, one of
-/// 31 of the others, and the number of values kept.
+/// Masks over a whole model with a rate for each group, for one client and frozen: the first words, one of every 31
+/// others, and the number of values kept.
 pub fn mask_words() -> String {
     let rates: GroupRates = "patch=0.95,pos=0.9,attn=0.5,mlp=0.2,norm=0,head=0.30001".parse().unwrap();
     let mut words = String::new();
@@ -31,8 +31,7 @@ pub fn mask_words() -> String {
     words
 }
 
-/// The key check of a passphrase and a salt, values of E_a E_pat and E_b E_pos, and those of the decryption of the same
-/// numbers.
+/// The key check of a passphrase and a salt, values of E_a E_pat and E_b E_pos, and their decryption.
 pub fn encryption_words() -> String {
     let layout = layout();
     let key = RoomKey::derive("correct horse battery staple", b"sixteen bytes of", EncryptionStart::Plain).unwrap();

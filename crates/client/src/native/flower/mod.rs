@@ -1,4 +1,4 @@
-//! A native client as a node of a Flower federation: it trains on what the SuperLink sends, and no room stands between.
+//! A native client as a node of a Flower federation: it trains on what the SuperLink sends, without a room.
 
 mod pictures;
 mod settings;
@@ -27,24 +27,24 @@ use self::{settings::of_message, update::reply_arrays};
 use super::random::{fresh_seed, fresh_share};
 use crate::RoundPlan;
 
-/// Pictures that are tried at a time.
+/// Pictures evaluated in one batch.
 const TRIED_TOGETHER: usize = 32;
 
-/// Longest time for a goodbye.
+/// Longest time for leaving the federation.
 const GOODBYE: Duration = Duration::from_secs(6);
 
-/// Which federation is joined with what.
+/// The federation to join, and what to bring.
 #[derive(Debug, Clone)]
 pub struct FlowerOptions {
-    /// Where the SuperLink is, and who comes.
+    /// The SuperLink's address and this node's key.
     pub node: NodeOptions,
-    /// What is trained on, and never sent.
+    /// The pictures to train on, which are never sent.
     pub pictures: FlowerPictures,
     /// The federation's model.
     pub architecture: Architecture,
-    /// How to train where the server does not say.
+    /// Training parameters, if the server sends none.
     pub training: FlowerTraining,
-    /// What is done to the weights before they leave.
+    /// Defence applied to the weights before they leave.
     pub defence: Defence,
     pub device: OpenDevice,
 }
@@ -64,10 +64,10 @@ pub enum FlowerJoinError {
 }
 
 impl FlowerOptions {
-    /// Whether they can work, whatever the SuperLink says.
+    /// Checks the options, independently of the SuperLink.
     ///
     /// # Errors
-    /// [`FlowerJoinError`] names what does not go together.
+    /// [`FlowerJoinError`] names the options that conflict.
     pub fn check(&self) -> Result<(), FlowerJoinError> {
         let Self { architecture, defence, pictures, .. } = self;
         if defence.is_encrypted() {
@@ -83,11 +83,11 @@ impl FlowerOptions {
     }
 }
 
-/// Joins the federation and does what its messages ask for, coming back whenever the SuperLink does, until `stop` is there:
-/// then it says goodbye.
+/// Joins the federation and answers its messages, and reconnects whenever the SuperLink is back, until `stop`
+/// completes. Then it leaves.
 ///
 /// # Errors
-/// If [`FlowerOptions::check`] refuses, nobody answers at the first try, or the SuperLink does not take the key.
+/// [`FlowerOptions::check`] refuses, nobody answers the first attempt, or the SuperLink rejects the key.
 pub async fn join_flower(options: FlowerOptions, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
     options.check()?;
     let mut stop = pin!(stop);
@@ -104,7 +104,7 @@ pub async fn join_flower(options: FlowerOptions, stop: impl Future<Output = ()>)
                 info!(node = node.id(), "in the federation of {}", node.address());
                 tokio::select! {
                     () = &mut stop => {
-                        // A SuperLink that does not answer by then is not told.
+                        // A SuperLink that does not answer in time is left without a goodbye.
                         let _ = timeout(GOODBYE, node.leave()).await;
                         return Ok(());
                     }
@@ -126,7 +126,7 @@ pub async fn join_flower(options: FlowerOptions, stop: impl Future<Output = ()>)
     }
 }
 
-/// Answers one message after the other, until the SuperLink does not know this node any more.
+/// Answers messages one after the other, until the SuperLink no longer knows this node.
 async fn serve(node: &Node, options: &FlowerOptions) -> FlowerError {
     loop {
         let message = match node.next().await {
@@ -135,7 +135,7 @@ async fn serve(node: &Node, options: &FlowerOptions) -> FlowerError {
         };
         let (task, round) = (message.task.clone(), message.round());
         let (options, asked) = (options.clone(), Arc::clone(&message));
-        // Beside the heartbeat, which must go on.
+        // On another thread, because the heartbeat must continue.
         let answered = tokio::task::spawn_blocking(move || answer(&options, &asked));
         let answer = answered.await.unwrap_or_else(|error| Err(format!("this node broke down on it: {error}")));
         if let Err(reason) = &answer {
@@ -143,7 +143,7 @@ async fn serve(node: &Node, options: &FlowerOptions) -> FlowerError {
         }
         match node.reply(&message, &answer).await {
             Ok(()) => info!(round, "answered a message to {}", word(&task)),
-            // It says which reply is lost; the node goes on.
+            // The error names the lost reply; the node continues.
             Err(error) if !matches!(error, FlowerError::Unknown) => warn!(round, "the reply is lost: {error}"),
             Err(error) => return error,
         }
@@ -186,7 +186,7 @@ fn answer(options: &FlowerOptions, message: &Instruction) -> Reply {
                 rounds: 1,
                 defence: plan.defence.kind(),
             };
-            // As rooms say it.
+            // Same names as in a room.
             let text = |name: &str, value: String| (name.to_owned(), ConfigValue::Text(value));
             let settings = vec![
                 text("defence", plan.defence.to_string()),
@@ -208,7 +208,7 @@ fn answer(options: &FlowerOptions, message: &Instruction) -> Reply {
 }
 
 impl FlowerOptions {
-    /// A round as a room would plan it.
+    /// The plan of a round as a room would make it.
     fn plan(&self, round: u32, training: FlowerTraining, state: ModelState) -> RoundPlan {
         let Self { architecture, defence, .. } = *self;
         let FlowerTraining { epochs, rate, batch } = training;
@@ -226,7 +226,7 @@ impl FlowerOptions {
         }
     }
 
-    /// The model on pictures that nobody trains on.
+    /// Evaluates the model on held-out pictures.
     fn evaluate(&self, network: &Network, state: &ModelState) -> Result<Vec<(String, MetricValue)>, String> {
         let held_out = self.pictures.held_out().ok_or(
             "this node holds no picture back to evaluate on, as clients with --data do; ask none (fraction_evaluate=0.0)",

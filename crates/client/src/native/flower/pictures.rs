@@ -1,4 +1,4 @@
-//! What a node trains on: its own pictures, or one of the shards that a data set is divided into.
+//! The pictures of a node: its own, or one shard of a data set.
 
 use std::{
     fmt,
@@ -17,7 +17,7 @@ use crate::{
 /// Most shards of a data set.
 const MOST_SHARDS: u16 = 10_000;
 
-/// What a node trains on. It never leaves this machine.
+/// The pictures a node trains on. They never leave this machine.
 #[derive(Debug, Clone)]
 pub struct FlowerPictures(Origin);
 
@@ -59,17 +59,17 @@ impl fmt::Display for ShardChoice {
 }
 
 impl FlowerPictures {
-    /// Pictures of this client's own, all of which it trains on in each round.
+    /// This client's own pictures; it trains on all of them in each round.
     pub fn own(samples: Vec<Sample>) -> Self {
         let pictures = samples.into_iter().map(|sample| PrivatePicture::new(sample.picture, sample.label)).collect();
         Self(Origin::Own(Arc::new(Mutex::new(PrivatePictures::new(pictures)))))
     }
 
-    /// One shard of a data set. Whoever gives the same data, `partition` and `seed` divides them alike; of the half to test
-    /// with it holds back its part too.
+    /// One shard of a data set. Clients with the same data, `partition` and `seed` divide it in the same way. The
+    /// client also holds back its part of the test half.
     ///
     /// # Errors
-    /// If there are fewer pictures than shards.
+    /// There are fewer pictures than shards.
     pub fn shard(set: &DataSet, partition: Partition, choice: ShardChoice, seed: u64) -> anyhow::Result<Self> {
         let part = |half: &Labelled, partition| -> anyhow::Result<Labelled> {
             let shards = divide(partition, half.labels(), choice.of.into(), seed)
@@ -81,7 +81,7 @@ impl FlowerPictures {
         Ok(Self(Origin::Shard { train: Arc::new(train), held_out: Arc::new(held_out) }))
     }
 
-    /// How many classes they may have, where a data set says.
+    /// The number of classes, if a data set gives it.
     pub(super) fn classes(&self) -> Option<usize> {
         match &self.0 {
             Origin::Own(_) => None,
@@ -89,7 +89,7 @@ impl FlowerPictures {
         }
     }
 
-    /// Pictures that nobody trains on, to evaluate with.
+    /// The held-out pictures, to evaluate on.
     pub(super) fn held_out(&self) -> Option<&Labelled> {
         match &self.0 {
             Origin::Own(_) => None,
@@ -106,7 +106,7 @@ impl FlowerPictures {
         }
     }
 
-    /// Those of a round. Errors as in a room's round, in words.
+    /// The pictures of a round. Errors are in words, as in a room's round.
     pub(super) fn of_round(&self, plan: &RoundPlan) -> Result<RoundPictures, String> {
         match &self.0 {
             Origin::Own(own) => own.lock().unwrap_or_else(PoisonError::into_inner).of_round(plan),

@@ -1,27 +1,27 @@
-//! How to train: what this client was told, and what the server's settings say instead.
+//! The training parameters: this client's own, overridden by the server's settings.
 
 use unmask_core::Rule;
 use unmask_flower::{ConfigValue, Records};
 
-/// Most passes over the pictures that a server may ask for in one round.
+/// Most local epochs that a server may ask for in one round.
 const MOST_EPOCHS: i64 = 1000;
 
-/// Local training as one round has it.
+/// Local training in one round.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FlowerTraining {
-    /// Passes over the pictures, at least 1.
+    /// Local epochs, at least 1.
     pub epochs: u16,
     /// Learning rate of SGD, above 0.
     pub rate: f32,
-    /// Pictures of one step, at least 1.
+    /// Batch size, at least 1.
     pub batch: u16,
 }
 
 impl FlowerTraining {
-    /// Training by a rule as rooms write it.
+    /// Converts a room's rule.
     ///
     /// # Errors
-    /// In words, if by the rule no weights go up, which are all that Flower averages.
+    /// In words, if the rule sends no weights: Flower averages only weights.
     pub fn new(rule: Rule, batch: u16) -> Result<Self, String> {
         match rule {
             Rule::FedAvg { epochs, rate } => Ok(Self { epochs, rate, batch }),
@@ -30,10 +30,10 @@ impl FlowerTraining {
     }
 }
 
-/// `training` with what the settings `lr`, `local-epochs` and `batch-size` of the message say instead.
+/// Returns `training` overridden by the message's settings `lr`, `local-epochs` and `batch-size`.
 ///
 /// # Errors
-/// In words, if one of them is of no use.
+/// In words, if one of them is invalid.
 pub(super) fn of_message(training: FlowerTraining, records: &Records) -> Result<FlowerTraining, String> {
     let mut training = training;
     if let Some(value) = records.setting("lr") {

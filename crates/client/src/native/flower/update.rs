@@ -1,15 +1,15 @@
-//! What a node sends: weights as they are, or under a mask two arrays a parameter.
+//! The arrays a node sends: the plain weights, or two arrays for each parameter under a mask.
 
 use unmask_core::{ModelState, ParamLayout};
 use unmask_defence::{ProtectedUpdate, UpdateError};
 use unmask_flower::{Array, MASK_SUFFIX, ModelArrays, Named};
 
-/// The arrays of a reply, under the names and in the order of those that came. Under a mask B there is B W in the place of W,
-/// and behind all of them B, an array of bytes for each parameter. FedAvg averages both with the same factors, and
-/// `MaskedFedAvg` divides: sum n B W / sum n B, as rooms do (Eqs. 3 and 4).
+/// The arrays of a reply, with the names and the order of the received ones. Under a mask B, each W is replaced by B W,
+/// and all B follow, one byte array for each parameter. FedAvg averages both with the same factors; `MaskedFedAvg` then
+/// divides: sum n B W / sum n B, as rooms do (Eqs. 3 and 4).
 ///
 /// # Errors
-/// If the update is none of this layout.
+/// The update does not fit this layout.
 pub(super) fn reply_arrays(
     arrays: &ModelArrays,
     layout: &ParamLayout,
@@ -46,7 +46,7 @@ mod tests {
         }
     }
 
-    /// What `MaskedFedAvg` makes of two nodes' arrays is what a room makes of the same updates.
+    /// `MaskedFedAvg` computes from two nodes' arrays what a room computes from the same updates.
     #[test]
     fn the_quotient_of_the_means_is_the_rooms_own_result() {
         let architecture = Architecture::from(VitPreset::Pico);
