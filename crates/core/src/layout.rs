@@ -30,7 +30,6 @@ impl ParamGroup {
     /// The groups of a Vision Transformer in display order.
     pub const VIT: [Self; 6] = [Self::Patch, Self::Position, Self::Attention, Self::Mlp, Self::Norm, Self::Head];
 
-    /// The groups of a ResNet.
     pub const RESNET: [Self; 3] = [Self::Conv, Self::Norm, Self::Head];
 
     pub fn title(self) -> &'static str {

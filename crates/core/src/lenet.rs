@@ -15,13 +15,11 @@ pub struct LenetConfig {
 }
 
 impl LenetConfig {
-    /// Strides of the convolutions.
     pub const STRIDES: [usize; 3] = [2, 2, 1];
     /// Side of the filters. Inputs are padded with two pixels of zeros on each side.
     pub const KERNEL: usize = 5;
     /// The networks offered by name, with ten classes: the paper's and a wider one.
     pub const NAMED: [Self; 2] = [Self { width: 12, side: 32, classes: 10 }, Self { width: 32, side: 32, classes: 10 }];
-    /// Names of [`LenetConfig::NAMED`].
     pub(crate) const NAMES: [&str; 2] = ["lenet_width12_32", "lenet_width32_32"];
 
     /// A name such as `lenet_width12_32`: channels and image side.

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::{serde_as_text, words};
 
-/// What rounds train on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TrainOn {
     /// Each client's own picture, which stays on its device.
@@ -24,7 +23,6 @@ words!(TrainOn {
 /// The pictures of a round. Updates on two different divisions are never averaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum TrainingPictures {
-    /// Each client's own pictures.
     #[default]
     Private,
     /// Each client's shard of the room's data set.
@@ -99,7 +97,6 @@ impl fmt::Display for Partition {
 
 serde_as_text!(Partition);
 
-/// The weights that a model starts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum InitialWeights {
     /// Random weights.

@@ -1,5 +1,3 @@
-//! The processor's name, to report with measurements.
-
 /// Finds the processor's name in Linux's `/proc/cpuinfo`; `None` if it has none, as on other architectures.
 pub fn processor_name(cpuinfo: &str) -> Option<&str> {
     let (_, name) = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'))?;

@@ -143,7 +143,6 @@ pub enum Stem {
 impl Stem {
     pub const ALL: [Self; 2] = [Self::Three, Self::Seven];
 
-    /// The stem with filters of this side.
     pub fn of_kernel(kernel: usize) -> Option<Self> {
         Self::ALL.into_iter().find(|stem| stem.kernel() == kernel)
     }
@@ -169,7 +168,6 @@ impl Stem {
     }
 }
 
-/// The kind of a residual block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BlockKind {
     /// Two 3 x 3 convolutions.
@@ -194,7 +192,6 @@ impl BlockKind {
     }
 }
 
-/// The shape of a residual network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ResnetConfig {
     /// The layers before the stages; they output as many channels as the first stage has.
@@ -259,7 +256,6 @@ impl ResidualBlock {
 }
 
 impl ResnetConfig {
-    /// Maximum number of stages.
     pub const STAGES: usize = 4;
     /// Marks an unused stage.
     pub const NO_STAGE: (u16, u16) = (0, 0);

@@ -1,8 +1,6 @@
-//! The update rule of a round.
-
 use std::{fmt, str::FromStr};
 
-/// What a client computes in a round and sends.
+/// The update rule of a round: what a client computes and sends.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Rule {
     /// The client sends the gradient of one batch; the server steps (FLRSP Eqs. 1 and 2).

@@ -116,7 +116,6 @@ impl RoundSettings {
         Self { pictures, ..self }
     }
 
-    /// The same with another aggregation.
     #[must_use]
     pub fn with_aggregation(self, aggregation: Aggregation) -> Self {
         Self { aggregation, ..self }
@@ -130,7 +129,6 @@ impl RoundSettings {
         self.rule
     }
 
-    /// Number of samples in one local gradient.
     pub fn batch(&self) -> u16 {
         self.batch
     }

@@ -24,7 +24,6 @@ impl Reports {
         self.0.push(Report { client, loss, samples });
     }
 
-    /// Drops the reports at these positions.
     pub(crate) fn without(self, left_out: &[usize]) -> Self {
         Self(without(self.0, left_out))
     }
@@ -74,7 +73,6 @@ impl Statistics {
         &self.norms
     }
 
-    /// Forgets this round's statistics.
     pub(crate) fn restart(&mut self) {
         self.held.clear();
     }

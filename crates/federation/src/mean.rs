@@ -1,5 +1,3 @@
-//! The weighted mean of unprotected vectors, such as batch norm's running statistics.
-
 /// sum_n k_n x_n / sum_n k_n of vectors x_n with weights k_n, in f64.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WeightedMean {

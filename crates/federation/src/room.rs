@@ -40,7 +40,6 @@ pub struct GlobalModel {
     pub state: ModelState,
 }
 
-/// Shows only the number of weights.
 impl fmt::Debug for GlobalModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GlobalModel")
@@ -58,7 +57,6 @@ pub enum RoomPhase {
     Waiting,
     /// A client is encrypting the model, before the first encrypted round.
     Sealing,
-    /// A cohort is training.
     Training,
     /// A round has closed; the next one starts with [`Event::Begin`].
     Between,
@@ -75,7 +73,6 @@ enum Run {
 #[derive(Debug)]
 enum Work {
     Idle,
-    /// One client is encrypting the model.
     Seal(Sealing),
     Round(Round),
 }
@@ -128,7 +125,6 @@ pub struct Room {
     aggregate: Aggregate,
     statistics: Statistics,
     counts: UpdateCounts,
-    /// The encryption of `model`, if its weights are encrypted.
     seal: Option<Seal>,
     salt: Option<[u8; 16]>,
     /// The client last asked to encrypt a model.
@@ -171,7 +167,6 @@ impl Room {
         }
     }
 
-    /// The same room with another quorum.
     #[must_use]
     pub fn with_quorum(self, quorum: Quorum) -> Self {
         Self { quorum, ..self }
@@ -206,7 +201,6 @@ impl Room {
         self.next_settings.unwrap_or(self.settings)
     }
 
-    /// The model with the current weights.
     pub fn model(&self) -> &Arc<GlobalModel> {
         &self.model
     }
@@ -469,7 +463,6 @@ impl Room {
         }
     }
 
-    /// Marks a client as finished with its task.
     fn free(&mut self, client: ClientId) {
         self.members.answered(client);
         self.members.set(client, ClientState::Joined);
@@ -586,7 +579,6 @@ impl Room {
         received.samples.min(self.most_samples(received.client))
     }
 
-    /// Adds an update to the running sums, or refuses it.
     fn accept(&mut self, received: &ReceivedUpdate) -> Result<(), Refusal> {
         let (weight, _) = self.check_sender(received)?;
         let samples = self.counted(received);

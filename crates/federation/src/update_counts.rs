@@ -21,7 +21,6 @@ pub struct UpdateCounts {
     expected: [Vec<f64>; ParamGroup::ALL.len()],
 }
 
-/// [`UpdateCounts`] in serialised form.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CountsRecord {
     counts: Vec<u16>,
@@ -57,7 +56,6 @@ pub struct CountBin {
 }
 
 impl UpdateCounts {
-    /// Counts before the first round under this defence.
     pub fn new(layout: Arc<ParamLayout>, defence: Defence) -> Self {
         let stride = layout.len().div_ceil(MOST).max(1);
         let counts = vec![0; layout.len().div_ceil(stride)];
@@ -125,7 +123,6 @@ impl UpdateCounts {
         }
     }
 
-    /// Ends a round with `updates` updates.
     pub(crate) fn end_round(&mut self, updates: u32) {
         if self.is_full() {
             return;

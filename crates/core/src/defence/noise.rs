@@ -1,5 +1,3 @@
-//! Parameters of the Gaussian mechanism.
-
 use std::{fmt, str::FromStr};
 
 use super::NumberParameter;
@@ -81,7 +79,6 @@ impl GaussianNoise {
         self.is_clipped.then_some(self.sensitivity)
     }
 
-    /// Key of S_f in the string form.
     pub fn sensitivity_key(&self) -> &'static str {
         SENSITIVITY[usize::from(!self.is_clipped)]
     }

@@ -1,5 +1,3 @@
-//! Shares of zeros in masks, one per parameter group.
-
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};

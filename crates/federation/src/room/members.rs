@@ -14,13 +14,11 @@ const MAX_MISSED: u32 = 2;
 #[derive(Debug, Default)]
 struct Member {
     state: ClientState,
-    /// Whether its tab is in the background.
     is_hidden: bool,
     /// Whether a round ended without its answer while it was in the background, and it has not answered since.
     was_away: bool,
     /// Rounds in a row that ended without its answer while it was in the foreground.
     missed: u32,
-    /// Refusals in a row.
     refusals: u32,
     /// Number of pictures that the room gave it.
     given: Option<u32>,
@@ -92,7 +90,6 @@ impl Members {
         self.0.get(&client).is_some_and(|member| member.is_there() && member.is_hidden)
     }
 
-    /// Clients that can be asked for something.
     pub(super) fn free(&self) -> impl Iterator<Item = ClientId> {
         self.0.iter().filter(|(_, member)| member.state.is_free()).map(|(client, _)| *client)
     }
@@ -125,7 +122,6 @@ impl Members {
         }
     }
 
-    /// Sets the state of a connected client.
     pub(super) fn set(&mut self, client: ClientId, state: ClientState) {
         if let Some(member) = self.present(client) {
             member.state = state;
@@ -143,7 +139,6 @@ impl Members {
         };
     }
 
-    /// A client asks to take part again.
     pub(super) fn return_to_rounds(&mut self, client: ClientId) {
         if let Some(member) = self.present(client)
             && member.state.is_behind()
@@ -160,7 +155,6 @@ impl Members {
         self.return_to_rounds(client);
     }
 
-    /// An update was accepted.
     pub(super) fn accepted(&mut self, client: ClientId) {
         self.answered(client);
         if let Some(member) = self.present(client) {
@@ -189,7 +183,6 @@ impl Members {
         }
     }
 
-    /// Lets all such clients back in.
     pub(super) fn readmit_all(&mut self) {
         let all: Vec<ClientId> = self.0.keys().copied().collect();
         all.into_iter().for_each(|client| self.readmit(client));
@@ -213,7 +206,6 @@ impl Members {
         cohort
     }
 
-    /// Whether the room waits for any client.
     pub(super) fn is_anybody_training(&self) -> bool {
         self.0.values().any(|member| member.state == ClientState::Training)
     }
@@ -266,7 +258,6 @@ impl Members {
         }
     }
 
-    /// Number of known clients, present and gone.
     #[cfg(test)]
     pub(super) fn known(&self) -> usize {
         self.0.len()

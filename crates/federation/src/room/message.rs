@@ -58,13 +58,10 @@ pub enum Event {
     Reset(GlobalModel),
 }
 
-/// An update as received.
 #[derive(Debug, Clone)]
 pub struct ReceivedUpdate {
     pub client: ClientId,
-    /// The round that it answers.
     pub round: u32,
-    /// The policy that it was made under.
     pub policy: u32,
     /// Mean loss on the client's samples.
     pub loss: f32,
@@ -74,7 +71,7 @@ pub struct ReceivedUpdate {
     pub statistics: Vec<f32>,
 }
 
-/// What the caller must do.
+/// A task for the caller, or news from the room.
 #[derive(Debug, Clone)]
 pub enum Effect {
     /// Send the plan of the round to its cohort.

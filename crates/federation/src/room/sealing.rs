@@ -21,7 +21,6 @@ pub struct Seal {
     pub check: KeyCheck,
 }
 
-/// A client is encrypting the model.
 #[derive(Debug)]
 pub(super) struct Sealing {
     pub(super) client: ClientId,

@@ -16,7 +16,6 @@ pub(super) struct UsedSeeds {
 }
 
 impl UsedSeeds {
-    /// Number of seeds to remember.
     pub(super) const MOST: usize = 1 << 15;
 
     /// Whether a seed was used before. The common seed always counts as used.

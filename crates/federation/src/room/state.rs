@@ -18,7 +18,6 @@ use crate::{
 pub struct SavedRoom {
     pub state: RoomState,
     pub model: Arc<GlobalModel>,
-    /// The server's moments.
     pub moments: Arc<Moments>,
     pub records: RoomRecords,
 }
