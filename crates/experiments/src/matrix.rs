@@ -106,7 +106,7 @@ pub struct MatrixRow {
 /// Events during the computation of a matrix.
 #[derive(Debug, Clone, Copy)]
 pub enum MatrixEvent<'a> {
-    /// The run starts. Of `rows` rows, `left` are not done yet; they take `work` units.
+    /// The run starts. `left` of the `rows` rows are still to be computed; they take `work` units.
     Started {
         rows: usize,
         left: usize,
@@ -139,7 +139,7 @@ pub struct MatrixOutcome {
 /// Receives events, from one thread at a time, and may end the run.
 pub type OnMatrixEvent<'a> = &'a mut (dyn FnMut(MatrixEvent<'_>) -> ControlFlow<()> + Send);
 
-/// Computes the rows that the folder does not have yet, in parallel, and writes the tables and the page. `on_event` may
+/// Computes the rows that are missing in the folder, in parallel, and writes the tables and the page. `on_event` may
 /// end the run; unfinished searches are then discarded.
 ///
 /// # Errors
@@ -224,7 +224,7 @@ pub(crate) fn run_rows(
     Ok(compute(request, takes, on_event)?.1)
 }
 
-/// Computes the rows at the positions that `takes` selects and the folder does not have yet. The outcome covers the
+/// Computes the rows that are missing in the folder, at the positions that `takes` selects. The outcome covers the
 /// selected rows.
 fn compute(
     request: &MatrixRequest<'_>,

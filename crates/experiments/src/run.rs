@@ -15,12 +15,12 @@ use crate::{
 pub enum ExperimentEvent<'a> {
     Started {
         cases: usize,
-        /// Number of cases that are not finished yet.
+        /// Number of unfinished cases.
         left: usize,
     },
     /// Some intervals are still too wide, so more seeds are trained.
     CasesAdded {
-        /// Number of additional cases that are not finished yet.
+        /// Number of additional unfinished cases.
         cases: usize,
     },
     CaseStarted {

@@ -63,7 +63,7 @@ impl Store {
     }
 
     /// Opens the folder `rows` in `folder`. All its cases belong to the run in `run.json`, or to `run` if there are no
-    /// cases yet.
+    /// cases.
     ///
     /// # Errors
     /// As [`open`](Self::open), or the cases belong to another run.

@@ -1,7 +1,7 @@
 //! Trainings of one config with every combination of some of its values, each with several seeds.
 //!
-//! [`run`] trains what the folder does not have yet, and writes the results as `sweep.json` and `sweep.csv`, and the
-//! page `sweep.html`. Each training is identical to `unmask train` with the same `--set`.
+//! [`run`] runs the trainings that are missing in the folder, and writes the results as `sweep.json` and `sweep.csv`,
+//! and the page `sweep.html`. Each training is identical to `unmask train` with the same `--set`.
 
 mod plan;
 mod report;

@@ -61,7 +61,7 @@ fn train_all(run: &mut ExperimentRun<'_, '_>, study: &Study) -> Result<Vec<Train
 /// A case and a seed to train it with.
 type Planned<'a> = (&'a Case, u64);
 
-/// Trains what is not saved yet. `data` is loaded on first use. `begin` creates the event with the numbers of all cases
+/// Runs the missing trainings. `data` is loaded on first use. `begin` creates the event with the numbers of all cases
 /// and of unfinished ones.
 fn train_planned(
     run: &mut ExperimentRun<'_, '_>,

@@ -29,7 +29,7 @@ struct CountedCase {
     /// Name in captions.
     name: &'static str,
     defence: ComparedDefence,
-    /// `KEY=VALUE` overrides besides the defence.
+    /// `KEY=VALUE` overrides in addition to the defence.
     set: &'static [&'static str],
 }
 

@@ -28,7 +28,7 @@ use crate::{
     seeds::Seeds,
 };
 
-/// The most clients whose updates are in memory at the same time.
+/// How many clients' updates are in memory at a time.
 const CLIENTS_TOGETHER: usize = 16;
 
 /// A federation that runs its clients and server in this process. The clients of a round train in parallel; the server

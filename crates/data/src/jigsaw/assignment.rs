@@ -7,7 +7,7 @@
 /// Shortest augmenting paths (Jonker, Volgenant, 1987), O(n^3). Costs must be finite.
 pub(super) fn cheapest(costs: &[Vec<f64>]) -> Vec<usize> {
     let n = costs.len();
-    // Column n holds the row that has no column yet.
+    // Column n holds the row that still needs a column.
     let mut row_of: Vec<Option<usize>> = vec![None; n + 1];
     let (mut row_price, mut column_price) = (vec![0.0; n], vec![0.0; n + 1]);
     for row in 0..n {

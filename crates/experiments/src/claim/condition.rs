@@ -23,7 +23,7 @@ pub(crate) enum Metric {
     Always,
     Misfit,
     PrintedSum,
-    /// A metric that no study measures yet.
+    /// A metric that no study measures.
     Unmeasured(String),
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct ListedClaim {
     pub(crate) place: String,
     /// The claim in our words.
     pub(crate) sentence: String,
-    /// The formulas, all of which must hold.
+    /// The formulas. All must hold.
     pub(crate) holds: Vec<Condition>,
     pub(crate) decided: Decided,
 }
