@@ -12,7 +12,6 @@ pub const MAX_PIXELS: u64 = 64_000_000;
 /// The most memory a decoder may allocate: enough for [`MAX_PIXELS`] at 16 bits and four channels.
 const MAX_BYTES: u64 = MAX_PIXELS * 8 + (64 << 20);
 
-/// Why bytes are not an accepted picture.
 #[derive(Debug, thiserror::Error)]
 pub enum NotAPicture {
     #[error("this is not a PNG, JPEG or WebP picture")]

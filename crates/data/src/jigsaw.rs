@@ -8,7 +8,6 @@ mod assignment;
 
 use self::assignment::cheapest;
 
-/// Why patches cannot be arranged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CannotArrange {
     #[error(

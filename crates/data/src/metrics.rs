@@ -44,7 +44,6 @@ impl Level {
     }
 }
 
-/// Side of SSIM's window in pixels.
 const WINDOW: usize = 7;
 
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

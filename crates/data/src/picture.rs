@@ -10,7 +10,6 @@ pub struct Picture {
     rgb: Vec<u8>,
 }
 
-/// Why pixels do not make a picture.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PictureError {
     #[error("a picture of {width} x {height} pixels is empty")]

@@ -77,12 +77,10 @@ impl Linear {
     }
 }
 
-/// Input of a linear model: pixel values in [-1, 1].
 fn pixels(set: &Labelled) -> Vec<Vec<f32>> {
     (0..set.len()).map(|index| set.chw(index).unwrap().iter().map(|value| value * 2.0 - 1.0).collect()).collect()
 }
 
-/// Mean of each channel.
 fn colours(set: &Labelled) -> Vec<Vec<f32>> {
     let area = (SIDE * SIDE) as f32;
     let of_picture = |chw: Vec<f32>| {

@@ -111,7 +111,6 @@ fn picture_error(pictures: &[f64]) -> f64 {
     if pictures.len() < 2 { 0.0 } else { NORMAL * standard_error(pictures) }
 }
 
-/// The 97.5 % quantile of the normal distribution.
 const NORMAL: f64 = 1.96;
 
 /// For each picture, the share of seeds that classified it correctly, in percent.
@@ -121,12 +120,10 @@ fn picture_means(runs: &[&Correctness]) -> Vec<f64> {
     (0..pictures).map(|picture| 100.0 * right(picture) as f64 / runs.len() as f64).collect()
 }
 
-/// The arithmetic mean; 0 for no values.
 pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// Sample standard deviation divided by the square root of the sample size.
 fn standard_error(values: &[f64]) -> f64 {
     let (n, mean) = (values.len() as f64, mean(values));
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();

@@ -26,7 +26,6 @@ fn title(attacker: Knowledge) -> &'static str {
     }
 }
 
-/// Result of one attack on one picture.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct AttackResult {
     pub(crate) attack: AttackMethod,
@@ -36,7 +35,6 @@ pub(crate) struct AttackResult {
     /// Seed of mask, noise and start.
     #[serde(default)]
     pub(crate) seed: u64,
-    /// 1 for identical pictures.
     pub(crate) ssim: f64,
     /// In dB, at most 99.
     pub(crate) psnr: f64,

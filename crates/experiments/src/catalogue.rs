@@ -20,7 +20,6 @@ pub enum Experiment {
 }
 
 impl Experiment {
-    /// All experiments, in the order of the papers' figures.
     pub const ALL: [Self; 10] = [
         Self::VitFineTuned,
         Self::VitFromScratch,
@@ -79,7 +78,6 @@ impl Experiment {
         }
     }
 
-    /// Whether the experiment compares trainings.
     pub(crate) fn trains(self) -> bool {
         !matches!(self, Self::AttacksCnn | Self::AttacksVit | Self::UpdateRatios)
     }

@@ -17,7 +17,6 @@ pub(crate) use self::{
     list::{Decided, ListedClaim, check_cases, conditions, judged, listed},
 };
 
-/// The source of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
@@ -86,21 +85,18 @@ pub(crate) const MANY: &str = "Nothing is corrected for the number of comparison
                                added, it is because the first ones left an interval wide: one that came out too narrow by chance stays, so \
                                that such intervals cover somewhat less than 95 %, and these shares are somewhat larger.";
 
-/// A claim with its verdict.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
     pub id: String,
     pub source: Source,
     /// Section or figure.
     pub place: String,
-    /// The claim in our words.
     pub expected: String,
     /// The formulas that decided it, as they were when it was measured.
     pub criterion: String,
     /// The measured values of the formulas that decided: all of a confirmed claim, otherwise those that do not hold.
     pub found: String,
     pub finding: Finding,
-    /// The reason why it is undecided.
     pub because: Option<String>,
 }
 

@@ -9,10 +9,8 @@ use unmask_simulation::ConfigError;
 
 use crate::{catalogue::Scale, error::ExperimentError, report::duration, run::ExperimentRun, study::Study};
 
-/// Training pictures of CIFAR-10.
 const TRAIN: f64 = 50_000.0;
 const CLASSES: usize = 10;
-/// Number of pictures in a measured step.
 const BATCH: usize = 4;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,7 +23,6 @@ pub struct SecondsPerPicture {
     pub test: f64,
 }
 
-/// Cost of an experiment at the papers' scale.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cost {
     pub per_picture: SecondsPerPicture,
@@ -33,7 +30,6 @@ pub struct Cost {
     pub trained: f64,
     /// Number of forward passes only.
     pub tested: f64,
-    /// Description of the passes.
     pub work: String,
 }
 

@@ -176,7 +176,6 @@ impl ComparedDefence {
         SeriesStyle { colour: self.colour, line }
     }
 
-    /// The defence as a client applies it.
     pub(crate) fn parsed(&self) -> Result<Defence, ExperimentError> {
         let refused = |error: ParseDefenceError| ExperimentError::Attack {
             what: self.defence.to_owned(),

@@ -13,7 +13,6 @@ use unmask_simulation::{ConfigError, SimulationError};
 
 use crate::{claim::ClaimListError, figure::FigureError};
 
-/// Why an experiment cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum ExperimentError {
     /// The caller ended the run from its event handler.
@@ -109,7 +108,6 @@ pub enum ExperimentError {
     Compare(#[from] CannotCompare),
     #[error(transparent)]
     Figure(#[from] FigureError),
-    /// The list of claims in the program is invalid.
     #[error(transparent)]
     Claims(#[from] ClaimListError),
 }

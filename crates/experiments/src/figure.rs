@@ -98,7 +98,6 @@ fn svg(
 
 type Chart<'a, 'b> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-/// The axes of a figure.
 struct Axes<'a> {
     /// Labels of the x and the y axis; an empty one is not drawn.
     names: [&'a str; 2],
@@ -107,12 +106,10 @@ struct Axes<'a> {
     labels: [usize; 2],
     /// Space for tick labels and axis labels, in pixels.
     room: [u32; 2],
-    /// Decimal places of the tick labels.
     decimals: [usize; 2],
 }
 
 impl Axes<'_> {
-    /// Draws the axes with a faint grid.
     fn draw<'a, 'b>(self, area: &'b Area<'a>) -> Result<Chart<'a, 'b>, Box<dyn std::error::Error>>
     where
         'a: 'b,

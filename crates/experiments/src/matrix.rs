@@ -52,10 +52,8 @@ use crate::{
     store::{RUN, at, damaged},
 };
 
-/// The page with all rows.
 const PAGE: &str = "matrix.html";
 
-/// The settings, inputs and output folder of a matrix.
 #[derive(Debug, Clone)]
 pub struct MatrixRequest<'a> {
     pub settings: &'a MatrixSettings,
@@ -63,11 +61,9 @@ pub struct MatrixRequest<'a> {
     pub pictures: &'a [(String, Picture)],
     /// The model's weights, if not its initial ones.
     pub start: Option<&'a ModelState>,
-    /// The device for the client's model and the searches.
     pub device: &'a OpenDevice,
     /// Number of rows computed in parallel; one per processor if absent. A GPU uses one.
     pub threads: Option<usize>,
-    /// The commit that the program was built from.
     pub commit: Option<Commit>,
     pub out: &'a Path,
 }
@@ -86,7 +82,6 @@ pub struct MatrixRow {
     /// There is no picture because the update left the attack nothing to solve, not because the attack failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_nothing_to_solve: bool,
-    /// A remark about the result.
     pub reason: Option<String>,
     /// In dB, at most 99.
     pub psnr: Option<f64>,
@@ -103,7 +98,6 @@ pub struct MatrixRow {
     pub pictures: Vec<String>,
 }
 
-/// Events during the computation of a matrix.
 #[derive(Debug, Clone, Copy)]
 pub enum MatrixEvent<'a> {
     /// The run starts. `left` of the `rows` rows are still to be computed; they take `work` units.
@@ -299,7 +293,6 @@ fn pool(request: &MatrixRequest<'_>) -> Result<ThreadPool, ExperimentError> {
     ThreadPoolBuilder::new().num_threads(threads).thread_name(|n| format!("row {n}")).build().map_err(failed)
 }
 
-/// State shared by the threads.
 struct Computing<'a> {
     plan: &'a MatrixPlan,
     start: Option<&'a ModelState>,

@@ -22,7 +22,6 @@ use crate::{
 /// How deep to search for parts below a given folder: the folder of all parts, of a part, of an experiment.
 const DEPTH: usize = 2;
 
-/// Result of [`merge`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Merged {
     /// Pages of the complete runs.
@@ -31,7 +30,6 @@ pub struct Merged {
     pub missing: Vec<MissingPart>,
 }
 
-/// A part with cases that were not computed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingPart {
     pub part: Part,
@@ -90,7 +88,6 @@ pub fn merge(folders: &[PathBuf], out: &Path) -> Result<Merged, ExperimentError>
     Ok(merged)
 }
 
-/// Writes the report of a run of this kind.
 fn report(kind: RunKind, run: &MergedRun<'_>) -> Result<PathBuf, ExperimentError> {
     match kind {
         RunKind::Matrix => matrix::report(run),
@@ -99,7 +96,6 @@ fn report(kind: RunKind, run: &MergedRun<'_>) -> Result<PathBuf, ExperimentError
     }
 }
 
-/// A part found in a folder.
 #[derive(Debug)]
 struct Found {
     folder: PathBuf,
@@ -228,7 +224,6 @@ fn refuse_differing(one: &Path, other: &Path) -> Result<(), ExperimentError> {
     Err(ExperimentError::OtherRow { one: one.to_owned(), other: other.to_owned() })
 }
 
-/// Removes all times.
 fn without_times(value: Value) -> Value {
     match value {
         Value::Object(fields) => fields

@@ -12,7 +12,6 @@ use crate::{
     store::{at, damaged},
 };
 
-/// A report in the folder.
 struct Report {
     experiment: Experiment,
     provenance: Provenance,
@@ -42,7 +41,6 @@ struct ResultsFile {
     claims: Vec<Recorded>,
 }
 
-/// A claim of the list with its verdict.
 struct Line<'a> {
     claim: &'a ListedClaim,
     finding: Finding,
@@ -172,7 +170,6 @@ fn found(lines: &[&Line<'_>], finding: Finding) -> String {
     if text.is_empty() { "Nothing yet.\n\n".to_owned() } else { text + "\n" }
 }
 
-/// Number of undecided claims by reason.
 fn unknown(lines: &[&Line<'_>]) -> String {
     // Reason, count and an example sentence.
     let mut reasons: Vec<(&str, usize, &str)> = Vec::new();

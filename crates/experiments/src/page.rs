@@ -2,7 +2,6 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-/// Style sheet of all pages.
 const STYLE: &str = include_str!("page.css");
 
 /// A complete page; `style` is added to the common style sheet.

@@ -42,7 +42,6 @@ impl Part {
         Self(NthOf::cyclic(position + position / of.max(1), of))
     }
 
-    /// Number of parts.
     pub(crate) fn of(self) -> usize {
         self.0.of()
     }

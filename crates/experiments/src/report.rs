@@ -29,7 +29,6 @@ pub(crate) struct Provenance {
     /// Name of the processor, if the system provides it.
     #[serde(default)]
     pub(crate) processor: Option<String>,
-    /// Number of available threads.
     pub(crate) threads: usize,
     /// When the report was written, in seconds since 1970.
     pub(crate) finished: i64,
@@ -48,10 +47,8 @@ impl From<&Provenance> for CurveProvenance {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figure {
-    /// Explains the figure in a sentence or two.
     pub(crate) caption: String,
     pub(crate) svg: String,
-    /// Style and name of each series.
     pub(crate) legend: Vec<(SeriesStyle, String)>,
 }
 
@@ -68,9 +65,7 @@ pub(crate) struct Table {
 pub(crate) struct Findings {
     /// Number of seeds, counted up from the first; the largest number if cases differ.
     pub(crate) seeds: u64,
-    /// Sum of the times of all cases, even if they ran in parallel.
     pub(crate) seconds: f64,
-    /// What was done, in a few sentences.
     pub(crate) lead: String,
     pub(crate) claims: Vec<Claim>,
     pub(crate) figures: Vec<Figure>,

@@ -2,7 +2,6 @@
 
 use crate::catalogue::Experiment;
 
-/// Placeholder for an unknown number.
 pub(crate) const UNKNOWN: &str = "read off no table here";
 
 /// The accuracy that a paper reports for a case, in percent.

@@ -127,7 +127,6 @@ fn find(
     Ok((found, run.machine()))
 }
 
-/// File name of a report's page.
 const PAGE: &str = "report.html";
 
 fn report_findings(

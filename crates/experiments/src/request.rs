@@ -133,7 +133,6 @@ impl ExperimentRequest<'_> {
         self.cifar10.is_dir()
     }
 
-    /// Number of seeds for each training.
     pub(crate) fn seeds(&self, study: &Study) -> Seeds {
         self.seeds.map_or(study.seeds, Seeds::exactly)
     }

@@ -15,22 +15,18 @@ use crate::{
 pub enum ExperimentEvent<'a> {
     Started {
         cases: usize,
-        /// Number of unfinished cases.
         left: usize,
     },
     /// Some intervals are still too wide, so more seeds are trained.
     CasesAdded {
-        /// Number of additional unfinished cases.
         cases: usize,
     },
     CaseStarted {
         name: &'a str,
     },
-    /// Progress of the current case.
     Progress {
         /// Share that is done, in [0, 1].
         share: f64,
-        /// Its state in a few words.
         note: &'a str,
     },
     CaseFinished,
@@ -39,7 +35,6 @@ pub enum ExperimentEvent<'a> {
 /// Receives events, and may end the run.
 pub type OnEvent<'a> = &'a mut dyn FnMut(ExperimentEvent<'_>) -> ControlFlow<()>;
 
-/// How much of an experiment to compute.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Scope<'a> {
     Whole,
@@ -52,7 +47,6 @@ pub(crate) enum Scope<'a> {
     },
 }
 
-/// A running experiment with its request and storage.
 pub(crate) struct ExperimentRun<'a, 'b> {
     pub(crate) request: &'a ExperimentRequest<'a>,
     pub(crate) store: Store,
@@ -72,7 +66,6 @@ pub(crate) struct Trainer<'a> {
 pub(crate) const CASES: &str = "cases";
 
 impl ExperimentRun<'_, '_> {
-    /// File name of a case.
     pub(crate) fn file(&self, key: &str, seed: u64) -> String {
         // The key of a case in a group has a slash.
         format!("{}-{}-{seed}", self.request.scale, key.replace('/', "-"))
@@ -134,7 +127,6 @@ impl ExperimentRun<'_, '_> {
         }
     }
 
-    /// A trainer with the request's device and threads.
     pub(crate) fn trainer(&mut self) -> Trainer<'_> {
         let request = self.request;
         Trainer { device: request.device, threads: request.threads, on_event: &mut *self.on_event }

@@ -31,12 +31,10 @@ pub(crate) const RUN: &str = "run.json";
 /// Folder of the cases of a matrix or a sweep.
 pub(crate) const ROWS: &str = "rows";
 
-/// File name of the case `name`.
 pub(crate) fn file(name: &str) -> String {
     format!("{name}.json")
 }
 
-/// A case as stored in its file.
 #[derive(Serialize, Deserialize)]
 struct Kept<S, T> {
     /// The settings that determine the result. If they differ, the result is for something else.
@@ -93,7 +91,6 @@ impl Store {
         Ok(names.flatten().any(|entry| entry.path().extension().is_some_and(|extension| extension == "json")))
     }
 
-    /// The path of the folder.
     pub(crate) fn path(&self) -> &Path {
         &self.folder
     }
@@ -161,7 +158,6 @@ pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, ExperimentError> {
     }
 }
 
-/// Writes a file completely or not at all.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), ExperimentError> {
     write_whole(path, bytes).map_err(at(path))
 }
@@ -210,17 +206,14 @@ pub(crate) fn difference(place: &str, held: &Value, wanted: &Value) -> Option<Di
     }
 }
 
-/// The digest in hexadecimal.
 pub(crate) fn hexadecimal(hash: Sha256) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Adds the path to a file system error.
 pub(crate) fn at(path: &Path) -> impl Fn(io::Error) -> ExperimentError {
     move |source| ExperimentError::Io { path: path.to_owned(), source }
 }
 
-/// Adds the path to a JSON error.
 pub(crate) fn damaged(path: &Path) -> impl Fn(serde_json::Error) -> ExperimentError {
     move |error| ExperimentError::Damaged { path: path.to_owned(), problem: error.to_string() }
 }

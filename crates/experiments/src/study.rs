@@ -56,7 +56,6 @@ impl Case {
     }
 }
 
-/// Number of seeds for each case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seeds {
     pub least: u64,
@@ -79,7 +78,6 @@ pub struct Study {
     /// The others are compared with the first case.
     pub cases: Vec<Case>,
     pub seeds: Seeds,
-    /// Number of pictures in the final test.
     pub test_pictures: usize,
 }
 
@@ -170,7 +168,6 @@ fn from_scratch() -> Vec<Case> {
     cases(&ALL).into_iter().chain([R02, R05, R08].iter().map(an_epoch)).collect()
 }
 
-/// FLRSP's noise exactly as printed.
 const PRINTED: [ComparedDefence; 3] = [EPS4_PRINTED, EPS2_PRINTED, EPS1_PRINTED];
 
 /// FLRSP's comparison, with its noise clipped and as printed.

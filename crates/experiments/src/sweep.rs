@@ -22,7 +22,6 @@ use crate::{
     training::{TrainingRun, train},
 };
 
-/// The settings, inputs and output folder of a sweep.
 #[derive(Debug, Clone)]
 pub struct SweepRequest<'a> {
     /// A config in the form that `unmask train` reads.

@@ -79,14 +79,11 @@ struct TrialResult {
     leaks: Leaks,
 }
 
-/// All results, by the data sets of the studies.
 struct Outcome<'a> {
     /// The first study has all cases.
     studies: &'a [Study],
     photographs: usize,
-    /// At initial weights.
     initial: Vec<Leaks>,
-    /// By study.
     trained: Vec<StudyOutcome>,
 }
 

@@ -22,13 +22,11 @@ use crate::{
     study::{Case, Seeds, Study},
 };
 
-/// Trains all cases with all seeds and returns the findings.
 pub(crate) fn run(run: &mut ExperimentRun<'_, '_>, study: &Study) -> Result<Option<Findings>, ExperimentError> {
     let trained = train_all(run, study)?;
     if run.is_part() { Ok(None) } else { findings::findings(run, study, &trained).map(Some) }
 }
 
-/// The config of one training of `study`.
 fn config(request: &ExperimentRequest<'_>, study: &Study, case: &Case, seed: u64) -> Result<Config, ExperimentError> {
     Ok(study.config(case, seed, request.start().as_slice())?)
 }
@@ -58,7 +56,6 @@ fn train_all(run: &mut ExperimentRun<'_, '_>, study: &Study) -> Result<Vec<Train
     Ok(trained)
 }
 
-/// A case and a seed to train it with.
 type Planned<'a> = (&'a Case, u64);
 
 /// Runs the missing trainings. `data` is loaded on first use. `begin` creates the event with the numbers of all cases

@@ -21,7 +21,6 @@ use crate::{
     store, study,
 };
 
-/// A training with counted updates.
 #[derive(Debug, Clone, Copy)]
 struct CountedCase {
     /// Name in formulas.
@@ -77,7 +76,6 @@ pub(crate) fn cases() -> Vec<String> {
     all_cases().iter().map(|case| case.key.to_owned()).collect()
 }
 
-/// Trains under each defence and counts the updates.
 pub(crate) fn run(run: &mut ExperimentRun<'_, '_>) -> Result<Option<Findings>, ExperimentError> {
     let cases = all_cases();
     run.plan(cases.iter().map(|case| store::file(&run.file(case.key, run.request.seed))))?;

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Metrics, files::write_whole};
 
-/// The state from which a run can resume.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Checkpoint {
     pub(crate) header: Header,
@@ -26,10 +25,8 @@ pub(crate) struct Checkpoint {
     pub(crate) metrics: Vec<Metrics>,
 }
 
-/// The header: numbers and strings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Header {
-    /// The resolved config as TOML.
     pub(crate) config: String,
     /// SHA-256 of the training pictures and labels, in hexadecimal.
     pub(crate) pictures: String,
@@ -43,7 +40,6 @@ pub(crate) struct Header {
     pub(crate) seconds: f64,
 }
 
-/// Why a checkpoint cannot be written or resumed.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
     #[error(

@@ -24,7 +24,6 @@ pub use self::{
 /// A config file with every key, explained.
 pub const EXAMPLE: &str = include_str!("config/example.toml");
 
-/// The largest number of simulated clients.
 const MOST_CLIENTS: usize = 10_000;
 
 /// The config of a run: model, data, federation and training. The keys of a config file are the field names with
@@ -41,12 +40,10 @@ pub struct Config {
     /// Whether a ViT has the first block that APRIL needs.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub april_block: bool,
-    /// The initial weights.
     pub start: StartWeights,
     /// Whether a new head, drawn from the seed, replaces the one of `start`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub fresh_head: bool,
-    /// The source of the pictures.
     pub data: Source,
     /// The folder of the CIFAR-10 files, if not the default one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,7 +81,6 @@ pub struct Config {
     pub augment: bool,
     /// Seed of everything random: start, shards, order, augmentation, masks, noise, the test sample.
     pub seed: u64,
-    /// The compute device.
     #[serde(serialize_with = "write_device", deserialize_with = "read_device")]
     pub device: Compute,
     /// Number of threads; one per processor if absent. Does not affect the result.
@@ -132,7 +128,6 @@ impl Default for Config {
     }
 }
 
-/// Why a config cannot be run.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ConfigError {
     #[error("line {line}: {reason}")]
@@ -192,7 +187,6 @@ impl Config {
         Ok(self)
     }
 
-    /// The architecture, with a head of `classes` classes.
     pub(crate) fn architecture(&self, classes: usize) -> Result<Architecture, ConfigError> {
         let architecture = Architecture::named(&self.model, classes)?.with_april_block(self.april_block);
         match architecture.april_block() == self.april_block {

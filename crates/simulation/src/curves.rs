@@ -6,7 +6,6 @@ use plotters::{coord::Shift, prelude::*};
 
 use crate::Metrics;
 
-/// Why a curve could not be drawn.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct CurveError(String);

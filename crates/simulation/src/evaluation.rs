@@ -9,9 +9,7 @@ use crate::batches;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TestScore {
-    /// Number of pictures tested.
     pub pictures: usize,
-    /// Number classified correctly.
     pub correct: usize,
     /// Share classified correctly, in [0, 1].
     pub accuracy: f64,

@@ -42,7 +42,6 @@ pub fn csv<R: Serialize>(columns: &[&str], rows: impl IntoIterator<Item = R>) ->
     writer.into_inner().map_err(|error| error.into_error())
 }
 
-/// Rounds `value` to this many decimal places.
 pub fn rounded(value: f64, places: i32) -> f64 {
     let unit = 10_f64.powi(places);
     (value * unit).round() / unit

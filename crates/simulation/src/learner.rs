@@ -8,7 +8,6 @@ use unmask_model::{Network, block_on};
 
 use crate::{MaskPeriod, SimulationError, batches, order::Order, seeds::Seeds};
 
-/// What all clients of a round share.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClientContext<'a> {
     pub(crate) network: &'a Network,
@@ -19,7 +18,6 @@ pub(crate) struct ClientContext<'a> {
     pub(crate) masks: MaskPeriod,
 }
 
-/// What a client sends to the server.
 #[derive(Debug)]
 pub(crate) struct ClientUpdate {
     pub(crate) update: ProtectedUpdate,

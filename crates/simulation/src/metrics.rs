@@ -14,20 +14,17 @@ pub struct Metrics {
     /// Mean cross-entropy of the clients' batches, measured at the weights with which each client began the round;
     /// `None` before the first round.
     pub loss: Option<f32>,
-    /// Learning rate of the round.
     pub rate: f32,
     /// Share of test pictures classified correctly, in [0, 1].
     pub test_accuracy: Option<f64>,
     /// Mean cross-entropy of the test pictures.
     pub test_loss: Option<f64>,
-    /// Duration of the run so far, in seconds.
     pub seconds: f64,
 }
 
 pub(crate) const COLUMNS: [&str; 7] = ["round", "epoch", "loss", "rate", "test_accuracy", "test_loss", "seconds"];
 
 impl Metrics {
-    /// Number of values per record in a checkpoint.
     pub(crate) const NUMBERS: usize = 7;
 
     /// The values for a checkpoint. NaN marks a value that was not measured.
@@ -38,7 +35,6 @@ impl Metrics {
         [f64::from(self.round), self.epoch, loss, rate, accuracy, test_loss, self.seconds]
     }
 
-    /// The inverse of [`numbers`](Self::numbers).
     pub(crate) fn from_numbers([round, epoch, loss, rate, accuracy, test_loss, seconds]: [f64; Self::NUMBERS]) -> Self {
         let measured = |value: f64| (!value.is_nan()).then_some(value);
         Self {

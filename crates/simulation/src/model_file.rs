@@ -11,7 +11,6 @@ use unmask_core::{
 /// Example of a model file, for error messages.
 const EXAMPLE: &str = "image = 64, patch = 8, dim = 128, depth = 6 and heads = 2, each on its line";
 
-/// Why a file does not describe a network.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelFileError {
     #[error(transparent)]
@@ -45,7 +44,6 @@ struct Vit {
     april_block: bool,
 }
 
-/// A ResNet.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Resnet {
@@ -59,7 +57,6 @@ struct Resnet {
     classes: usize,
 }
 
-/// A LeNet.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Lenet {
@@ -74,7 +71,6 @@ fn ten() -> usize {
     10
 }
 
-/// Whether a model is given as the path of a file.
 pub fn is_model_file(text: &str) -> bool {
     Path::new(text).extension().is_some_and(|extension| extension == "toml")
 }

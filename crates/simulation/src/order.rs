@@ -17,7 +17,6 @@ impl Order {
         Self { client, shard }
     }
 
-    /// All pictures, in the order of pass `pass`.
     pub(crate) fn pass(&self, seeds: Seeds, pass: u64) -> Vec<usize> {
         let mut order = self.shard.clone();
         order.shuffle(&mut seeds.rng("order", pass, self.client));

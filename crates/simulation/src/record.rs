@@ -9,14 +9,12 @@ use unmask_data::datasets::{DataSet, Labelled};
 
 use crate::{Config, RunOutcome};
 
-/// The contents of `run.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RunRecord {
     /// Every key as resolved, except the passphrase.
     pub(crate) config: serde_json::Value,
     pub(crate) seed: u64,
     pub(crate) version: String,
-    /// The commit that the program was built from.
     pub(crate) commit: Option<String>,
     pub(crate) device: String,
     pub(crate) threads: usize,
@@ -34,7 +32,6 @@ pub(crate) struct RunRecord {
     pub(crate) test_loss: Option<f64>,
 }
 
-/// The git commit that a program was built from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
     pub sha: String,
@@ -59,7 +56,6 @@ pub(crate) struct DataRecord {
     pub(crate) classes: Vec<String>,
     pub(crate) train_pictures: usize,
     pub(crate) test_pictures: usize,
-    /// SHA-256 of training pictures and labels.
     pub(crate) sha256: String,
 }
 
@@ -76,7 +72,6 @@ impl DataRecord {
 }
 
 impl RunRecord {
-    /// The record of a run that begins now.
     pub(crate) fn new(config: &Config, data: DataRecord, device: String, threads: usize, rounds: u32) -> Self {
         Self {
             // This cannot fail: the config has only numbers, flags and strings.
@@ -98,7 +93,6 @@ impl RunRecord {
         }
     }
 
-    /// Fills in the results.
     pub(crate) fn with_outcome(mut self, outcome: &RunOutcome) -> Self {
         let last = outcome.metrics.last();
         self.finished = outcome.finished.then(now);
@@ -117,7 +111,6 @@ impl RunRecord {
     }
 }
 
-/// SHA-256 of labels and pixels.
 pub(crate) fn fingerprint(set: &Labelled) -> String {
     let mut hash = Sha256::new();
     hash.update(set.labels());
@@ -125,7 +118,6 @@ pub(crate) fn fingerprint(set: &Labelled) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The current time, to the second.
 fn now() -> Timestamp {
     let now = Timestamp::now();
     Timestamp::from_second(now.as_second()).unwrap_or(now)

@@ -27,7 +27,6 @@ impl Seeds {
         u64::from_le_bytes([a, b, c, d, e, f, g, h])
     }
 
-    /// A generator with the seed of [`bytes`](Self::bytes).
     pub(crate) fn rng(self, purpose: &str, round: u64, client: usize) -> ChaCha8Rng {
         ChaCha8Rng::from_seed(self.bytes(purpose, round, client))
     }

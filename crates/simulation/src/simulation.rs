@@ -38,7 +38,6 @@ const CLIENTS_TOGETHER: usize = 16;
 #[derive(Debug)]
 pub struct Simulation<'a> {
     plan: RunPlan,
-    /// Remarks about the initial weights.
     notes: Vec<String>,
     data: &'a DataSet,
     /// Indices of the pictures to test on.
@@ -54,18 +53,15 @@ pub struct Simulation<'a> {
     aggregate: Aggregate,
 }
 
-/// The state that changes from round to round.
 #[derive(Debug)]
 pub(crate) struct RunState {
     pub(crate) round: u32,
     /// The server's weights, `[P]`: cipher text in an encrypted run.
     pub(crate) weights: Vec<f32>,
-    /// Batch norm's running statistics, `[Q]`.
     pub(crate) statistics: Vec<f32>,
     pub(crate) optimiser: Optimiser,
     pub(crate) counts: UpdateCounts,
     pub(crate) metrics: Vec<Metrics>,
-    /// Time in rounds and tests.
     pub(crate) seconds: f64,
 }
 
@@ -218,7 +214,6 @@ impl<'a> Simulation<'a> {
         self.outcome()
     }
 
-    /// The results so far.
     pub fn outcome(&self) -> Result<RunOutcome, SimulationError> {
         let RunState { metrics, counts, seconds, round, .. } = &self.current;
         Ok(RunOutcome {

@@ -75,7 +75,6 @@ pub fn check_start(config: &Config) -> Result<(), SimulationError> {
     load(config, architecture).map(drop)
 }
 
-/// Loads the initial weights of `config`, and remarks about them.
 pub(crate) fn load(config: &Config, architecture: Architecture) -> Result<(ModelState, Vec<String>), SimulationError> {
     let (mut state, notes) = load_start(&config.start, architecture, config.seed)?;
     if config.fresh_head {

@@ -17,7 +17,6 @@ use crate::{
     record::{DataRecord, RunRecord},
 };
 
-/// Output files of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Files {
     /// The run's folder; created if needed.
@@ -27,13 +26,11 @@ pub struct Files {
     /// Whether to write `order.csv` (which client trained on which pictures) and `start.safetensors` (the initial
     /// weights), so that another program can repeat the run. A resumed run does not continue `order.csv`.
     pub write_order: bool,
-    /// Number format of `model.safetensors`.
     pub storage: Storage,
     /// The commit that the program was built from, for `run.json`.
     pub commit: Option<Commit>,
 }
 
-/// Why a run with files cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {
     #[error(transparent)]
@@ -152,7 +149,6 @@ impl Folder {
         TrainError::Write { path: self.path(name), source }
     }
 
-    /// Writes the complete file or nothing.
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), TrainError> {
         write_whole(&self.path(name), bytes).map_err(|source| self.failed(name, source))
     }
@@ -182,7 +178,6 @@ impl Folder {
         Ok(simulation.round())
     }
 
-    /// Appends lines to an existing table.
     fn append(&self, name: &str, lines: io::Result<Vec<u8>>) -> Result<(), TrainError> {
         lines.and_then(|lines| append(&self.path(name), &lines)).map_err(|source| self.failed(name, source))
     }

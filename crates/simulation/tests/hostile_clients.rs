@@ -29,15 +29,11 @@ const EPOCH: usize = 16;
 const ROUNDS: u32 = 50;
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
 
-/// How a hostile client changes its update.
 #[derive(Debug, Clone, Copy)]
 enum Attack {
     None,
-    /// Sets every value to this one.
     Value(f32),
-    /// Multiplies the update by this factor.
     Times(f32),
-    /// Claims this many samples.
     Samples(u32),
 }
 
@@ -55,7 +51,6 @@ impl fmt::Display for Attack {
     }
 }
 
-/// The model and how the clients train it.
 #[derive(Debug, Clone, Copy)]
 struct Lesson {
     model: &'static str,
@@ -88,7 +83,6 @@ impl Lesson {
             .with_aggregation(aggregation)
     }
 
-    /// Number of samples in a client's update.
     fn samples(&self) -> usize {
         if self.rule().is_fedavg() { EPOCH } else { self.batch.into() }
     }
@@ -100,7 +94,6 @@ impl Lesson {
     }
 }
 
-/// Result of one round.
 struct Round<'a> {
     summary: &'a RoundSummary,
     /// Norm of the change of the weights.
@@ -254,7 +247,6 @@ impl Federation {
         room
     }
 
-    /// Share of the held-out pictures that the room's model classifies correctly.
     fn accuracy(&self, state: &ModelState) -> f64 {
         let side = self.network.architecture().side();
         let correct: usize = (0..TEST)
@@ -332,7 +324,6 @@ fn table(lesson: Lesson, defences: &[&str], aggregations: &[Aggregation], attack
     let rows = defences.iter().flat_map(|defence| aggregations.iter().map(move |by| (*defence, *by)));
     for (defence, aggregation) in rows {
         let settings = lesson.settings(defence, aggregation);
-        // Also counts the updates that pointed against the others.
         let run = |attack| -> (Vec<f64>, u32) {
             let mut opposed = 0;
             let ends = federations.iter().map(|federation| {

@@ -21,7 +21,6 @@ fn run(out: &Path, resume: bool, overrides: &[&str], stop: Option<u32>) -> Resul
     })
 }
 
-/// `metrics.csv` without the seconds.
 fn metrics(out: &Path) -> Vec<String> {
     let text = fs::read_to_string(out.join("metrics.csv")).unwrap();
     text.lines().map(|line| line.rsplit_once(',').unwrap().0.to_owned()).collect()

@@ -32,7 +32,6 @@ const RECORDS: usize = 10_000;
 const PLANE: usize = SIDE * SIDE;
 const RECORD: usize = 1 + 3 * PLANE;
 
-/// One of the six official files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Batch {
     /// Name in the official archive.
@@ -73,7 +72,6 @@ pub enum Cifar10Error {
     Labels(#[from] LabelledError),
 }
 
-/// Both halves of the data set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cifar10 {
     /// 50000 pictures.
@@ -104,7 +102,6 @@ impl Cifar10 {
     }
 }
 
-/// Returns the official archive's subfolder if `folder` has one, otherwise `folder`.
 fn inner(folder: &Path) -> PathBuf {
     let inner = folder.join("cifar-10-batches-bin");
     if inner.is_dir() { inner } else { folder.to_owned() }

@@ -20,7 +20,6 @@ const MIN_SIDE: usize = 32;
 /// Memory limit for all pictures together, in bytes.
 const MEMORY: usize = 1 << 30;
 
-/// A folder of classes, read into memory.
 #[derive(Debug)]
 pub struct ClassFolder {
     /// Four pictures in five.
@@ -31,7 +30,6 @@ pub struct ClassFolder {
     pub left_out: Vec<(PathBuf, FileFailure)>,
 }
 
-/// Why a folder is not a data set.
 #[derive(Debug, thiserror::Error)]
 pub enum ClassFolderError {
     #[error("the folder {} cannot be read: {source}", .path.display())]

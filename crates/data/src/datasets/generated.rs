@@ -21,7 +21,6 @@ pub const SIDE: usize = 32;
 pub const TRAIN: usize = 10_000;
 /// Number of test pictures that it generates.
 pub const TEST: usize = 2_000;
-/// Class names, by label.
 pub const CLASSES: [&str; 10] = shape::NAMES;
 
 /// Half of the set. No picture is in both.

@@ -11,10 +11,8 @@ pub struct Labelled {
     labels: Vec<u8>,
 }
 
-/// The largest accepted side, in pixels.
 const MAX_SIDE: usize = 4096;
 
-/// Why pictures and labels do not match.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LabelledError {
     #[error("pictures of {0} x {0} pixels cannot be kept; their side must be from 1 to {MAX_SIDE}")]

@@ -40,7 +40,6 @@ pub fn contact_sheet(set: &Labelled, columns: usize, zoom: usize) -> Result<Pict
     Picture::new(width, height, rgb)
 }
 
-/// Number of pictures in the largest class.
 fn largest_class(set: &Labelled) -> usize {
     let mut counts = [0; u8::MAX as usize + 1];
     set.labels().iter().for_each(|&label| counts[usize::from(label)] += 1);

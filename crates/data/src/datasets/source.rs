@@ -16,7 +16,6 @@ use crate::datasets::{
 /// The source of the pictures. Written `cifar10`, `generated` or `folder:PATH`, also in files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// [CIFAR-10](crate::datasets::cifar10).
     Cifar10,
     /// [Ten shapes](crate::datasets::generated) made from a seed.
     Generated,
@@ -29,7 +28,6 @@ pub enum Source {
 pub struct DataSet {
     /// `cifar10`, `generated`, or the folder's name.
     pub name: String,
-    /// Training pictures.
     pub train: Labelled,
     /// Test pictures; none of them is in `train`.
     pub test: Labelled,

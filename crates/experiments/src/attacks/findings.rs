@@ -24,7 +24,6 @@ use crate::{
     run::ExperimentRun,
 };
 
-/// Results of a panel.
 pub(super) struct PanelResults {
     pub(super) panel: Panel,
     pub(super) results: Vec<AttackResult>,
@@ -45,11 +44,9 @@ pub(super) struct Answer {
 
 /// A picture that an attack did not reconstruct.
 pub(super) struct Unsolved {
-    /// Key of the defence.
     pub(super) case: &'static str,
     pub(super) attacker: Knowledge,
     pub(super) picture: String,
-    /// The attack's error message.
     pub(super) because: String,
     /// If false, the attack failed, and what it would show is unknown.
     pub(super) has_nothing_to_solve: bool,
@@ -205,7 +202,6 @@ impl PanelResults {
         })
     }
 
-    /// How many pictures are recognisable, and on how many more the attack failed.
     fn counted(&self, ssim: &[f64], defence: &ComparedDefence, attacker: Knowledge) -> String {
         let known = format!("{} of {}", recognisable(ssim), ssim.len());
         match self.failed(defence.key, attacker).count() {
@@ -278,7 +274,6 @@ pub(super) fn cases(panels: &[Panel]) -> Vec<String> {
     cases
 }
 
-/// A number per picture.
 #[derive(Debug, Clone, Copy)]
 enum PictureNumber {
     Ssim,
@@ -362,7 +357,6 @@ impl<'a> AttackMeasurements<'a> {
     }
 }
 
-/// The number of pictures or updates behind a number.
 fn basis(results: &PanelResults, pictures: usize) -> String {
     let what = if results.panel.batch > 1 { "updates" } else { "pictures" };
     match results.panel.draws {
@@ -414,7 +408,6 @@ impl Measurements for AttackMeasurements<'_> {
 
 const COLUMNS: [&str; 5] = ["", "median SSIM", "mean SSIM", "recognisable", "reported"];
 
-/// Notes that apply to both experiments.
 fn notes(run: &ExperimentRun<'_, '_>, all: &[PanelResults]) -> Result<Vec<String>, ExperimentError> {
     let mut notes = vec![
         "Mask seeds are not secret: the server needs the masks to average, so an attacker who knows the mask is no stronger than \
@@ -578,7 +571,6 @@ mod tests {
         PanelResults { panel: april_panel(1), results, answers: Vec::new(), unsolved: unsolved_pictures }
     }
 
-    /// An update that left APRIL nothing to solve.
     fn unsolved(case: &'static str, picture: usize) -> Unsolved {
         Unsolved {
             case,

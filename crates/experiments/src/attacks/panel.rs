@@ -19,12 +19,10 @@ use crate::{
 pub(super) struct Panel {
     /// Name in formulas.
     pub(super) key: &'static str,
-    /// Title of the attack.
     pub(super) title: &'static str,
     pub(super) model: Architecture,
     pub(super) weights: Weights,
     pub(super) attack: PanelAttack,
-    /// Keys of the defences.
     pub(super) defences: &'static [&'static str],
     /// Steps of a search; the attack's default if absent.
     pub(super) iterations: Option<usize>,
@@ -39,7 +37,6 @@ pub(super) struct Panel {
     pub(super) rule: Rule,
 }
 
-/// The attack of a panel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PanelAttack {
     /// A reconstruction by a naive attacker, and by one who knows the mask.
@@ -91,7 +88,6 @@ impl Panel {
         }
     }
 
-    /// The model and its weights, in words.
     pub(super) fn attacked(&self) -> String {
         format!("{} {}", self.model, self.weights.words())
     }
@@ -122,7 +118,6 @@ impl Panel {
         })
     }
 
-    /// Converts rows to results.
     pub(super) fn results(self, rows: &[MatrixRow]) -> PanelResults {
         let mut results = PanelResults { panel: self, results: Vec::new(), answers: Vec::new(), unsolved: Vec::new() };
         for row in rows {

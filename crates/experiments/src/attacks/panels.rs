@@ -23,7 +23,6 @@ use crate::{
     run::{ExperimentEvent, ExperimentRun, Scope},
 };
 
-/// Inverting Gradients, without and with knowledge of the mask.
 const SEARCH: PanelAttack =
     PanelAttack::Pictures { naive: AttackMethod::Gradients, aware: Some(AttackMethod::GradientsAware) };
 const MATCHING: PanelAttack =
@@ -54,7 +53,6 @@ const BRIEFLY: Weights = Weights::Trained { key: "brief", set: &["rounds=100"], 
 /// Number of pictures for token matching, which is slow.
 const MATCHED: usize = 5;
 
-/// The panels of an experiment at a scale.
 fn panels(experiment: Experiment, scale: Scale) -> Vec<Panel> {
     let mut panels = match experiment {
         Experiment::AttacksCnn => convolutional(scale),
@@ -238,7 +236,6 @@ fn vit(scale: Scale) -> Vec<Panel> {
     ]
 }
 
-/// The attackers and defences, as formulas name them.
 pub(crate) fn cases(experiment: Experiment) -> Vec<String> {
     findings::cases(&panels(experiment, Scale::Small))
 }
@@ -268,7 +265,6 @@ pub(crate) fn run(run: &mut ExperimentRun<'_, '_>) -> Result<Option<Findings>, E
     findings::findings(run, &results).map(Some)
 }
 
-/// The rows of each panel that this part computes.
 fn rows(run: &mut ExperimentRun<'_, '_>, panels: &[Panel]) -> Result<Vec<Vec<MatrixRow>>, ExperimentError> {
     let name = |run: &ExperimentRun<'_, '_>, panel: &Panel| run.file(panel.key, run.request.seed);
     if let Scope::Merged { .. } = run.scope {

@@ -31,7 +31,6 @@ pub(super) fn named_pictures(run: &ExperimentRun<'_, '_>) -> Result<Vec<(String,
         .map_err(|error| ExperimentError::Attack { what: "the test pictures".to_owned(), reason: error.to_string() })
 }
 
-/// Index in the test half, and class.
 fn name(data: &DataSet, index: usize) -> String {
     let class = data.test.labels().get(index).and_then(|&label| data.test.classes().get(usize::from(label)));
     format!("{index:05}-{}", class.map_or("", String::as_str))

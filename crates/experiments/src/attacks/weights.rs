@@ -15,7 +15,6 @@ use crate::{
 /// Standard deviation of the q, k and v weights of an ordinary block.
 const USUAL_QKV_STD: f32 = 0.02;
 
-/// The origin of an attacked model's weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Weights {
     /// Drawn as in a new room: an APRIL block has wide q, k and v weights.
@@ -31,12 +30,10 @@ pub(super) enum Weights {
     FineTuned,
 }
 
-/// A model that was trained as a target for attacks.
 #[derive(Debug, Serialize, Deserialize)]
 struct TrainedModel {
     weights: Vec<f32>,
     statistics: Vec<f32>,
-    /// Share of test pictures classified correctly.
     accuracy: f64,
 }
 

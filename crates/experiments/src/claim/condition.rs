@@ -6,7 +6,6 @@ use serde::Deserialize;
 
 use crate::catalogue::Experiment;
 
-/// What is measured of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Metric {
     Accuracy,
@@ -28,7 +27,6 @@ pub(crate) enum Metric {
 }
 
 impl Metric {
-    /// The metrics that a study measures.
     pub(crate) const MEASURED: [Self; 14] = [
         Self::Accuracy,
         Self::Early,
@@ -67,7 +65,6 @@ impl Metric {
         }
     }
 
-    /// The metric's meaning, with its unit.
     pub(crate) fn meaning(&self) -> &'static str {
         match self {
             Self::Accuracy => "test pictures classified correctly after the last round, in %",
@@ -123,7 +120,6 @@ impl Metric {
         matches!(self, Self::Ssim | Self::Seen | Self::SeedSsim | Self::Told)
     }
 
-    /// Whether `experiment` measures it.
     pub(crate) fn is_measured_by(&self, experiment: Experiment) -> bool {
         match self {
             Self::Accuracy => experiment.trains(),
@@ -168,7 +164,6 @@ pub(crate) enum Direction {
     Higher,
 }
 
-/// A comparison with its direction and margin.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Condition {

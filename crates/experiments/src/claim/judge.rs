@@ -24,7 +24,6 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// A value known without an interval.
     pub(crate) fn exact(value: f64, basis: impl Into<String>) -> Self {
         Self { mean: value, low: value, high: value, basis: basis.into() }
     }
@@ -46,7 +45,6 @@ impl Measured {
         }
     }
 
-    /// Half the width of the interval.
     pub(crate) fn half_width(&self) -> f64 {
         (self.high - self.low) / 2.0
     }
@@ -63,11 +61,9 @@ pub(crate) enum Ground {
     Learnt(f64),
     /// Percent of the pictures that the attack restores without a defence.
     Restored(f64),
-    /// Nothing is required.
     Given,
 }
 
-/// Results of a study, for formulas.
 pub(crate) trait Measurements {
     /// Measures `left`, or `left` minus `right`, paired by seed or picture if both have it.
     ///
@@ -155,7 +151,6 @@ fn judge_one(condition: &Condition, measurements: &dyn Measurements) -> Judged {
     Judged { finding, found, because }
 }
 
-/// Why the result does not count, if the ground is missing.
 fn groundless(ground: Ground) -> Option<String> {
     match ground {
         Ground::Learnt(points) if points < LEAST_GAIN => {
@@ -169,7 +164,6 @@ fn groundless(ground: Ground) -> Option<String> {
     }
 }
 
-/// Decides by the whole interval.
 fn told(condition: &Condition, measured: Measured) -> Finding {
     let margin = condition.margin;
     let Measured { low, high, .. } = match condition.right {
@@ -203,7 +197,6 @@ fn words(condition: &Condition, measured: &Measured) -> String {
     }
 }
 
-/// Formats with about three digits, without trailing zeros.
 fn number(value: f64) -> String {
     if value.abs() >= 1e4 {
         return format!("{value:.1e}");
@@ -224,7 +217,6 @@ fn number(value: f64) -> String {
 mod tests {
     use super::*;
 
-    /// The same result for every formula.
     struct Fixed(Result<Measured, String>, Ground);
 
     impl Measurements for Fixed {

@@ -10,7 +10,6 @@ use super::{
 };
 use crate::catalogue::Experiment;
 
-/// The lists included in the program, by name.
 const FILES: [(&str, &str); 4] = [
     ("rbw.toml", include_str!("../../claims/rbw.toml")),
     ("flrsp.toml", include_str!("../../claims/flrsp.toml")),
@@ -27,14 +26,12 @@ pub(crate) struct ListedClaim {
     pub(crate) source: Source,
     /// Section or figure.
     pub(crate) place: String,
-    /// The claim in our words.
     pub(crate) sentence: String,
     /// The formulas. All must hold.
     pub(crate) holds: Vec<Condition>,
     pub(crate) decided: Decided,
 }
 
-/// What decides a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decided {
     By(Experiment),
@@ -61,7 +58,6 @@ struct Entry {
     undecided: Option<String>,
 }
 
-/// The problem with a list of claims.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClaimListError {
     #[error("{file}: {problem}")]
@@ -83,12 +79,10 @@ pub enum ClaimListError {
 }
 
 impl ListedClaim {
-    /// The formulas as text for a report.
     pub(crate) fn criterion(&self) -> String {
         self.holds.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     }
 
-    /// A claim of our own with these formulas.
     #[cfg(test)]
     pub(super) fn of(holds: Vec<Condition>) -> Self {
         Self {
@@ -123,17 +117,14 @@ fn check_cases_of(claims: &[ListedClaim], cases: &dyn Fn(Experiment) -> Vec<Stri
     Ok(())
 }
 
-/// All claims, in the order of the files.
 pub(crate) fn listed() -> Result<Vec<ListedClaim>, ClaimListError> {
     read(&FILES)
 }
 
-/// The formulas that `experiment` decides.
 pub(crate) fn conditions(experiment: Experiment) -> Result<Vec<Condition>, ClaimListError> {
     Ok(of(experiment)?.into_iter().flat_map(|claim| claim.holds).collect())
 }
 
-/// The claims that `experiment` decides, with their verdicts.
 pub(crate) fn judged(experiment: Experiment, measurements: &dyn Measurements) -> Result<Vec<Claim>, ClaimListError> {
     Ok(of(experiment)?.iter().map(|claim| judge(claim, measurements)).collect())
 }

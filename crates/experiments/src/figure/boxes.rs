@@ -75,7 +75,6 @@ fn quartiles(values: &[f64]) -> Option<[f64; 5]> {
     }))
 }
 
-/// The median; `None` for no values.
 pub fn median(values: &[f64]) -> Option<f64> {
     quartiles(values).map(|[_, _, median, _, _]| median)
 }

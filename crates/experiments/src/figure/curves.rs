@@ -7,7 +7,6 @@ use super::{Axes, FigureError, LineStyle, SeriesStyle, svg};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
     pub series: SeriesStyle,
-    /// (x, y) from left to right.
     pub points: Vec<(f64, f64)>,
 }
 

@@ -179,7 +179,6 @@ mod tests {
     use super::*;
     use crate::matrix::plan::tests::{plan, settings};
 
-    /// The gradient that attacks receive, and which of its entries arrived.
     fn observed(rule: &str, defence: &str) -> (Vec<f32>, Option<Vec<bool>>) {
         let settings = MatrixSettings { rule: rule.parse().unwrap(), ..settings("embedding", defence) };
         let plan = plan(&settings, &["a"]).unwrap();

@@ -7,7 +7,6 @@ use unmask_inversion::InferenceAttack;
 use super::{MatrixRow, MatrixSettings};
 use crate::accuracy::{mean, t_half_width};
 
-/// One attack under one defence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MatrixMean {
     pub attack: InferenceAttack,
@@ -36,7 +35,6 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// From the values of each seed; `None` if there are no values.
     fn of(seeds: &[Vec<f64>]) -> Option<Self> {
         let means: Vec<f64> = seeds.iter().filter(|values| !values.is_empty()).map(|values| mean(values)).collect();
         let count = means.len();

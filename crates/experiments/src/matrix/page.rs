@@ -75,7 +75,6 @@ fn html(plan: &MatrixPlan, rows: &[MatrixRow], pictures: Pictures<'_>) -> Result
     Ok(page::page(&format!("Attacks and defences on {}", settings.model), STYLE, &body))
 }
 
-/// The conditions of the run in a sentence.
 fn conditions(plan: &MatrixPlan) -> String {
     let MatrixSettings { model, seed, seeds, rule, rounds, rate, batch, iterations, .. } = plan.settings();
     let weights = if plan.run.start.is_some() { "weights of its own" } else { "its initial weights" };
@@ -146,7 +145,6 @@ fn summary(mean: &MatrixMean, why: Option<&str>) -> Markup {
     }
 }
 
-/// CSS class of a cell.
 fn class(verdict: &Verdict) -> &'static str {
     match verdict {
         Verdict::Recognisable => "recognisable",

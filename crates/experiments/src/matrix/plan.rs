@@ -36,7 +36,6 @@ pub struct MatrixSettings {
     /// The server's learning rate between the rounds, under FedSGD.
     pub rate: f32,
     pub rule: Rule,
-    /// Pictures in one update.
     pub batch: usize,
 }
 
@@ -129,7 +128,6 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    /// The update that it attacks.
     pub(super) fn update(&self) -> (u64, usize, Defence) {
         (self.seed, self.batch, self.defence)
     }
@@ -268,7 +266,6 @@ impl MatrixPlan {
     }
 }
 
-/// The file of an original picture of a batch.
 pub(super) fn truth_file(batch: usize, index: usize) -> String {
     format!("truth-{batch:03}-{index}.png")
 }

@@ -13,7 +13,6 @@ pub(super) struct Progress<'a>(Mutex<State<'a>>);
 
 struct State<'a> {
     on_event: OnMatrixEvent<'a>,
-    /// Work of finished rows.
     finished: u64,
     /// Work of unfinished rows, by row number.
     under_way: BTreeMap<usize, u64>,
@@ -25,19 +24,16 @@ impl<'a> Progress<'a> {
         Self(Mutex::new(State { on_event, finished: 0, under_way: BTreeMap::new(), is_stopped: false }))
     }
 
-    /// Reports the start of the run or of a row.
     pub(super) fn tell(&self, event: MatrixEvent<'_>) -> ControlFlow<()> {
         self.lock().tell(|_| event)
     }
 
-    /// Reports that a row has done `work` units.
     pub(super) fn reached(&self, cell: &Cell, work: u64) -> ControlFlow<()> {
         let mut state = self.lock();
         state.under_way.insert(cell.number, work);
         state.tell(|done| MatrixEvent::Progress { done })
     }
 
-    /// Reports that a row with `work` units was saved.
     pub(super) fn finished(&self, cell: &Cell, work: u64) -> ControlFlow<()> {
         let mut state = self.lock();
         state.under_way.remove(&cell.number);
@@ -45,7 +41,6 @@ impl<'a> Progress<'a> {
         state.tell(|done| MatrixEvent::RowFinished { done })
     }
 
-    /// Prevents further rows from starting.
     pub(super) fn stop(&self) {
         self.lock().is_stopped = true;
     }

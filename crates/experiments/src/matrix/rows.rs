@@ -24,7 +24,6 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Opens the rows of `run`, or creates their folder.
     pub(super) fn open(folder: &Path, run: &RunRecord) -> Result<Self, ExperimentError> {
         Ok(Self { folder: folder.to_owned(), store: Store::of_run(folder, run)? })
     }
@@ -36,7 +35,6 @@ impl Rows {
         Ok(row.filter(|row| row.pictures.iter().all(is_there)))
     }
 
-    /// Path of a row's file.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.store.file(name)
     }

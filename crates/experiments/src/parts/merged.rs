@@ -14,7 +14,6 @@ pub(crate) struct MergedRun<'a> {
     /// The folder of the cases and of the report.
     pub(crate) folder: &'a Path,
     run: &'a Value,
-    /// The machines of all parts.
     machines: Vec<Machine>,
 }
 

@@ -11,10 +11,8 @@ use unmask_simulation::Commit;
 use super::Part;
 use crate::store::{Difference, difference};
 
-/// File name.
 pub(crate) const PART: &str = "part.json";
 
-/// The kind of run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum RunKind {
@@ -48,7 +46,6 @@ impl Build {
 pub(crate) struct Machine {
     /// Name of the processor, if the system provides it.
     pub(crate) processor: Option<String>,
-    /// Number of available threads.
     pub(crate) threads: usize,
 }
 

@@ -76,7 +76,6 @@ fn figure(Figure { caption, svg, legend }: &Figure) -> Markup {
     }
 }
 
-/// A sample of the line for the legend.
 fn swatch(series: SeriesStyle) -> Markup {
     let dashes = match series.line {
         LineStyle::Solid => None,
@@ -175,7 +174,6 @@ fn again(provenance: &Provenance, commands: &[String]) -> Markup {
     }
 }
 
-/// A duration in a convenient unit.
 pub(crate) fn duration(seconds: f64) -> String {
     match seconds {
         ..90.0 => format!("{seconds:.0} seconds"),

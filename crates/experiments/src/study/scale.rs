@@ -94,7 +94,6 @@ const RESNET_FEDAVG: &[&str] = &[
     "test-pictures=1000",
 ];
 
-/// The default number of seeds for each case.
 pub(super) fn seeds(experiment: Experiment, scale: Scale) -> Seeds {
     match (scale, experiment) {
         (Scale::Paper, _) => Seeds::exactly(1),
@@ -104,7 +103,6 @@ pub(super) fn seeds(experiment: Experiment, scale: Scale) -> Seeds {
     }
 }
 
-/// Number of pictures in the final test.
 pub(super) fn test_pictures(experiment: Experiment, scale: Scale) -> usize {
     match (scale, experiment) {
         (Scale::Tiny, _) => 40,

@@ -31,7 +31,6 @@ pub struct Axis {
     pub values: Vec<String>,
 }
 
-/// Why a text is not an axis.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\" varies nothing; write KEY=V1; V2, such as 'defence=none; random-binary:0.5'")]
 pub struct ParseAxisError(String);
@@ -78,10 +77,8 @@ pub(super) struct SweepPlan {
     pub(super) cases: Vec<SweepCase>,
 }
 
-/// One training.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SweepCase {
-    /// Name of its file.
     pub(super) file: String,
     /// Its values, without the seed.
     pub(super) key: String,
@@ -171,7 +168,6 @@ fn check(vary: &[Axis], seeds: u64) -> Result<(), ExperimentError> {
     Ok(())
 }
 
-/// All combinations of the values. The last axis changes fastest.
 fn combinations(vary: &[Axis]) -> Vec<Vec<&str>> {
     vary.iter().fold(vec![Vec::new()], |all, axis| {
         let with = |values: &Vec<_>, value| values.iter().copied().chain([value]).collect();

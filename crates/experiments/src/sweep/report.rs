@@ -19,7 +19,6 @@ use crate::{
 
 const STYLE: &str = include_str!("page.css");
 const PAGE: &str = "sweep.html";
-/// The most rows of the figure.
 const DRAWN: usize = 40;
 
 #[derive(Serialize)]
@@ -28,7 +27,6 @@ struct Table<'a> {
     provenance: Provenance<'a>,
     /// One per combination of values, over all seeds.
     means: Vec<Mean<'a>>,
-    /// One per training.
     rows: Vec<Row<'a>>,
 }
 
@@ -37,7 +35,6 @@ struct Table<'a> {
 struct Provenance<'a> {
     processor: Option<&'a str>,
     threads: usize,
-    /// Sum of the times of all trainings.
     seconds: f64,
 }
 
@@ -54,7 +51,6 @@ struct Row<'a> {
     values: Vec<&'a str>,
     seed: u64,
     rounds: u32,
-    /// Share of the test pictures that the model classifies correctly after the last round.
     accuracy: f64,
     test_pictures: usize,
     /// Why it ended before the last round, if it did.

@@ -23,7 +23,6 @@ pub(super) fn setup(config: &Config, photographs: usize, gathered: usize, test_p
     }
 }
 
-/// The point of one defence on one data set.
 pub(super) fn point(outcome: &Outcome<'_>, study: &StudyOutcome, defence: Defence, runs: &CaseRuns<'_>) -> CurvePoint {
     let of_case =
         |leaks: &[Leaks]| -> Vec<Leaks> { leaks.iter().filter(|leaks| leaks.case == runs.case.key).cloned().collect() };
@@ -43,7 +42,6 @@ pub(super) fn point(outcome: &Outcome<'_>, study: &StudyOutcome, defence: Defenc
     }
 }
 
-/// Converts percentage points to a share in [0, 1].
 fn share(Estimate { mean, half_width, .. }: Estimate) -> MeanInterval {
     to_places(MeanInterval::around(mean / 100.0, half_width / 100.0, 0.0, 1.0))
 }

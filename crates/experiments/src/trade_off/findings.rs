@@ -168,7 +168,6 @@ fn lead(panels: &[Panel<'_>], outcome: &Outcome<'_>, seeds: u64, tested: usize) 
     )
 }
 
-/// Style and name of each kind of defence.
 const KINDS: [(DefenceKind, SeriesStyle, &str); 4] = [
     (DefenceKind::None, SeriesStyle::INK, "no defence"),
     (DefenceKind::RandomBinary, SeriesStyle { colour: 1, line: LineStyle::Solid }, "random binary weights"),
@@ -306,7 +305,6 @@ fn searches(scale: Scale) -> String {
     }
 }
 
-/// One row per accuracy, then one per attack.
 fn records(panels: &[Panel<'_>], outcome: &Outcome<'_>) -> Result<Vec<u8>, ExperimentError> {
     let none = || (None::<&str>, None::<&str>, None::<f64>);
     let mut rows = Vec::new();

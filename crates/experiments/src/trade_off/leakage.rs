@@ -41,7 +41,6 @@ pub(super) fn methods(architecture: Architecture, defence: Defence, has_search: 
     methods
 }
 
-/// What an update under this defence hides.
 fn concealment(defence: Defence) -> Concealment {
     if defence.is_encrypted() {
         Concealment::Embeddings
@@ -61,7 +60,6 @@ pub(super) struct Target<'a> {
     pub(super) key: &'a str,
     /// The data set of its model's training.
     pub(super) data: Option<String>,
-    /// Key of the defence.
     pub(super) case: &'a str,
     pub(super) defence: Defence,
     pub(super) architecture: Architecture,
@@ -76,13 +74,11 @@ pub(super) struct Target<'a> {
 pub(super) struct Leaks {
     /// The data set of the model's training; absent at initial weights.
     pub(super) data: Option<String>,
-    /// Key of the defence.
     pub(super) case: String,
     pub(super) seed: u64,
     pub(super) seen: Vec<AttackResult>,
     /// Attacks that had nothing to solve.
     pub(super) cannot: Vec<Unsolved>,
-    /// Wall-clock time.
     pub(super) seconds: f64,
 }
 
@@ -90,7 +86,6 @@ pub(super) struct Leaks {
 pub(super) struct Unsolved {
     pub(super) attack: AttackMethod,
     pub(super) picture: String,
-    /// The attack's error message.
     pub(super) because: String,
 }
 
@@ -122,7 +117,6 @@ impl Target<'_> {
         Ok(Leaks { seconds: rounded(clock.elapsed().as_secs_f64(), 3), ..self.leaks(rows) })
     }
 
-    /// Settings of the attacks.
     pub(super) fn settings(&self, scale: Scale) -> MatrixSettings {
         MatrixSettings {
             model: self.architecture,
@@ -139,7 +133,6 @@ impl Target<'_> {
         }
     }
 
-    /// Results of [these attacks](Self::settings).
     pub(super) fn leaks(&self, rows: Vec<MatrixRow>) -> Leaks {
         let mut leaks = self.nothing();
         rows.into_iter().for_each(|row| leaks.push(row));

@@ -38,14 +38,12 @@ pub struct LiveTradeOff<'a> {
     /// Seed of weights, shapes, masks and the order of pictures. The highest bit is ignored.
     pub seed: u64,
     pub device: &'a OpenDevice,
-    /// Number of threads.
     pub threads: usize,
 }
 
 /// Receives points, and may end the run.
 pub type OnPoint<'a> = &'a mut dyn FnMut(TradeOffPoint) -> ControlFlow<()>;
 
-/// The robots under one defence.
 struct Robots<'a> {
     case: &'a Case,
     config: Config,

@@ -9,7 +9,6 @@ use crate::{
     study::{Case, Study},
 };
 
-/// All runs of one case, seed by seed.
 pub(crate) struct CaseRuns<'a> {
     pub(crate) case: &'a Case,
     pub(crate) runs: Vec<&'a TrainingRun>,

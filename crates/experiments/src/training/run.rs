@@ -136,7 +136,6 @@ pub(crate) fn train(
     Ok((trained, state))
 }
 
-/// A closed round.
 struct Advance {
     round: u32,
     loss: Option<f32>,

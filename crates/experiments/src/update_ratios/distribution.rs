@@ -30,7 +30,6 @@ impl UpdateHistogram {
         self.histogram.len().saturating_sub(1)
     }
 
-    /// Shares of the parameters by number of updates.
     pub(super) fn shares(&self) -> Vec<f64> {
         let all = self.histogram.iter().sum::<u64>().max(1) as f64;
         self.histogram.iter().map(|&count| count as f64 / all).collect()

@@ -11,7 +11,6 @@ use crate::Metrics;
 const MAGIC: &[u8] = b"unmask checkpoint 1\n";
 const HASH: usize = 32;
 
-/// The problem with a checkpoint's bytes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FormatError {
     #[error("it is not a checkpoint of this version of unmask")]
@@ -60,7 +59,6 @@ impl Checkpoint {
     }
 }
 
-/// Appends the number of items, then the items.
 fn section(bytes: &mut Vec<u8>, items: usize, content: impl IntoIterator<Item = u8>) {
     bytes.extend_from_slice(&(items as u64).to_le_bytes());
     bytes.extend(content);

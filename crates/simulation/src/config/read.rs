@@ -11,7 +11,6 @@ use super::{
     values::{Kind, refusal},
 };
 
-/// The keys of a config file.
 pub const KEYS: [&str; 25] = [
     "model",
     "april-block",
@@ -107,7 +106,6 @@ fn is_encrypted(table: &Table) -> bool {
     defence.is_some_and(|defence| defence.is_encrypted())
 }
 
-/// Parses one `KEY=VALUE`.
 fn overriding(text: &str) -> Result<(&str, Value), ConfigError> {
     let (key, given) = text.split_once('=').ok_or_else(|| ConfigError::Override(text.to_owned()))?;
     let (key, given) = (key.trim(), given.trim());
@@ -130,7 +128,6 @@ fn known(key: &str, origin: Origin) -> Result<(), ConfigError> {
     Err(ConfigError::UnknownKey { origin, key: key.to_owned(), nearest })
 }
 
-/// Checks that the key can have this value.
 fn fitting(key: &str, value: &Value, origin: Origin) -> Result<(), ConfigError> {
     let alone = Table::from_iter([(key.to_owned(), value.clone())]);
     let bad = |error: toml::de::Error| {

@@ -4,14 +4,10 @@ use toml::{Table, Value};
 
 use super::{EXAMPLE, MOST_CLIENTS, Origin};
 
-/// The kind of value of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A string in quotes.
     Text,
-    /// A whole number.
     Number,
-    /// `true` or `false`.
     Flag,
 }
 
@@ -85,7 +81,6 @@ mod tests {
         assert!(error.starts_with("--set: optimiser: \"0.1\" is no optimiser; write sgd:RATE"), "{error}");
     }
 
-    /// The example proposed for each key is valid.
     #[test]
     fn every_key_has_an_example_that_works() {
         for key in KEYS {

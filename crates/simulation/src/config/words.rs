@@ -4,7 +4,6 @@ use std::{convert::Infallible, f64::consts::PI, fmt, ops::Range, path::PathBuf, 
 
 use unmask_core::{InitialWeights, serde_as_text};
 
-/// The initial weights of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StartWeights {
     /// Drawn from the seed, or included in the program.
@@ -34,9 +33,7 @@ impl FromStr for StartWeights {
 /// A contiguous range of the training pictures: `start..end`, without `end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slice {
-    /// Index of the first picture, from 0.
     pub start: usize,
-    /// Index after the last picture.
     pub end: usize,
 }
 
@@ -71,7 +68,6 @@ impl FromStr for Slice {
 /// How the learning rate changes over the rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Schedule {
-    /// Constant.
     #[default]
     Constant,
     /// A linear rise over `warmup` rounds, then a fall to 0 along half a cosine (Loshchilov and Hutter, 2017).
@@ -126,7 +122,6 @@ impl FromStr for Schedule {
     }
 }
 
-/// How long a client keeps a mask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MaskPeriod {
     /// One round, as in FLRSP and in rooms.

@@ -12,7 +12,6 @@ use crate::{Config, Schedule, SimulationError};
 pub(super) struct RunPlan {
     pub(super) config: Config,
     pub(super) settings: RoundSettings,
-    /// Indices of the training pictures.
     pub(super) train: Range<usize>,
     pub(super) rounds: u32,
     /// Passes over all training pictures per round.

@@ -8,7 +8,6 @@ use crate::Metrics;
 /// Events that [`Simulation::run`](crate::Simulation::run) and [`train`](crate::train) report.
 #[derive(Debug, Clone, Copy)]
 pub enum RunEvent<'e> {
-    /// The run is about to start or resume.
     Started {
         rounds: u32,
         /// Remarks about the initial weights: a replaced head, unused tensors.
@@ -38,7 +37,6 @@ pub struct RunOutcome {
 }
 
 impl RunOutcome {
-    /// The last entry with a test score.
     pub fn last_test(&self) -> Option<&Metrics> {
         self.metrics.iter().rev().find(|metrics| metrics.test_accuracy.is_some())
     }

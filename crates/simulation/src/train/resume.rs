@@ -16,7 +16,6 @@ const FREE: [&str; 5] = ["data-dir", "threads", "evaluate-every", "test-pictures
 const LENGTHS: [&str; 2] = ["rounds", "epochs"];
 
 impl Simulation<'_> {
-    /// A checkpoint of the current state.
     pub(crate) fn checkpoint(&self, pictures: &str) -> Checkpoint {
         let current = &self.current;
         let OptimiserState { steps, moments: Moments { first, second } } = current.optimiser.state();

@@ -42,7 +42,6 @@ pub fn simulation(overrides: &[&str]) -> Simulation<'static> {
 /// Round, loss, test accuracy and test loss, which do not depend on the clock.
 pub type Timeless = (u32, Option<f32>, Option<f64>, Option<f64>);
 
-/// The bits of the weights after all rounds, and the metrics without the seconds.
 pub fn trained(overrides: &[&str]) -> (Vec<u32>, Vec<Timeless>) {
     let mut simulation = simulation(overrides);
     let outcome = simulation.run(&mut |_| std::ops::ControlFlow::Continue(())).unwrap();

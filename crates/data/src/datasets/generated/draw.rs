@@ -12,7 +12,6 @@ const SAMPLES: usize = 3;
 const REACH: f32 = 1.42;
 /// Range of a shape's extra brightness over the background, per channel.
 const CONTRAST: [f32; 2] = [0.2, 0.55];
-/// Standard deviation of the noise.
 const NOISE: f32 = 0.04;
 
 /// A number in `[from, to)`, the same on every platform.
@@ -40,7 +39,6 @@ fn noise(rng: &mut impl Rng, deviation: f32) -> f32 {
     (sum as f32 - 510.0) / 147.8 * deviation
 }
 
-/// Position, size and rotation of a shape.
 struct Placement {
     centre: (f32, f32),
     radius: f32,
@@ -96,7 +94,6 @@ impl Placement {
     }
 }
 
-/// Draws a picture of class `label` and appends its bytes, `[side, side, 3]`.
 pub(super) fn picture(label: usize, rng: &mut impl Rng, pixels: &mut Vec<u8>) {
     let mask = Placement::of_shape(rng).coverage(|x, y| shape::covers(label, x, -y));
     let mut layers = [mask.clone(), mask.clone(), mask];

@@ -1,6 +1,5 @@
 //! The ten shapes, each defined by the points it covers.
 
-/// Names, by label.
 pub(super) const NAMES: [&str; 10] =
     ["disc", "ring", "target", "frame", "grid", "triangle", "cross", "stripes", "checker", "dots"];
 

@@ -8,7 +8,6 @@ use std::{
 
 use super::*;
 
-/// A server with one file.
 #[derive(Clone)]
 struct Server {
     body: Vec<u8>,
