@@ -10,8 +10,7 @@ pub(crate) struct DrawnMask {
     runs: Vec<RateRun>,
 }
 
-/// Above this number of kept entries per word, stepping through every entry is cheaper than stepping through the kept
-/// ones.
+/// Above this number of kept entries per word, visiting every entry is cheaper than visiting only the kept ones.
 const DENSE: u32 = 24;
 
 impl DrawnMask {
@@ -77,7 +76,6 @@ impl DrawnMask {
         });
     }
 
-    /// Calls `f` with each word and its number of entries.
     fn for_each_word(&self, mut f: impl FnMut(u64, usize)) {
         let mut words = self.words.iter();
         for run in &self.runs {
@@ -87,7 +85,6 @@ impl DrawnMask {
         }
     }
 
-    /// Calls `f` with each word and the places of its entries.
     fn for_each_chunk(&self, places: &mut [f32], mut f: impl FnMut(u64, &mut [f32])) {
         let (mut words, mut rest) = (self.words.as_slice(), places);
         for run in &self.runs {

@@ -7,10 +7,10 @@ use unmask_core::{GroupRates, MaskSeed, ParamLayout, RateRun, ZeroRate};
 /// The mask B of one update, as a stream of words of up to 64 entries. Bit `i` of a word is its entry `i`; 1 means
 /// kept.
 ///
-/// Each word holds independent Bernoulli(1 - R) draws. They are bit-sliced, up to 64 at a time: each lane compares a
-/// random binary fraction with the keep probability from the highest bit down, and is decided at the first bit that
-/// differs. A word is finished when all its lanes are decided: after one random word at R = 0.5, about seven at most
-/// rates, and never more than 16. A run of parameters with one rate ends with a short word.
+/// Each word holds independent Bernoulli(1 - R) draws. Up to 64 lanes compare, bit by bit from the highest, a random
+/// binary fraction with the keep probability; the first bit that differs decides a lane. All lanes are decided after
+/// one random word at R = 0.5, after about seven words for most other rates, and after 16 at the latest. A run of
+/// parameters with one rate ends with a short word.
 #[derive(Debug, Clone)]
 pub struct Mask {
     rng: ChaCha8Rng,
@@ -21,12 +21,10 @@ pub struct Mask {
 }
 
 impl Mask {
-    /// Creates the mask over `layout` that belongs to `seed` and `rates`.
     pub fn new(seed: MaskSeed, rates: &GroupRates, layout: &ParamLayout) -> Self {
         Self::of_runs(seed, rates.runs(layout))
     }
 
-    /// Creates a mask of `len` entries with one rate.
     pub fn uniform(seed: MaskSeed, rate: ZeroRate, len: usize) -> Self {
         Self::of_runs(seed, vec![RateRun { rate, len }])
     }
@@ -167,7 +165,6 @@ mod tests {
         }
     }
 
-    /// Neighbouring entries of one mask are independent, even across word boundaries.
     #[test]
     fn entries_are_independent() {
         let n = 200_000;

@@ -36,7 +36,6 @@ pub enum ProtectError {
     Key(#[from] KeyError),
 }
 
-/// Applies a defence.
 pub trait Protect {
     /// Protects a plain update of `layout`.
     ///
@@ -152,7 +151,6 @@ mod tests {
         assert_ne!(protect("random-binary:0.5", 1, None), protect("random-binary:0.5", 2, None));
     }
 
-    /// Under FedAvg, the change is clipped and noised, not the weights.
     #[test]
     fn noise_under_fedavg_is_on_the_change() {
         let (layout, global) = (layout(), values(0.5));

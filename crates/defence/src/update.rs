@@ -14,7 +14,6 @@ pub struct ProtectedUpdate {
     pub values: Vec<f32>,
 }
 
-/// The update does not fit the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UpdateError {
     #[error("update has {values} values, its {} {expected}", if *masked { "mask keeps" } else { "layout has" })]
@@ -29,7 +28,6 @@ impl ProtectedUpdate {
         Self { form: UpdateForm::Dense, values }
     }
 
-    /// Returns the update's mask, if it has one.
     pub fn mask(&self, layout: &ParamLayout) -> Option<Mask> {
         match &self.form {
             UpdateForm::Masked { seed, rates } => Some(Mask::new(*seed, rates, layout)),
@@ -158,7 +156,6 @@ impl CheckedUpdate<'_> {
         CheckedUpdate { values, mask: self.mask.clone() }
     }
 
-    /// Returns the values of `values`, `[P]`, that the mask keeps.
     fn kept_of(&self, values: &[f32]) -> Vec<f32> {
         let mut kept = values.to_vec();
         if let Some(mask) = &self.mask {

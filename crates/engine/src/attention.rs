@@ -27,7 +27,7 @@ pub(crate) struct Slopes<'a, R: Real> {
     pub(crate) value: MatMut<'a, R>,
 }
 
-/// Returns one head of one image. `index` counts images first, then heads.
+/// Returns one head of one image. `index` runs over the heads of each image in turn.
 fn head_of<R: Real>(x: MatRef<'_, R>, index: usize, batch: usize, heads: usize) -> MatRef<'_, R> {
     let (rows, columns) = (x.nrows() / batch, x.ncols() / heads);
     x.submatrix(index / heads * rows, index % heads * columns, rows, columns)

@@ -12,7 +12,6 @@ use crate::{
 /// Same value as in PyTorch.
 const EPSILON: f64 = 1e-5;
 
-/// Mean and variance of one channel.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moments<R> {
     pub(crate) mean: R,
@@ -35,7 +34,7 @@ fn channels<T>(planes: impl Iterator<Item = T>, shape: Shape) -> Vec<Vec<T>> {
     channels
 }
 
-/// Sums over the planes of a channel in f64. An f32 sum is exact enough for one plane, but perhaps not for all of them.
+/// Sums over a channel's planes in f64. f32 is exact enough within a plane, but perhaps not across planes.
 #[inline(always)]
 fn over<T: Copy, R: Real>(planes: &[T], of: impl Fn(T) -> R) -> f64 {
     planes.iter().map(|&plane| -> f64 { of(plane).into() }).sum()

@@ -28,7 +28,6 @@ impl<R> Default for Pool<R> {
 }
 
 impl<R> Pool<R> {
-    /// Stores `values` for reuse.
     pub(crate) fn keep(&self, values: Vec<R>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.entry(values.len()).or_default().push(values);

@@ -21,10 +21,8 @@ const PIECES: usize = 8;
 /// From this number of places over all pictures, [`direct`] computes the gradients of filters.
 const LONG: usize = 512;
 
-/// How a kernel moves over pictures.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window {
-    /// Side of the kernel.
     pub(crate) kernel: usize,
     pub(crate) stride: usize,
     /// Zeros on every side of the picture.
@@ -65,7 +63,6 @@ impl Shape {
     }
 }
 
-/// A convolution from pictures of one shape to `channels`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Convolution {
     pub(crate) window: Window,
@@ -233,7 +230,6 @@ fn take_mut<'a, R: Real>(matrix: &mut MatMut<'a, R>) -> MatMut<'a, R> {
 }
 
 impl Convolution {
-    /// Whether [`direct`] computes this convolution.
     fn is_direct(&self) -> bool {
         matches!(self.window, Window { kernel: 3, stride: 1, padding: 1 })
     }
@@ -291,7 +287,6 @@ impl Convolution {
         }
     }
 
-    /// Whether an output sees only its own place.
     fn is_pointwise(&self) -> bool {
         matches!(self.window, Window { kernel: 1, stride: 1, padding: 0 })
     }

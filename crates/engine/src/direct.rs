@@ -21,7 +21,6 @@ const WIDE: usize = 3;
 /// Largest number of values in a vector.
 const LANES: usize = 16;
 
-/// Planes with zeros around each of them.
 pub(crate) struct PaddedPlanes<R> {
     values: Buffer<R>,
     shape: Shape,
@@ -81,7 +80,6 @@ impl<R: Real> PaddedPlanes<R> {
         Line { side: self.shape.side }
     }
 
-    /// Values of one picture.
     fn picture(&self) -> usize {
         self.shape.channels * self.line().len()
     }

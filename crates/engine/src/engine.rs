@@ -23,7 +23,6 @@ pub enum Normalisation {
     Running,
 }
 
-/// The requested gradients.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
     /// Number of weights, from the first. It should end with a parameter: one that is cut in two gets a zero gradient.
@@ -31,7 +30,6 @@ pub struct Wanted {
     pub images: bool,
 }
 
-/// Loss and gradients of a batch.
 #[derive(Debug, Clone)]
 pub struct Differentiated<R> {
     /// Mean cross entropy.

@@ -10,7 +10,6 @@ use crate::{
 
 const EPSILON: f64 = 1e-6;
 
-/// The result of a layer norm.
 pub(crate) struct Normed<R: Real> {
     /// `[rows, channels]`
     pub(crate) output: Buffer<R>,
@@ -82,8 +81,8 @@ impl<R: Real> Norm<&[R]> {
         change
     }
 
-    /// Adds the derivative of dl/dx to `change`. `slope` (dl/dy) and `x` are pairs of value and derivative `[rows,
-    /// channels]`; `along` is the derivative of the norm.
+    /// Adds the derivative of dl/dx to `change`. `slope` (dl/dy) and `x` are pairs of value and derivative,
+    /// `[rows, channels]`; `along` is the derivative of the norm.
     pub(crate) fn layer_norm_back_change(
         &self,
         along: &Norm<Change<'_, R>>,
@@ -122,7 +121,6 @@ fn normal_change<R: Real>(normal: &mut [R], of_normal: &mut [R], [x, of_x]: [&[R
 }
 
 vectorised! {
-    /// Sets `change` to the derivative of the output.
     fn norm_change_band(weights: &[R], along: [&[R]; 2], x: [&[R]; 2], moments: &[R], change: &mut [R]) {
         let len = weights.len();
         let (mut normal, mut of_normal) = (vec![R::ZERO; len], vec![R::ZERO; len]);
@@ -172,7 +170,6 @@ vectorised! {
 }
 
 vectorised! {
-    /// Sets the output and the moments.
     fn norm_band(weights: &[R], biases: &[R], x: &[R], y: &mut [R], moments: &mut [R]) {
         let len = weights.len();
         let count = R::rounded(len as f64);

@@ -22,7 +22,6 @@ struct Layer<P> {
     convolution: Convolution,
 }
 
-/// The parameters of a LeNet, or their gradients.
 struct Parameters<P> {
     layers: Vec<Layer<P>>,
     head: Linear<P>,

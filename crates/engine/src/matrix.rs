@@ -6,7 +6,7 @@ use crate::{parallel, real::Real};
 
 /// Multiplications per task. Smaller tasks run at the same speed.
 const TOGETHER: usize = 1 << 21;
-/// Tiles are not split into parts with a side shorter than this.
+/// A side shorter than twice this is not split.
 const SHORTEST: usize = 32;
 
 /// Views `values` as rows of `columns`.
@@ -14,7 +14,6 @@ pub(crate) fn rows<R: Real>(values: &[R], columns: usize) -> MatRef<'_, R> {
     MatRef::from_row_major_slice(values, values.len() / columns.max(1), columns)
 }
 
-/// Views `values` as rows of `columns`.
 pub(crate) fn rows_mut<R: Real>(values: &mut [R], columns: usize) -> MatMut<'_, R> {
     let rows = values.len() / columns.max(1);
     MatMut::from_row_major_slice_mut(values, rows, columns)
@@ -25,7 +24,6 @@ pub(crate) fn every<R: Real>(values: &[R], count: usize, columns: usize, stride:
     MatRef::from_row_major_slice_with_stride(values, count, columns, stride * columns)
 }
 
-/// Mutable form of [`every`].
 pub(crate) fn every_mut<R: Real>(values: &mut [R], count: usize, columns: usize, stride: usize) -> MatMut<'_, R> {
     // In faer 0.24, `from_row_major_slice_with_stride_mut` mistakes the row stride for the column stride.
     MatMut::from_column_major_slice_with_stride_mut(values, columns, count, stride * columns).transpose_mut()

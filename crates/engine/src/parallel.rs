@@ -36,7 +36,6 @@ pub(crate) fn each<I: Send>(items: impl Iterator<Item = I>, work: impl Fn(I) + S
     items.for_each(work);
 }
 
-/// Maps `items` with `work` and keeps their order.
 pub(crate) fn map<I: Send, T: Send>(items: impl Iterator<Item = I>, work: impl Fn(I) -> T + Send + Sync) -> Vec<T> {
     #[cfg(not(target_family = "wasm"))]
     {

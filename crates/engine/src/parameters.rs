@@ -4,7 +4,6 @@ use crate::{real::Real, vector::add};
 
 /// A piece of a flat vector: weights, their gradients, or gradients of only the first parameters.
 pub(crate) trait Piece: Sized {
-    /// Cuts off the first `len` values.
     fn cut(&mut self, len: usize) -> Self;
 }
 
@@ -69,13 +68,11 @@ impl<P: Piece> Linear<P> {
 }
 
 impl<P: Copy> Linear<P> {
-    /// Copies the layer, so that it can be split.
     pub(crate) fn pieces(&self) -> Self {
         Self { weight: self.weight, bias: self.bias }
     }
 }
 
-/// Weight and bias of a norm.
 pub(crate) struct Norm<P> {
     /// `[channels]`
     pub(crate) weight: P,

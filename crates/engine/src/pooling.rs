@@ -8,9 +8,7 @@ use crate::{
     vector::total,
 };
 
-/// A finished max pooling.
 pub(crate) struct Pooled {
-    /// Shape of the output.
     pub(crate) shape: Shape,
     /// Position of each maximum in its input plane.
     places: Vec<u32>,

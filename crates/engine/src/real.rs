@@ -37,10 +37,8 @@ pub trait Real:
 
     fn erf(self) -> Self;
 
-    /// A SIMD vector of the processor.
     type Vector<S: Simd>: Copy;
 
-    /// Numbers per vector.
     #[inline(always)]
     fn lanes<S: Simd>() -> usize {
         size_of::<Self::Vector<S>>() / size_of::<Self>()
@@ -51,13 +49,11 @@ pub trait Real:
 
     fn vectors_mut<S: Simd>(values: &mut [Self]) -> &mut [Self::Vector<S>];
 
-    /// Fills a vector with `x`.
     fn splat<S: Simd>(simd: S, x: Self) -> Self::Vector<S>;
 
     /// `a` `b` + `c`, with a single rounding where the processor supports it.
     fn mul_add<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>, c: Self::Vector<S>) -> Self::Vector<S>;
 
-    /// The sum of a vector's numbers.
     fn reduce_sum<S: Simd>(simd: S, x: Self::Vector<S>) -> Self;
 }
 

@@ -32,7 +32,6 @@ struct Block<P> {
     shortcut: Option<ConvNorm<P>>,
 }
 
-/// The parameters of a ResNet, or their gradients.
 struct Parameters<P> {
     stem: ConvNorm<P>,
     blocks: Vec<Block<P>>,
@@ -69,7 +68,6 @@ impl<P: Piece> Parameters<P> {
     }
 }
 
-/// A forward pass through a convolution and its batch norm.
 struct NormPass<R: Real> {
     convolution: Convolution,
     /// Output of the convolution, `[B, out, side, side]`.
@@ -78,7 +76,6 @@ struct NormPass<R: Real> {
     moments: Vec<Moments<R>>,
 }
 
-/// A forward pass through a block.
 struct BlockPass<R: Real> {
     /// Inputs of the convolutions. The first is the block's input.
     inputs: Vec<Buffer<R>>,

@@ -32,7 +32,6 @@ struct Block<P> {
     fc2: Linear<P>,
 }
 
-/// The parameters of a ViT, or their gradients.
 struct Parameters<P> {
     /// `[D]`
     class_token: P,
@@ -69,7 +68,6 @@ impl<P: Piece> Parameters<P> {
     }
 }
 
-/// Queries, keys and values of a block.
 enum Heads<R: Real> {
     /// For every token, `[B T, 3 D]`.
     All(Buffer<R>),
@@ -78,7 +76,6 @@ enum Heads<R: Real> {
 }
 
 impl<R: Real> Heads<R> {
-    /// Takes buffers of the same sizes.
     fn room(&self, pool: &Pool<R>) -> Self {
         match self {
             Self::All(qkv) => Self::All(pool.take(qkv.len())),

@@ -75,7 +75,6 @@ pub enum DumpError {
     MaskWithoutUpdate { mask: PathBuf, update: PathBuf },
 }
 
-/// One update as its receiver sees it.
 #[derive(Debug, Clone)]
 pub struct DumpedUpdate {
     pub gradients: Tensors,
@@ -83,7 +82,6 @@ pub struct DumpedUpdate {
     pub hidden_share: f64,
 }
 
-/// The files of one update.
 #[derive(Debug, Clone)]
 pub struct UpdateFiles {
     pub gradients: TensorFile,
@@ -180,7 +178,6 @@ pub fn read_gradient(model: &DumpedModel, file: &TensorFile) -> Result<Vec<f64>,
     Ok(flat)
 }
 
-/// Scales the input layers.
 fn scale(tensors: &mut BTreeMap<String, NamedTensor<f64>>, factor: f64) {
     for name in FIRST_LAYERS {
         if let Some(tensor) = tensors.get_mut(name) {

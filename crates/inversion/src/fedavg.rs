@@ -46,7 +46,6 @@ impl LocalTraining {
         self.steps.into()
     }
 
-    /// Describes the conversion and its cost.
     pub(crate) fn note(self) -> String {
         let Self { rate, steps } = self;
         let drift = match steps {

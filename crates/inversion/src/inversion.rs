@@ -14,7 +14,6 @@ use crate::{
     UpdateFiles, fedavg::refuse_weights, read_model, read_update, read_weights, score,
 };
 
-/// The attacked update.
 #[derive(Debug, Clone)]
 pub enum Update {
     One(UpdateFiles),
@@ -30,7 +29,6 @@ pub enum Update {
 #[derive(Debug, Clone)]
 pub struct Inversion {
     pub attack: InferenceAttack,
-    /// What the user says about the model.
     pub model: Asked,
     pub update: Update,
     /// The weights at which the gradient was taken.
@@ -45,7 +43,6 @@ pub struct Inversion {
     pub labels: Vec<usize>,
     /// The number of pictures in the update, if known.
     pub batch: Option<usize>,
-    /// Options of a search.
     pub search: SearchOptions,
 }
 
@@ -58,7 +55,6 @@ pub struct KnownPictures {
     pub candidate: Option<Vec<f32>>,
 }
 
-/// The contents of the files.
 struct Dump {
     observation: Observation,
     /// Share of the read values that masks hid.

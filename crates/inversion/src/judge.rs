@@ -167,7 +167,7 @@ mod tests {
         let ended = Check { unsettled: Ending::Ended.because(19.6), ..check(0.9) };
         let judge = |ssim| judge(Some(&score(ssim)), &ended);
         assert_eq!(because(judge(0.2)), "the attack was ended before it settled (after 20 s)");
-        assert_eq!(judge(0.5), Verdict::Recognisable, "whatever more it would have seen");
+        assert_eq!(judge(0.5), Verdict::Recognisable, "regardless of what more it might have seen");
         assert!(Ending::Unsettled.because(1.0).is_some_and(|why| why.contains("did not settle")));
         assert_eq!(Ending::Settled.because(1.0), None);
     }

@@ -35,7 +35,6 @@ pub struct Report {
     /// The minimising s: 1 for a plain gradient.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub misfit_scale: Option<f64>,
-    /// Number of compared entries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub misfit_entries: Option<usize>,
     /// Only for an update that consists of weights.
@@ -64,7 +63,6 @@ pub struct Report {
     pub objective: Option<f64>,
     /// Share of the gradient's read values that masks hid.
     pub hidden_share: f64,
-    /// Labels read off the update.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels_read: Option<Vec<usize>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,7 +70,6 @@ pub struct Report {
     pub notes: Vec<String>,
 }
 
-/// Whether the candidate was in the update.
 #[derive(Debug, Serialize)]
 pub struct MembershipReport {
     pub verdict: &'static str,

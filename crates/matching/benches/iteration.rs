@@ -1,5 +1,5 @@
-//! Compares the time of one token matching iteration with that of one training step, on the CPU: `cargo bench
-//! --workspace --bench iteration`.
+//! Compares the time of one token matching iteration with that of one training step, on the CPU:
+//! `cargo bench --workspace --bench iteration`.
 //!
 //! `iteration_pytorch.py` measures the same in PyTorch, and `cargo xtask bench-peers --only matching` alternates
 //! between the two. A plain loop instead of criterion, which would change features of Burn's dependencies and compile
@@ -32,7 +32,6 @@ fn time(mut work: impl FnMut()) -> (f64, f64) {
     (milliseconds[0], milliseconds[SAMPLES / 2])
 }
 
-/// Returns a training step and a matching iteration of the model as functions.
 fn prepare(preset: VitPreset) -> (impl FnMut(), impl FnMut()) {
     let network = Network::new(Architecture::from(preset), OpenDevice::cpu().device()).expect("a preset is a model");
     let (config, state) = (VitConfig::from(preset), Architecture::from(preset).initial(1));

@@ -30,14 +30,11 @@ const FAR: f64 = 0.1;
 /// The step size drops to a tenth at each of these eighths of the schedule.
 const DROPS: [usize; 3] = [3, 5, 7];
 
-/// Note of a search that ends with its start.
 const KEPT_START: &str = "No picture was found that explains the update better than the one the search started from.";
 
-/// Note of a search whose start is exact.
 const EXACT_START: &str =
     "The search started from a picture that solves the embeddings' equations exactly, and ends with it.";
 
-/// Length and speed of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MatchingOptions {
     /// Total steps. The step size drops to a tenth at 3/8, 5/8 and 7/8 of them.
@@ -129,7 +126,6 @@ impl Problem {
     }
 }
 
-/// The evaluation of a picture x.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evaluation {
     pub terms: Terms,
@@ -157,7 +153,6 @@ pub struct Matching {
     over: Option<SearchProgress>,
 }
 
-/// The record of the search so far.
 #[derive(Debug)]
 struct LookedAt {
     start: Iterate,
@@ -171,7 +166,6 @@ struct LookedAt {
     share: f64,
 }
 
-/// A picture and its evaluation.
 #[derive(Debug, Clone)]
 struct Iterate {
     x: Vec<f64>,
@@ -285,7 +279,7 @@ impl Matching {
 
     /// Continues with another problem, such as the client's newest update, from the picture found so far.
     ///
-    /// Resumes the schedule at the second step size at the latest; the first one would destroy the picture again.
+    /// Rewinds the schedule only to its second step size: the first one would destroy the picture again.
     ///
     /// # Errors
     /// The other problem's pictures have another size or number. The search is then unchanged.

@@ -44,8 +44,8 @@ impl Terms {
 }
 
 impl Objective {
-    /// Token matching: mean over tokens, including the class token, of [1 - cos(G_pos_i)] + ||dG_E||^2 / ||G_E||^2 + [1
-    /// - cos(all gradients except G_pos up to block 0 as one vector)].
+    /// Token matching: mean over tokens, including the class token, of [1 - cos(G_pos_i)] + ||dG_E||^2 / ||G_E||^2 +
+    /// [1 - cos(all gradients except G_pos up to block 0 as one vector)].
     ///
     /// As in the reference, G_E counts in the last term as well.
     pub fn tokens(config: &VitConfig) -> Self {

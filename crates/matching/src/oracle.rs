@@ -11,7 +11,6 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Returns the number of values of all pictures.
     pub fn len(self) -> usize {
         self.batch.saturating_mul(3 * self.side * self.side)
     }
@@ -57,7 +56,6 @@ impl NetworkOracle {
         Ok(Self { oracle: network.oracle(state, options)?, labels: labels.to_vec() })
     }
 
-    /// Returns the number and the size of the pictures in x.
     pub fn inputs(&self) -> Inputs {
         Inputs { batch: self.labels.len(), side: self.oracle.network().architecture().side() }
     }

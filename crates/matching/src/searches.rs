@@ -26,7 +26,6 @@ impl GradientMatching {
         Self { device }
     }
 
-    /// Builds the problem of `method` on `target`.
     fn problem(&self, method: AttackMethod, target: &SearchTarget<'_>) -> Result<Problem, AttackError> {
         let network = Network::new(target.architecture, self.device.device()).map_err(said)?;
         let vit = || ModelShape::from(target.architecture).vit();

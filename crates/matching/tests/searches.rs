@@ -110,7 +110,6 @@ fn one_masked_update_is_enough_for_the_aware_attacker() {
     assert!(aware >= 0.5 && naive < 0.3, "SSIM {aware} with the mask, {naive} without");
 }
 
-/// Two pictures with equal starts diverge.
 #[test]
 fn pictures_of_a_batch_do_not_stay_alike() {
     let subject = subject(&["astronaut.png", "rocket.png"]);

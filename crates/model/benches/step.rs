@@ -1,8 +1,8 @@
 //! Measures one training step (loss, gradient, read-back) on the CPU: `cargo bench -p unmask-model`.
 //!
-//! Set `RAYON_NUM_THREADS=1` to measure one thread. `step_pytorch.py` measures PyTorch on the same models, and `cargo
-//! xtask bench-peers` alternates between the two. A plain loop instead of criterion, which would change features of
-//! Burn's dependencies and compile its GPU half again.
+//! Set `RAYON_NUM_THREADS=1` to measure one thread. `step_pytorch.py` measures PyTorch on the same models, and
+//! `cargo xtask bench-peers` alternates between the two. A plain loop instead of criterion, which would change features
+//! of Burn's dependencies and compile its GPU half again.
 
 mod serve;
 
@@ -14,7 +14,6 @@ use std::{
 use unmask_core::Architecture;
 use unmask_model::{Network, device::OpenDevice};
 
-/// Model and batch.
 const CASES: [(&str, usize); 7] = [
     ("vit_nano_patch4_32", 1),
     ("vit_nano_patch4_32", 16),
@@ -27,7 +26,6 @@ const CASES: [(&str, usize); 7] = [
 /// Duration of each case, after the uncounted steps.
 const LONG: Duration = Duration::from_secs(4);
 
-/// Returns a training step of the model as a function.
 fn prepare(name: &str, batch: usize) -> impl FnMut() + use<> {
     let architecture = Architecture::named(name, 10).expect("a preset has a name");
     let network = Network::new(architecture, OpenDevice::cpu().device()).expect("a preset is a model");

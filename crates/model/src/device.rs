@@ -31,7 +31,6 @@ pub enum Device {
     Remote(std::rc::Rc<dyn crate::remote::Remote>),
 }
 
-/// The kind of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Compute {
     Cpu,
@@ -76,7 +75,6 @@ impl Adapter {
     }
 }
 
-/// A device ready for [`crate::Network`].
 #[derive(Debug, Clone)]
 pub struct OpenDevice {
     compute: Compute,
@@ -85,7 +83,6 @@ pub struct OpenDevice {
 }
 
 impl OpenDevice {
-    /// The CPU, which is always available.
     pub fn cpu() -> Self {
         Self { compute: Compute::Cpu, adapter: None, device: Device::Cpu }
     }
@@ -105,7 +102,6 @@ impl OpenDevice {
         self.adapter.as_ref()
     }
 
-    /// Returns the device for [`crate::Network::new`].
     pub fn device(&self) -> &Device {
         &self.device
     }

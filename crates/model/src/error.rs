@@ -2,7 +2,6 @@
 
 use unmask_core::{Architecture, StatisticsError};
 
-/// A model could not be built, or a step could not be computed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ModelError {
     #[error("{architecture} with {} classes is not a valid model; choose at least one class", architecture.classes())]

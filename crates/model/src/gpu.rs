@@ -21,7 +21,6 @@ use self::{
     tensors::TensorOptions,
 };
 
-/// A network on a Burn device.
 #[derive(Debug, Clone)]
 pub(crate) struct Gpu {
     architecture: Architecture,
@@ -107,7 +106,6 @@ impl Gpu {
         Ok(self.values(&read)?.to_vec())
     }
 
-    /// Copies the running statistics to the device, tensor by tensor.
     fn running(&self, statistics: &[f32], options: TensorOptions<'_>) -> Vec<Tensor<1>> {
         let tensor = |values: &[f32]| options.tensor(values.to_vec(), [values.len()]);
         self.statistics.iter().map(|param| tensor(&statistics[param.range.clone()])).collect()

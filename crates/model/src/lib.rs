@@ -28,7 +28,5 @@ pub use error::ModelError;
 pub use local::LocalTraining;
 pub use network::{Evaluation, InputGradient, Network, Step};
 pub use oracle::{GradientAt, GradientOracle, OracleOptions, Precision, WeightScope};
-/// Inputs and outputs of a pass.
 pub use unmask_engine::{Differentiated, Normalisation, Statistics, Wanted};
-/// Weight files.
 pub use unmask_tensors as weights;

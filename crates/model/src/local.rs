@@ -4,7 +4,6 @@ use unmask_core::ModelState;
 
 use crate::{ModelError, Network, error::check_finite};
 
-/// The result of a client's local epochs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LocalTraining {
     /// Mean cross entropy over all samples in the first epoch, each measured just before its batch's step. With one

@@ -101,7 +101,6 @@ impl Network {
         }
     }
 
-    /// Values per image.
     pub(crate) fn image_len(&self) -> usize {
         VitConfig::CHANNELS * self.architecture.side() * self.architecture.side()
     }

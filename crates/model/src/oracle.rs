@@ -11,7 +11,6 @@ use unmask_engine::{Differentiated, Engine, Normalisation, Recording, Wanted};
 
 use crate::{ModelError, Network, error::check_finite, network::check_gradient};
 
-/// The number type of a computation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Precision {
     /// Available on every device.
@@ -52,10 +51,8 @@ impl WeightScope {
     }
 }
 
-/// Options of an oracle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OracleOptions {
-    /// The weights to differentiate.
     pub scope: WeightScope,
     /// The statistics that batch norm uses.
     pub normalisation: Normalisation,
@@ -81,7 +78,6 @@ pub struct GradientOracle {
 
 /// The gradient at some images, with what [`GradientOracle::input_gradient_along`] needs.
 pub struct GradientAt {
-    /// dl/d(weights in scope).
     gradient: Vec<f64>,
     images: Vec<f64>,
     labels: Vec<usize>,

@@ -30,7 +30,6 @@ pub struct Reference {
     pub gradient: Vec<f64>,
 }
 
-/// Deviation of a device from a reference.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deviation {
     pub logits: f64,

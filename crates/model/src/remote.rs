@@ -20,7 +20,6 @@ pub struct Pass<'a> {
     pub images: &'a [f32],
 }
 
-/// Computes passes elsewhere.
 pub trait Remote: fmt::Debug {
     /// Like [`unmask_engine::Engine::differentiate`].
     fn differentiate(

@@ -11,7 +11,6 @@ use super::{
     pickle::{self, SavedTensor},
 };
 
-/// First bytes of a zip archive.
 pub(super) const MAGIC: &[u8; 4] = b"PK\x03\x04";
 /// Largest pickle program of a state dict, in bytes. A model with a thousand tensors needs a twentieth of this. A
 /// hostile program can make the interpreter hold up to a hundred times its own size.
@@ -127,7 +126,6 @@ fn torch<R: Read + Seek>(archive: &mut ZipArchive<R>, names: &[String], program:
     Ok(stored)
 }
 
-/// Bytes per value.
 pub(super) fn size(dtype: Dtype) -> u64 {
     (dtype.bitsize() / 8).max(1) as u64
 }

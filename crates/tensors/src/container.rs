@@ -11,7 +11,6 @@ use super::{
     index::{Place, Stored, row_major},
 };
 
-/// A file with tensors in a known format.
 #[derive(Debug)]
 pub(super) enum Container<R> {
     Safetensors(R),

@@ -2,7 +2,6 @@
 
 use unmask_core::Architecture;
 
-/// Tensors could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum WeightsError {
     #[error("{what}: {source}")]
@@ -20,7 +19,6 @@ pub enum WeightsError {
     Length { given: usize, expected: usize },
 }
 
-/// A problem with one tensor.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum TensorProblem {
     #[error("{name} {expected:?} is missing")]

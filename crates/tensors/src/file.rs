@@ -21,7 +21,6 @@ pub enum TensorFile {
     },
 }
 
-/// The bytes of an open [`TensorFile`].
 #[derive(Debug)]
 pub enum TensorBytes {
     File(File),
@@ -46,7 +45,6 @@ impl TensorFile {
     }
 }
 
-/// Shows the path, or the name of bytes in memory.
 impl fmt::Display for TensorFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -10,7 +10,6 @@ use super::names::{Timm, timm};
 pub(super) const MOST_TENSORS: usize = 100_000;
 pub(super) const MOST_DIMENSIONS: usize = 8;
 
-/// Location of values in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// From this byte of the file on.
@@ -23,7 +22,6 @@ pub(super) enum Place {
 /// A tensor as stored in its file.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Stored {
-    /// Its name in the file.
     pub(super) name: String,
     pub(super) shape: Vec<usize>,
     /// Distance between neighbours along each dimension, in values.

@@ -151,7 +151,6 @@ impl<R: Read + Seek> TensorReader<R> {
         self.entries.iter().map(|entry| entry.name.clone()).collect()
     }
 
-    /// Returns the shape of tensor `name`, if it exists.
     pub fn shape(&self, name: &str) -> Option<&[usize]> {
         self.entry(name).map(|entry| entry.shape.as_slice())
     }
@@ -183,8 +182,7 @@ impl<R: Read + Seek> TensorReader<R> {
     /// Reads only the parameters `names` of `layout`.
     ///
     /// # Errors
-    /// Lists all parameters that are missing, have another shape than in the layout or a type that is not a number, or
-    /// are not finite.
+    /// Lists all parameters that are missing, of the wrong shape, not of a number type, or not finite.
     pub fn read_params<T: Number>(
         &mut self,
         layout: &ParamLayout,
@@ -211,8 +209,7 @@ impl<R: Read + Seek> TensorReader<R> {
     /// Reads all parameters of `layout` into one flat vector. Ignores other tensors in the file.
     ///
     /// # Errors
-    /// Lists all parameters that are missing, have another shape than in the layout or a type that is not a number, or
-    /// are not finite.
+    /// Lists all parameters that are missing, of the wrong shape, not of a number type, or not finite.
     pub fn read_flat<T: Number>(&mut self, layout: &ParamLayout) -> Result<Vec<T>, WeightsError> {
         let mut flat = Vec::with_capacity(layout.len());
         let mut problems = Vec::new();

@@ -1,7 +1,6 @@
 //! Maps tensor names of torchvision's and Hugging Face's ViTs and ResNets and of wrapped models to timm's, and those of
 //! a LeNet to this project's.
 
-/// timm's name of a tensor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Timm {
     pub(super) name: String,
@@ -77,7 +76,7 @@ const THIRDS: [(&str, usize); 6] = [
     ("attention.v_proj.", 2),
 ];
 
-/// Returns timm's name for a tensor. An unknown name only loses its wrapper prefixes.
+/// Returns timm's name for a tensor. An unknown name only loses the known prefixes.
 pub(super) fn timm(name: &str) -> Timm {
     let mut bare = name;
     while let Some(rest) = WRAPPERS.into_iter().find_map(|wrapper| bare.strip_prefix(wrapper)) {

@@ -13,7 +13,6 @@ const MAGIC: &[u8; 6] = b"\x93NUMPY";
 /// Largest header text in bytes. A tensor's has about a hundred.
 const MOST_HEADER: usize = 1 << 16;
 
-/// The header of an array.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Header {
     /// Bytes before the first value.
@@ -94,7 +93,6 @@ impl Header {
     }
 }
 
-/// A number type of `.npy` files.
 pub trait NpyNumber: Copy {
     /// NumPy's name of the type, with byte order.
     const DESCR: &'static str;

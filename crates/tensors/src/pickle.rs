@@ -65,7 +65,6 @@ enum Object {
     Tensor(SavedTensor),
 }
 
-/// A tensor of a state dict.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SavedTensor {
     /// Name of its storage in the archive.
@@ -296,7 +295,8 @@ impl Machine {
     }
 
     fn recall(&mut self, place: u32) -> Result<(), String> {
-        let value = self.memo.get(&place).ok_or_else(|| format!("its pickle recalls {place}, which it never stored"))?;
+        let value =
+            self.memo.get(&place).ok_or_else(|| format!("its pickle recalls {place}, which it never stored"))?;
         self.stack.push(*value);
         Ok(())
     }

@@ -20,7 +20,6 @@ pub enum Storage {
     F16,
 }
 
-/// The result of an import.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Imported {
     pub state: ModelState,
@@ -30,7 +29,6 @@ pub struct Imported {
     pub surplus: Vec<String>,
 }
 
-/// A replaced head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeadReplaced {
     /// Classes of the head in the file.
@@ -63,8 +61,8 @@ pub fn state_dict(architecture: Architecture, has_batches: bool) -> Vec<String> 
 /// `seed`.
 ///
 /// # Errors
-/// The file has more blocks than the network. Otherwise, lists all tensors that are missing, have another shape than in
-/// the network or a type that is not a number, or are not finite.
+/// The file has more blocks than the network. Otherwise, lists all tensors that are missing, of the wrong shape, not of
+/// a number type, or not finite.
 pub fn import_from<R: Read + Seek>(
     mut reader: TensorReader<R>,
     architecture: Architecture,
@@ -85,8 +83,7 @@ pub fn import_from<R: Read + Seek>(
 /// Reads a network under timm's and torchvision's names. Ignores other tensors in the file.
 ///
 /// # Errors
-/// The file has more blocks than the network. Otherwise, lists all tensors that are missing, have another shape than in
-/// the network or a type that is not a number, or are not finite.
+/// Those of [`import_from`].
 pub fn read_state<R: Read + Seek>(
     mut reader: TensorReader<R>,
     architecture: Architecture,

@@ -67,7 +67,6 @@ impl RoomKey {
         Self::expand(&hash, start)
     }
 
-    /// Expands the hash of a passphrase into keys.
     pub(super) fn expand(hash: &[u8; 32], start: EncryptionStart) -> Result<Self, KeyError> {
         let expander = Hkdf::<Sha256>::new(None, hash);
         let start = match start {

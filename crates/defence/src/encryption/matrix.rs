@@ -124,7 +124,6 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// Random numbers derived from key material.
 struct Random {
     rng: ChaCha20Rng,
     spare: Option<f64>,
@@ -186,7 +185,6 @@ mod tests {
         }
     }
 
-    /// At the largest patch, E_a stretches vectors only within the bounds of its singular values.
     #[test]
     fn lengths_change_by_no_more_than_the_condition_number() {
         let matrix = PatchMatrix::new(&[5; 32], 768);

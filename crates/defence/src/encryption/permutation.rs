@@ -82,7 +82,6 @@ mod tests {
         }
     }
 
-    /// All 24 orders of four patches are equally frequent.
     #[test]
     fn orders_are_equally_likely() {
         let n = 24_000;

@@ -165,7 +165,6 @@ fn fifty_rounds_in_the_encrypted_domain_equal_the_plain_run() {
     }
     let error = relative_error(&layout, &decrypted(&cipher, &encrypted_weights), &plain_weights);
     assert!(error < 1e-4, "{error}");
-    // Make sure that encryption was in effect.
     assert!(relative_error(&layout, &encrypted_weights, &plain_weights) > 0.5);
 }
 

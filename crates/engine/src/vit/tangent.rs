@@ -15,7 +15,6 @@ use crate::{
 /// All values of a forward and a backward pass.
 pub(crate) struct Tape<R: Real> {
     pass: Pass<R>,
-    /// One entry per block.
     slopes: Vec<BlockSlopes<R>>,
     /// Gradients of the logits, `[B, classes]`, and of the last norm's output, `[B, D]`.
     by_logits: Buffer<R>,

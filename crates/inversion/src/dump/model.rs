@@ -36,7 +36,6 @@ impl From<Architecture> for DumpedModel {
     }
 }
 
-/// A model, and how it was identified.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Told {
     pub model: DumpedModel,

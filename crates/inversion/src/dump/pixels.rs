@@ -18,7 +18,6 @@ pub struct PixelSpace {
     std: [f64; CHANNELS],
 }
 
-/// Invalid means or deviations.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PixelError {
     #[error("--{what} has {given} numbers; give one for all channels, or three, such as {example}")]

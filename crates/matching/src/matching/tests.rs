@@ -236,7 +236,6 @@ fn the_wrong_weights_do_not_drag_an_exact_start_away() {
     assert!(kept.kept_start && kept.found > 0.9999, "SSIM {}", kept.found);
 }
 
-/// The search keeps the picture with the least misfit, regardless of the objective.
 #[test]
 fn the_picture_that_explains_most_is_kept() {
     let network = network();

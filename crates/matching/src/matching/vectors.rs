@@ -15,7 +15,6 @@ use crate::NetworkOracle;
 
 const LABEL: usize = 3;
 
-/// Opens a file of reference vectors, relative to this crate's folder.
 fn open(file: &str) -> TensorReader<File> {
     TensorReader::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
 }

@@ -6,10 +6,8 @@ use web_time::Instant;
 use super::{Compute, DeviceError, OpenDevice, open};
 use crate::{ModelError, Network};
 
-/// The faster device, and the reason for the choice.
 #[derive(Debug, Clone)]
 pub struct Probe {
-    /// The chosen device, open.
     pub device: OpenDevice,
     /// Milliseconds per training step on the CPU.
     pub cpu_ms: f64,

@@ -12,7 +12,6 @@ use super::tensors::{Leaf, Linear, ParamReader, TensorOptions, normalised};
 /// Same value as in PyTorch.
 const EPSILON: f64 = 1e-5;
 
-/// The statistics that batch norm uses.
 #[derive(Clone, Copy)]
 pub(super) enum Moments<'a> {
     /// Mean and biased variance of the batch, over images and places.

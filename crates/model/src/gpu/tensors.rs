@@ -121,25 +121,21 @@ impl<'a> ParamReader<'a> {
         self.tensor(range, shape, Leaf::Rank2)
     }
 
-    /// Reads the next parameter as a vector.
     pub(super) fn vector(&mut self) -> Tensor<1> {
         let range = self.next_range();
         self.vector_at(range)
     }
 
-    /// Reads the next parameter as `rows` rows.
     pub(super) fn matrix(&mut self, rows: usize) -> Tensor<2> {
         let range = self.next_range();
         self.matrix_at(range, rows)
     }
 
-    /// Reads the next parameter as the filters of a convolution.
     pub(super) fn filters(&mut self, shape: [usize; 4]) -> Tensor<4> {
         let range = self.next_range();
         self.tensor(range, shape, Leaf::Rank4)
     }
 
-    /// Reads the next two parameters as a layer with `out` outputs.
     pub(super) fn linear(&mut self, out: usize) -> Linear {
         Linear { weight: self.matrix(out), bias: self.vector() }
     }

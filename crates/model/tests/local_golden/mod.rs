@@ -7,7 +7,6 @@ use unmask_model::{Device, LocalTraining, Network};
 const EXPECTED: &str = include_str!("../../testdata/local_training.txt");
 const STRIDE: usize = 997;
 
-/// The inputs.
 pub struct Task {
     pub network: Network,
     pub state: ModelState,
