@@ -1,4 +1,4 @@
-"""Attacks on federated learning's updates, and the masks against them, for NumPy."""
+"""Attacks on federated learning's updates, and masks against them, for NumPy."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 class _SupportsArray(Protocol):
-    """What NumPy can read: its own arrays, tensors of PyTorch, and others."""
+    """Anything that NumPy can read, such as its own arrays and PyTorch's tensors."""
 
     def __array__(self) -> NDArray[Any]: ...
 
@@ -37,14 +37,14 @@ def invert(
     candidate: Union[_Array, None] = None,
     gradient_of: Union[Callable[[NDArray[np.float32], NDArray[np.int64]], _Tensors], None] = None,
 ) -> Report:
-    """Attack an update of any ViT or ResNet: what a server sees of a client's picture. help(unmask.invert) has it all."""
+    """Attack an update of any ViT or ResNet: what a server sees of a client's picture. See help(unmask.invert)."""
 
 def mask(
     update: _Arrays,
     rates: Union[float, str, Mapping[str, float]],
     seed: Union[bytes, int],
 ) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[np.uint8]]]:
-    """Hide entries of an update behind the random binary mask of an unmask client: the masked update, and the mask."""
+    """Hide entries of an update behind an unmask client's random binary mask. Returns the masked update and the mask."""
 
 @final
 class Report:
@@ -55,22 +55,22 @@ class Report:
         """[n, side, side, 3] in [0, 1]."""
     @property
     def verdict(self) -> Union[Literal["recognisable", "not-recognisable-by-this-attack", "cannot-tell"], None]:
-        """About this attack on this update; None where no picture was looked for."""
+        """Describes only this attack on this update; None if the attack makes no picture."""
     @property
     def because(self) -> Union[str, None]:
-        """Why it cannot be told."""
+        """Why there is no verdict."""
     @property
     def misfit(self) -> Union[float, None]:
-        """What the pictures' own gradient leaves unexplained of the update: 0 nothing, 1 all."""
+        """The share of the update that the pictures' own gradient does not explain, from 0 to 1."""
     @property
     def remarks(self) -> list[str]:
-        """What to know about the result, in sentences."""
+        """Remarks on the result, in sentences."""
     @property
     def pictures_by_rank(self) -> Union[str, None]:
-        """How many pictures are in the update, such as "2" or "at least 90"."""
+        """Number of pictures in the update, such as "2" or "at least 90"."""
     @property
     def labels(self) -> Union[list[int], None]:
-        """The pictures' labels, read off the head's gradient."""
+        """The pictures' labels, read from the head's gradient."""
     @property
     def details(self) -> dict[str, Any]:
-        """All of it, as in the report.json of the command line."""
+        """The whole report, as in the report.json of the command line."""

@@ -1,4 +1,4 @@
-//! What a link of a page's source asks for.
+//! The links in a page's source.
 
 use std::path::{Path, PathBuf};
 
@@ -6,14 +6,14 @@ use anyhow::{Result, bail, ensure};
 
 use crate::markup::Attributes;
 
-/// What a link stands for; paths are as they can be opened.
+/// The meaning of a link. Paths can be opened as they are.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Asset {
     Icon(PathBuf),
     Css(PathBuf),
-    /// A folder whose files the page asks for by their own names.
+    /// A folder whose files the page fetches by their own names.
     Folder(PathBuf),
-    /// HTML that is pasted where the link stands.
+    /// HTML that replaces the link.
     Inline(PathBuf),
     Program(Program),
 }
@@ -26,25 +26,26 @@ pub struct Program {
     pub role: Role,
 }
 
-/// How cargo is to compile; programs with the same recipe are compiled in one call.
+/// The settings of a cargo call; programs with the same recipe are compiled in one call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Recipe {
     pub manifest: PathBuf,
     pub profile: String,
-    /// As cargo takes them; empty for those that are the default.
+    /// In cargo's notation; empty for the default features.
     pub features: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// The page itself runs it.
+    /// The page runs it.
     Page,
-    /// The page starts it by name: `NAME_loader.js` where it has a loader, or else `NAME.js`.
+    /// The page starts it by name: `NAME_loader.js` if it has a loader, or else `NAME.js`.
     Worker { has_loader: bool },
 }
 
 impl Asset {
-    /// Reads a link of a page in `folder`. What trunk would heed and this does not is an error, so that both build the same.
+    /// Reads a link of a page in `folder`. An attribute that trunk supports and this build does not is an error, so
+    /// that both build the same page.
     pub fn read(link: &Attributes, folder: &Path) -> Result<Self> {
         let rel = link.required("rel")?;
         let known: &[&str] = match rel {
@@ -77,7 +78,7 @@ impl Asset {
 
 impl Program {
     fn read(link: &Attributes, manifest: PathBuf) -> Result<Self> {
-        // Trunk's default depends on its own options, and Binaryen is a tool more.
+        // Trunk's default depends on its own options, and Binaryen would be another tool to install.
         ensure!(link.get("data-wasm-opt") == Some("0"), "a link with rel=\"rust\" needs data-wasm-opt=\"0\"");
         let has_loader = link.get("data-loader-shim").is_some();
         let role = match link.get("data-type").unwrap_or("main") {

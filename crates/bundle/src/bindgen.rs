@@ -1,4 +1,4 @@
-//! The JavaScript around wasm.
+//! Generates the JavaScript around wasm.
 
 use std::{fs, path::Path};
 
@@ -10,15 +10,15 @@ use crate::{
     folder,
 };
 
-/// What wasm-bindgen makes of a program.
+/// The output of wasm-bindgen for a program.
 pub struct Bound {
     pub js: Vec<u8>,
     pub wasm: Vec<u8>,
-    /// JavaScript of the crates below, by its path from where `js` lies.
+    /// JavaScript of dependencies, by its path relative to `js`.
     pub snippets: Vec<(String, Vec<u8>)>,
 }
 
-/// A module for a page; for a worker a script, since not every browser starts modules as workers.
+/// Makes a module for a page, and a script for a worker, because not every browser starts modules as workers.
 pub fn bind(program: &Program, wasm: &Path) -> Result<Bound> {
     let name = &program.bin;
     let out = tempfile::tempdir().context("cannot make a temporary folder")?;

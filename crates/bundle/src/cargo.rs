@@ -1,4 +1,5 @@
-//! Programs compiled to wasm, those with the same recipe in one call: their optimisation at link time takes one core each.
+//! Compiles programs to wasm, those with the same recipe in one call, because link-time optimisation uses one core for
+//! each.
 
 use std::{
     collections::HashMap,
@@ -14,7 +15,7 @@ use crate::assets::{Program, Recipe};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
-/// Where the wasm of each program is.
+/// The path of each program's wasm.
 #[derive(Default)]
 pub struct Compiled(HashMap<(Recipe, String), PathBuf>);
 
@@ -25,7 +26,7 @@ impl Compiled {
     }
 }
 
-/// Compiles all of them, in the order in which their recipes come first.
+/// Compiles all programs, in the order in which their recipes first appear.
 pub fn compile<'a>(programs: impl Iterator<Item = &'a Program>) -> Result<Compiled> {
     let mut compiled = Compiled::default();
     for (recipe, bins) in calls(programs) {
@@ -48,7 +49,7 @@ pub fn compile<'a>(programs: impl Iterator<Item = &'a Program>) -> Result<Compil
     Ok(compiled)
 }
 
-/// Each recipe with its binaries, in the order in which they come.
+/// Each recipe with its binaries, in order of appearance.
 fn calls<'a>(programs: impl Iterator<Item = &'a Program>) -> Vec<(&'a Recipe, Vec<&'a str>)> {
     let mut calls: Vec<(&Recipe, Vec<&str>)> = Vec::new();
     for Program { recipe, bin, .. } in programs {
@@ -72,7 +73,7 @@ fn arguments(Recipe { manifest, profile, features }: &Recipe, bins: &[&str]) -> 
     all
 }
 
-/// The binary and its wasm, where a line of cargo's tells of one.
+/// The binary and its wasm, if a line of cargo's output names one.
 fn artifact(line: &str) -> Option<(String, PathBuf)> {
     let message: Value = serde_json::from_str(line).ok()?;
     let is_bin = message["target"]["kind"].as_array()?.iter().any(|kind| kind == "bin");

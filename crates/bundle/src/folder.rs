@@ -11,14 +11,14 @@ use anyhow::{Context, Result, ensure};
 use brotli::CompressorWriter;
 use sha2::{Digest, Sha256};
 
-/// Bytes from which a file is worth packing.
+/// Smallest size in bytes of a file that is worth packing.
 const LARGE: usize = 10_000;
-/// Bytes of a page's bundle, packed, at most: a phone on a slow network waits for it before it can do anything.
+/// Largest packed size in bytes of a page's bundle: a phone on a slow network must load it before it can do anything.
 const MOST_OF_PAGE: usize = 500_000;
-/// Binary logarithm of how far back brotli looks: the most that every browser allows.
+/// Binary logarithm of brotli's window: the largest that every browser supports.
 const WINDOW: u32 = 22;
 
-/// What a page's folder is to hold, by names with `/`.
+/// The content of a page's folder, by names with `/`.
 #[derive(Debug, Default)]
 pub struct Folder(BTreeMap<String, Vec<u8>>);
 
@@ -27,8 +27,8 @@ impl Folder {
         self.0.insert(name.into(), content);
     }
 
-    /// Adds what a browser runs. Of a large file only what brotli makes of it, `NAME.br`: the relay embeds a tenth, and has
-    /// nothing to compress while a class waits.
+    /// Adds a file that a browser runs. A large file is only stored packed with brotli, as `NAME.br`: the relay then
+    /// embeds a tenth of the size, and compresses nothing while a class waits.
     pub fn add_packed(&mut self, name: impl Into<String>, content: Vec<u8>) -> Result<()> {
         let name = name.into();
         if content.len() < LARGE {
@@ -41,7 +41,8 @@ impl Folder {
         Ok(())
     }
 
-    /// Refuses a bundle that has grown. The trainer may be large, since it is fetched while the page is read.
+    /// Rejects a bundle that has grown too large. The trainer may be large, because it is fetched while the user reads
+    /// the page.
     pub fn is_small(&self, name: &str) -> Result<()> {
         let bytes = self.0.get(&format!("{name}.br")).map_or(0, Vec::len);
         ensure!(
@@ -51,7 +52,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Writes it in place of what lies at `path`.
+    /// Writes the folder and replaces what is at `path`.
     pub fn write(&self, path: &Path) -> Result<()> {
         if path.exists() {
             fs::remove_dir_all(path).with_context(|| format!("cannot remove {}", path.display()))?;
@@ -77,14 +78,14 @@ impl Folder {
 }
 
 fn pack(content: &[u8]) -> Result<Vec<u8>> {
-    // The trainer's 30 MB take a minute longer at 11, and are 15 % smaller.
+    // The trainer's 30 MB would take a minute longer at quality 11, and become 15 % smaller.
     let quality = if content.len() < 8_000_000 { 11 } else { 9 };
     let mut packed = Vec::new();
     CompressorWriter::new(&mut packed, 1 << 20, quality, WINDOW).write_all(content)?;
     Ok(packed)
 }
 
-/// Sixteen hexadecimal digits that change with the content: browsers may keep a file whose name holds them for ever.
+/// Sixteen hexadecimal digits that depend on the content: browsers may cache a file with them in its name for ever.
 pub fn hash<'a>(content: impl IntoIterator<Item = &'a [u8]>) -> String {
     let mut digest = Sha256::new();
     for part in content {
@@ -93,7 +94,7 @@ pub fn hash<'a>(content: impl IntoIterator<Item = &'a [u8]>) -> String {
     digest.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// All files in `folder` with what they hold, by their paths from the folder around it, with `/`.
+/// All files in `folder` with their contents, by their paths relative to its parent, with `/`.
 pub fn files(folder: &Path) -> Result<Vec<(String, Vec<u8>)>> {
     let around = folder.parent().unwrap_or(folder);
     let mut files = Vec::new();
@@ -115,7 +116,7 @@ pub fn files(folder: &Path) -> Result<Vec<(String, Vec<u8>)>> {
 mod tests {
     use super::*;
 
-    /// Random bytes cannot be packed.
+    /// Random bytes cannot be compressed.
     fn random(bytes: usize) -> Vec<u8> {
         (0..bytes / 32).flat_map(|block| Sha256::digest(block.to_le_bytes()).to_vec()).collect()
     }

@@ -1,8 +1,8 @@
-//! Builds the pages: wasm by cargo, JavaScript around it by wasm-bindgen, and a folder for each page with all that it asks
-//! for.
+//! Builds the pages: cargo compiles to wasm, wasm-bindgen makes the JavaScript around it, and each page gets a folder
+//! with all its files.
 //!
-//! The sources say in trunk's notation what a page is made of, and trunk builds them too. This does the part of it that these
-//! pages need, and is compiled in a fraction of the time.
+//! The sources use trunk's notation, and trunk can build them too. This program supports only the parts that these
+//! pages need, and compiles much faster than trunk.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
 fn run(Cli { dist, pages }: &Cli) -> Result<()> {
     let sources = pages.iter().map(|file| Source::read(file)).collect::<Result<Vec<_>>>()?;
     let compiled = cargo::compile(sources.iter().flat_map(Source::programs))?;
-    // Packing takes a core some seconds a page.
+    // Packing takes some seconds of one core for each page.
     let built: Vec<_> = thread::scope(|scope| {
         let threads: Vec<_> = sources.iter().map(|source| scope.spawn(|| source.build(&compiled))).collect();
         threads

@@ -1,16 +1,16 @@
-//! A page's source, cut at the links that the build replaces: `<link data-trunk rel="css" href="base.css" />`.
+//! Splits a page's source at the links that the build replaces: `<link data-trunk rel="css" href="base.css" />`.
 
 use anyhow::{Context, Result};
 
 /// A part of a page's source.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// What is kept as it is.
+    /// Text that stays as it is.
     Text(&'a str),
     Link(Attributes<'a>),
 }
 
-/// What stands in a tag, in its order; the value of an attribute without one is empty.
+/// The attributes of a tag, in order; a missing value is empty.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Attributes<'a>(Vec<(&'a str, &'a str)>);
 
@@ -19,7 +19,7 @@ impl<'a> Attributes<'a> {
         self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
     }
 
-    /// The value of an attribute that must be there.
+    /// The value of a required attribute.
     pub fn required(&self, name: &str) -> Result<&'a str> {
         self.get(name).with_context(|| format!("a link has no {name}: {self:?}"))
     }
@@ -28,7 +28,7 @@ impl<'a> Attributes<'a> {
         self.0.iter().map(|(name, _)| *name)
     }
 
-    /// Reads what stands between `<link` and `>`.
+    /// Parses the text between `<link` and `>`.
     fn read(mut text: &'a str) -> Self {
         let mut all = Vec::new();
         loop {
@@ -46,10 +46,10 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// Cuts `html` at its links with `data-trunk`. What stands in a comment is none.
+/// Splits `html` at its links with `data-trunk`. Links in comments are ignored.
 ///
 /// # Errors
-/// Where a comment or a tag has no end.
+/// A comment or a tag has no end.
 pub fn cut(html: &str) -> Result<Vec<Piece<'_>>> {
     const LINK: &str = "<link";
     const COMMENT: &str = "<!--";
@@ -76,7 +76,7 @@ pub fn cut(html: &str) -> Result<Vec<Piece<'_>>> {
     Ok(pieces)
 }
 
-/// Where the tag's `>` is; those between quotation marks are not.
+/// The position of the tag's `>`, ignoring those between quotation marks.
 fn end_of_tag(tag: &str) -> Option<usize> {
     let mut is_quoted = false;
     tag.find(|c| {

@@ -1,4 +1,4 @@
-//! A page: its source, and the folder that is made of it.
+//! A page: its source, and the folder built from it.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ use crate::{
     markup::{self, Piece},
 };
 
-/// A page's source, read and not built.
+/// A parsed page that is not built yet.
 pub struct Source {
     file: PathBuf,
     parts: Vec<Part>,
@@ -44,7 +44,7 @@ impl Source {
         Ok(Self { file: file.into(), parts })
     }
 
-    /// Its file's name without the ending.
+    /// Its file's name without the extension.
     pub fn name(&self) -> &str {
         self.file.file_stem().and_then(|name| name.to_str()).unwrap_or("page")
     }
@@ -68,7 +68,7 @@ impl Source {
             .with_context(|| format!("cannot build {}", self.file.display()))
     }
 
-    /// Addresses are relative, so that the page works under whatever address it is reached.
+    /// Addresses are relative, so that the page works under any URL.
     fn build_with(&self, bind: impl Fn(&Program) -> Result<Bound>) -> Result<Folder> {
         let mut folder = Folder::default();
         let (mut html, mut preloads) = (String::new(), String::new());
@@ -113,7 +113,7 @@ impl Source {
     }
 }
 
-/// Adds a file under a name with its hash, and returns that.
+/// Adds a file under a name with its hash, and returns the name.
 fn add_hashed(folder: &mut Folder, path: &Path) -> Result<String> {
     let content = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let part = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
@@ -122,8 +122,8 @@ fn add_hashed(folder: &mut Folder, path: &Path) -> Result<String> {
     Ok(name)
 }
 
-/// Adds a program that the page runs. Returns the script that starts it, and links by which a browser fetches its files before
-/// it has read that.
+/// Adds a program that the page runs. Returns the script that starts it, and links that make a browser fetch its files
+/// before it has parsed the script.
 fn add_page(folder: &mut Folder, bin: &str, Bound { js, wasm, snippets }: Bound) -> Result<(String, String)> {
     let base = format!("{bin}-{}", folder::hash([&*js, &*wasm]));
     let (module, binary) = (format!("{base}.js"), format!("{base}_bg.wasm"));
@@ -146,7 +146,7 @@ fn add_page(folder: &mut Folder, bin: &str, Bound { js, wasm, snippets }: Bound)
     Ok((script, links))
 }
 
-/// Adds a program that the page starts by its name, which therefore has no hash.
+/// Adds a program that the page starts by name, which is why the name has no hash.
 fn add_worker(folder: &mut Folder, bin: &str, has_loader: bool, Bound { js, wasm, snippets }: Bound) -> Result<()> {
     ensure!(snippets.is_empty(), "{bin} imports {}: a script cannot", snippets[0].0);
     if has_loader {
@@ -219,7 +219,7 @@ mod tests {
         assert!(error.contains("w imports snippets/x.js"), "{error}");
     }
 
-    /// The pages as they are.
+    /// The real pages.
     #[test]
     fn every_page_of_the_project_can_be_read() {
         let www = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../www");

@@ -1,4 +1,4 @@
-//! Trunk builds the same page from the same source, for those who have it.
+//! Trunk builds the same page from the same source, for those who use it.
 
 use std::{
     collections::BTreeSet,
@@ -10,17 +10,17 @@ use std::{
 #[path = "../../../tests/support/skipped.rs"]
 mod skipped;
 
-/// What the sources are written for.
+/// The version of trunk that the sources are written for.
 const TRUNK: &str = "0.21.14";
 
-/// The smallest page: both build it with one call of cargo.
+/// The smallest page: trunk and `bundle` both build it with one call of cargo.
 const PAGE: &str = "replay";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A program in the top folder, without what `cargo test` tells its tests: build scripts that watch it would run again.
+/// A program in the top folder, without the variables of `cargo test`: build scripts that watch them would run again.
 fn program(name: &str) -> Command {
     let mut program = Command::new(name);
     for (name, _) in std::env::vars_os() {
@@ -34,7 +34,7 @@ fn program(name: &str) -> Command {
     program
 }
 
-/// Whether `name` is there, in this version.
+/// Whether `name` is installed in this version.
 fn is_there(name: &str, version: &str) -> bool {
     let output = program(name).arg("--version").output();
     output.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).split_whitespace().nth(1) == Some(version))
@@ -52,7 +52,7 @@ fn run(command: &mut Command) {
     assert!(status.success(), "{command:?}: {status}");
 }
 
-/// `text` with the same word for every hash.
+/// `text` with every hash replaced by the same word.
 fn without_hashes(text: &str) -> String {
     let mut plain = String::new();
     for part in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
@@ -79,7 +79,8 @@ fn names(folder: &Path) -> BTreeSet<String> {
     names
 }
 
-/// What the document says, without what trunk's script has for others: an event, and a name for what the module exports.
+/// The words of the document, without two things that only trunk's script has: an event, and a name for the module's
+/// exports.
 fn words(folder: &Path) -> Vec<String> {
     let mut html = fs::read_to_string(folder.join("index.html")).unwrap();
     for (theirs, ours) in [
@@ -104,7 +105,7 @@ fn trunk_builds_the_same_page() {
     fs::create_dir(&theirs).unwrap();
     let page = format!("www/{PAGE}.html");
     run(program(env!("CARGO_BIN_EXE_bundle")).arg("--dist").arg(place.path()).arg(&page));
-    // Trunk takes NO_COLOR for a boolean and refuses the usual NO_COLOR=1.
+    // Trunk parses NO_COLOR as a boolean and refuses the usual NO_COLOR=1.
     let mut trunk = program("trunk");
     trunk.env_remove("NO_COLOR").env("TRUNK_SKIP_VERSION_CHECK", "true");
     run(trunk.arg("build").arg(&page).arg("--dist").arg(&theirs));

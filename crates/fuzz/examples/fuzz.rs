@@ -1,4 +1,4 @@
-//! The program that `cargo xtask fuzz` runs: libFuzzer around the target that `UNMASK_FUZZ_TARGET` names.
+//! The program of `cargo xtask fuzz`: libFuzzer around the target in `UNMASK_FUZZ_TARGET`.
 
 #![no_main]
 
@@ -8,7 +8,7 @@ use unmask_fuzz::Target;
 
 static TARGET: OnceLock<Target> = OnceLock::new();
 
-/// The target, with its first inputs written to the folder that `UNMASK_FUZZ_SEEDS` names.
+/// The target. Writes its seed inputs to the folder in `UNMASK_FUZZ_SEEDS`.
 fn begin() -> Target {
     let name = env::var("UNMASK_FUZZ_TARGET").unwrap_or_default();
     let names = || Target::ALL.map(Target::name).join(", ");

@@ -1,19 +1,19 @@
-//! Frames of one socket.
+//! Fuzzes the frames of one socket.
 
 use arbitrary::{Arbitrary, Unstructured};
 use serde::{Serialize, Serializer, ser::SerializeTuple};
 use unmask_core::{AttackMethod, GroupRates, KeyCheck, MaskSeed, UpdateForm};
 use unmask_wire::{Assembler, ClientMessage, frames};
 
-/// Longest message in bytes, as a small model would have it.
+/// Longest message in bytes, as for a small model.
 const LIMIT: usize = 64 * 1024;
 
-/// What comes next on the socket.
+/// The next frames on the socket.
 #[derive(Debug, Arbitrary)]
 pub(crate) enum Piece<'a> {
-    /// A frame of any bytes.
+    /// A frame of arbitrary bytes.
     Frame(&'a [u8]),
-    /// A message of any header, in frames as they should be.
+    /// A message with an arbitrary header, in valid frames.
     Message { header: &'a [u8], values: Vec<u8> },
 }
 
@@ -23,14 +23,14 @@ impl Piece<'_> {
             Self::Frame(frame) => vec![frame.to_vec()],
             Self::Message { header, values } => {
                 let values: Vec<f32> = values.iter().map(|&value| f32::from(value) - 128.0).collect();
-                // One that is too long is refused where it is made.
+                // A message that is too long is already refused here.
                 frames(&Header(header), &values).unwrap_or_default()
             }
         }
     }
 }
 
-/// Bytes that are a message's header as they are.
+/// Bytes that are written as a message's header without encoding.
 struct Header<'a>(&'a [u8]);
 
 impl Serialize for Header<'_> {
@@ -43,10 +43,10 @@ impl Serialize for Header<'_> {
     }
 }
 
-/// A message as it came.
+/// A received message.
 type Message = (ClientMessage, Vec<f32>);
 
-/// Whatever comes is understood in one way or refused, and never held beyond the limit.
+/// Every input is parsed in exactly one way or refused, and never takes more memory than the limit.
 pub(crate) fn run(data: &[u8]) {
     let mut bytes = Unstructured::new(data);
     let mut assembler = Assembler::new(LIMIT);
@@ -65,17 +65,17 @@ pub(crate) fn run(data: &[u8]) {
 
 fn check((message, values): &Message) {
     assert!(4 * values.capacity() <= LIMIT, "{} values held for {}", values.capacity(), values.len());
-    let sent = frames(message, values).expect("what was understood can be said");
-    let (again, same) = receive(&sent).expect("what is said is understood");
-    // Bit for bit, as values that are not numbers equal nothing.
-    assert_eq!(frames(&again, &same).expect("it was said before"), sent);
+    let sent = frames(message, values).expect("a parsed message can be sent");
+    let (again, same) = receive(&sent).expect("a sent message can be parsed");
+    // Bit for bit, because NaN values are not equal to themselves.
+    assert_eq!(frames(&again, &same).expect("it was sent before"), sent);
 }
 
 fn receive(sent: &[Vec<u8>]) -> Option<Message> {
     let mut assembler = Assembler::new(2 * LIMIT);
     let mut message = None;
     for frame in sent {
-        assert!(message.is_none(), "a frame behind the last one");
+        assert!(message.is_none(), "a frame after the last one");
         message = assembler.push(frame).expect("a frame of our own");
     }
     message
@@ -108,8 +108,8 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     .iter()
     .flat_map(|message| frames(message, &[1.0, f32::NAN, 1e38]).expect("a short message"))
     .map(|frame| {
-        // As `Unstructured` reads a piece: the variant from the first four bytes, then one slice, whose length stands at
-        // the end of all.
+        // The layout that `Unstructured` expects of a piece: the variant in the first four bytes, then one slice, with
+        // its length at the end.
         let mut seed = vec![0; 4];
         seed.extend_from_slice(&frame);
         seed.push(u8::try_from(frame.len()).expect("a short frame"));
@@ -122,7 +122,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// Were the seeds read as something else, the fuzzer would begin with nothing.
+    /// If the seeds were read as something else, the fuzzer would start with nothing useful.
     #[test]
     fn seeds_are_messages() {
         for seed in seeds() {

@@ -1,8 +1,8 @@
-//! What a hostile client can send, for a fuzzer that is guided by coverage.
+//! Hostile clients for a coverage-guided fuzzer.
 //!
-//! Each [`Target`] takes any bytes, reads them as what clients do, and panics where something holds no longer: a frame is
-//! understood in two ways, a weight is not finite, or an honest client that comes afterwards gets no round done.
-//! `cargo xtask fuzz` lets libFuzzer look for such bytes; the tests of this crate try a few, with the compiler's usual code.
+//! Each [`Target`] reads arbitrary bytes as actions of clients, and panics if a guarantee breaks: a frame can be parsed
+//! in two ways, a weight is not finite, or an honest client that joins afterwards cannot complete a round. `cargo xtask
+//! fuzz` lets libFuzzer search for such bytes; the tests of this crate try a few, without instrumentation.
 
 mod frames;
 mod rounds;
@@ -12,19 +12,19 @@ mod values;
 /// A way from bytes to the room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
-    /// Frames of one socket, put together to messages.
+    /// Frames of one socket, assembled into messages.
     Frames,
     /// Messages of several clients to the state machine of the rounds.
     Rounds,
-    /// Frames of several sockets to the relay's actor, and the teacher's controls between them.
+    /// Frames of several sockets to the relay's actor, with the teacher's controls between them.
     Session,
 }
 
 impl Target {
-    /// All of them, the quickest first.
+    /// All targets, the fastest first.
     pub const ALL: [Self; 3] = [Self::Frames, Self::Rounds, Self::Session];
 
-    /// On the command line.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Frames => "frames",
@@ -33,15 +33,14 @@ impl Target {
         }
     }
 
-    /// The target of that name.
+    /// The target with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|target| target.name() == name)
     }
 
-    /// Takes bytes for what clients send.
+    /// Runs the bytes as actions of clients.
     ///
-    /// # Panics
-    /// Where that breaks something.
+    /// # Panics A guarantee breaks.
     pub fn run(self, data: &[u8]) {
         match self {
             Self::Frames => frames::run(data),
@@ -50,11 +49,11 @@ impl Target {
         }
     }
 
-    /// Inputs to begin with: what takes a fuzzer long to find by itself.
+    /// Seed inputs that a fuzzer would take long to find.
     pub fn seeds(self) -> Vec<Vec<u8>> {
         match self {
             Self::Frames => frames::seeds(),
-            // Any bytes are steps.
+            // Any bytes are valid steps.
             Self::Rounds | Self::Session => [64, 256, 1024].map(values::noise).to_vec(),
         }
     }

@@ -1,4 +1,4 @@
-//! Messages of several clients to the state machine of the rounds.
+//! Fuzzes messages of several clients to the state machine of the rounds.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,10 +12,10 @@ use unmask_federation::{Effect, Event, GlobalModel, Quorum, ReceivedUpdate, Room
 
 use crate::values::{Float, Values, steps};
 
-/// More would make an input slow without making it different.
+/// More steps would make an input slower but not different.
 const MAX_STEPS: usize = 40;
 const CLIENTS: u8 = 5;
-/// They are in no input's reach.
+/// No input can address these clients.
 const HONEST: [ClientId; 2] = [ClientId(CLIENTS as u32 + 1), ClientId(CLIENTS as u32 + 2)];
 
 const DEFENCES: [&str; 6] =
@@ -34,12 +34,12 @@ const AGGREGATIONS: [Aggregation; 5] = [
 enum Step {
     Join(u8),
     Leave(u8),
-    /// To the background, or back.
+    /// The tab goes to the background, or comes back.
     Hide(u8, bool),
     Return(u8),
     Forget(u8),
     Update(Update),
-    /// As an honest client would, so that inputs get far.
+    /// An honest answer, so that inputs reach later states.
     Answer(u8),
     Unable {
         client: u8,
@@ -106,8 +106,8 @@ enum Form {
     Encrypted { check: u8 },
 }
 
-/// Weights and round numbers stay sound whatever comes, and honest clients that come afterwards get a round done. A round's
-/// step takes two updates where the first byte is odd, and one elsewhere.
+/// Weights stay finite and round numbers stay in order under any input, and honest clients that join afterwards
+/// complete a round. A step needs two updates if the first byte is odd, and one otherwise.
 pub(crate) fn run(data: &[u8]) {
     let least = 1 + u32::from(data.first().is_some_and(|byte| byte % 2 == 1));
     let mut world = World::new(least);
@@ -123,13 +123,13 @@ struct World {
     room: Room,
     /// With fewer updates no step is taken.
     least: u32,
-    /// Whom the room asked to encrypt the model.
+    /// The client that the room asked to encrypt the model.
     asked: Option<ClientId>,
-    /// Whether the room asked for a salt that has not come.
+    /// Whether the room asked for a salt and has not received it.
     awaits_salt: bool,
     /// The round and the policy of the last quorum.
     quorum: Option<(u32, u32)>,
-    /// How many updates the room took in since it last asked for some.
+    /// Updates that the room accepted since it last asked for some.
     accepted: u32,
     seeds: u32,
 }
@@ -148,7 +148,7 @@ impl World {
             Step::Leave(client) => Event::Left(id(client)),
             Step::Hide(client, is_hidden) => Event::Visibility { client: id(client), is_hidden },
             Step::Return(client) => Event::Return(id(client)),
-            // It is said of those alone who left.
+            // Only a client that has left can be forgotten.
             Step::Forget(client) if self.room.member(id(client)) != ClientState::Gone => return None,
             Step::Forget(client) => Event::Forgotten(id(client)),
             Step::Update(update) => Event::Update(self.received(&update)),
@@ -181,7 +181,7 @@ impl World {
         })
     }
 
-    /// What a client is asked in: round 0 is the encryption of the model.
+    /// The round that clients are asked for; 0 is the encryption of the model.
     fn current_round(&self) -> u32 {
         if self.room.phase() == RoomPhase::Sealing { 0 } else { self.room.round() }
     }
@@ -216,7 +216,7 @@ impl World {
         }
     }
 
-    /// A good update, or the model encrypted, whichever the room waits for.
+    /// A valid update or an encrypted model, depending on what the room waits for.
     fn honest(&mut self, client: ClientId) -> Event {
         let (round, policy) = (self.room.round(), self.room.policy());
         let mut weights = self.room.model().state.weights.clone();
@@ -225,14 +225,14 @@ impl World {
             return Event::Sealed { client, policy, check: KeyCheck([7; 16]), weights };
         }
         let values = if self.room.settings().rule().is_fedavg() { weights } else { vec![0.01; weights.len()] };
-        // Beyond those that an input can name.
+        // Higher than the seeds that an input can choose.
         self.seeds += 1;
         let update = self.protect(values, 0x0100_0000 + self.seeds);
         let statistics = Vec::new();
         Event::Update(ReceivedUpdate { client, round, policy, loss: 2.0, samples: 1, update, statistics })
     }
 
-    /// Values as the room's defence would have them; unprotected where it cannot.
+    /// Values protected under the room's defence; unprotected if that fails.
     fn protect(&self, values: Vec<f32>, seed: u32) -> ProtectedUpdate {
         let settings = self.room.settings();
         if settings.encryption().is_some() {
@@ -265,7 +265,7 @@ impl World {
 
     fn take(&mut self, event: Event) -> Vec<Effect> {
         let before = (self.room.round(), Arc::clone(self.room.model()));
-        // Whoever says something with this may be asked at once.
+        // The client that caused this event may be asked again.
         let asker = asker(&event);
         let left_out: Vec<ClientId> =
             clients().filter(|client| asker != Some(*client) && self.is_left_out(*client)).collect();
@@ -292,7 +292,7 @@ impl World {
                 }
                 Effect::Quorum { round, policy, .. } => {
                     assert_eq!((self.room.phase(), self.room.round()), (RoomPhase::Training, *round));
-                    assert_ne!(self.quorum, Some((*round, *policy)), "it is said once");
+                    assert_ne!(self.quorum, Some((*round, *policy)), "it is reported once");
                     self.quorum = Some((*round, *policy));
                 }
                 Effect::SittingOut(client) => {
@@ -326,14 +326,14 @@ impl World {
         effects
     }
 
-    /// What came was averaged, left out for its direction, or left out for its length, which `clipped` counts as well as what was
-    /// scaled down.
+    /// Every received update is averaged, left out for its direction, or left out for its norm. `clipped` counts the
+    /// last kind and also the updates that were scaled down.
     fn check_counts(&self, summary: &RoundSummary) {
         let RoundSummary { updates, clipped, opposed, .. } = *summary;
         let came = self.accepted;
         assert!(came as usize <= clients().count(), "{came} updates of fewer clients");
         assert!(updates + opposed <= came && clipped + opposed <= came, "{summary:?} of {came}");
-        assert!(updates + opposed + clipped >= came, "nobody says what became of the others: {summary:?} of {came}");
+        assert!(updates + opposed + clipped >= came, "some updates are not accounted for: {summary:?} of {came}");
     }
 
     fn is_left_out(&self, client: ClientId) -> bool {
@@ -345,15 +345,15 @@ impl World {
         match self.room.phase() {
             RoomPhase::Training => assert!(at_work > 0, "nobody to wait for"),
             RoomPhase::Sealing => assert_eq!(at_work, 1, "one client encrypts"),
-            _ => assert_eq!(at_work, 0, "at work in no round"),
+            _ => assert_eq!(at_work, 0, "at work outside a round"),
         }
         if self.room.phase() == RoomPhase::Waiting && !self.awaits_salt {
             let is_free = |client| matches!(self.room.member(client), ClientState::Joined | ClientState::Sent);
-            assert!(!clients().any(is_free), "a stall: somebody could be asked");
+            assert!(!clients().any(is_free), "a stall: a client could be asked");
         }
     }
 
-    /// The others leave, the teacher resets, and as many as a step takes train honestly.
+    /// The other clients leave, the teacher resets, and as many honest clients train as a step needs.
     fn goes_on(&mut self) {
         let honest = &HONEST[..self.least as usize];
         for client in (0..CLIENTS).map(id) {
@@ -365,7 +365,7 @@ impl World {
             self.take(event);
         }
         if self.room.phase() != RoomPhase::Training {
-            // The rest after the last round was not over yet.
+            // The pause after the last round was not over yet.
             self.take(Event::Begin);
         }
         assert_eq!(self.room.phase(), RoomPhase::Training, "no round begins");
@@ -385,12 +385,12 @@ impl World {
     }
 }
 
-/// All that there can be.
+/// All clients that can exist.
 fn clients() -> impl Iterator<Item = ClientId> {
     (0..CLIENTS).map(id).chain(HONEST)
 }
 
-/// Who says something with this, or is taken in again.
+/// The client that this event comes from or that it takes back.
 fn asker(event: &Event) -> Option<ClientId> {
     match event {
         Event::Joined(client) | Event::Return(client) | Event::Readmit(client) => Some(*client),
@@ -404,7 +404,7 @@ fn id(client: u8) -> ClientId {
     ClientId(u32::from(client % CLIENTS))
 }
 
-/// The smallest network, the same each time: drawing its weights takes longer than most inputs.
+/// The smallest network, always the same: drawing its weights takes longer than most inputs.
 fn model(has_april_block: bool) -> GlobalModel {
     static STATES: [OnceLock<ModelState>; 2] = [const { OnceLock::new() }; 2];
     let architecture = Architecture::from(VitPreset::Pico).with_april_block(has_april_block);
@@ -412,7 +412,7 @@ fn model(has_april_block: bool) -> GlobalModel {
     GlobalModel { architecture, state }
 }
 
-/// The settings chosen, or those of a new room where nothing is chosen or the choice is none.
+/// The chosen settings, or those of a new room if the choice is missing or invalid.
 fn settings(chosen: Option<Settings>) -> RoundSettings {
     let at = |list: &[&'static str], index: u8| list[usize::from(index) % list.len()];
     let Settings { defence, rule, optimiser, aggregation, batch } =
@@ -433,7 +433,7 @@ mod tests {
 
     use super::*;
 
-    /// Were the choices no settings, the fuzzer would try nothing but the default.
+    /// If the choices were invalid settings, the fuzzer would only try the default.
     #[test]
     fn every_defence_can_be_chosen() {
         let chosen = |defence, rule| settings(Some(Settings { defence, rule, optimiser: 0, aggregation: 0, batch: 2 }));

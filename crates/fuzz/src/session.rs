@@ -1,4 +1,4 @@
-//! Frames of several sockets to the relay's actor, and the teacher's controls between them.
+//! Fuzzes frames of several sockets to the relay's actor, with the teacher's controls between them.
 
 use std::{
     path::PathBuf,
@@ -25,15 +25,15 @@ use crate::{
 };
 
 const MAX_STEPS: usize = 48;
-/// Sockets that are open at one time.
+/// Sockets that are open at the same time.
 const SOCKETS: usize = 4;
 const CLIENTS: usize = 6;
 const DEADLINE: Duration = Duration::from_millis(20);
-/// Real time, which is what an input has least of.
+/// Waits take real time, so an input has few of them.
 const MAX_WAITS: u32 = 2;
-/// Lines that the room shows.
+/// Log lines that the room shows.
 const MAX_LOG: usize = 100;
-/// Rounds in which an honest client may miss the short deadline, on a machine that is busy.
+/// Rounds in which an honest client may miss the short deadline on a busy machine.
 const PATIENCE: u32 = 500;
 
 const DEFENCES: [&str; 4] = ["none", "fixed-position", "random-binary:0.5", "encrypted"];
@@ -47,7 +47,7 @@ enum Step<'a> {
     Close(u8),
     Piece(u8, Piece<'a>),
     Say(u8, Said<'a>),
-    /// An update of the round that the socket was asked for last.
+    /// An update for the last round that the socket was asked for.
     Answer {
         socket: u8,
         loss: Float,
@@ -106,8 +106,8 @@ enum Order<'a> {
     ClosePoll,
 }
 
-/// Whatever comes, the room goes on: what it keeps is bounded, what it sends is finite, and an honest client that comes
-/// afterwards gets a round done.
+/// The room survives any input: its memory is bounded, its weights are finite, and an honest client that joins
+/// afterwards completes a round.
 pub(crate) fn run(data: &[u8]) {
     let mut world = World { bench: Bench::open(config()).expect("a room"), sockets: Vec::new(), waits: 0 };
     for step in steps(data, MAX_STEPS) {
@@ -123,10 +123,10 @@ struct World {
     waits: u32,
 }
 
-/// What the other side of a socket knows.
+/// A client's end of a socket.
 struct Socket {
     number: usize,
-    /// The last plan or request to encrypt, with the number of values that belong to it.
+    /// The last plan or request to encrypt, with its number of values.
     asked: Option<Asked>,
     was_accepted: bool,
     was_sent_out: bool,
@@ -168,7 +168,7 @@ impl World {
                     self.answer(index, (loss.value(), samples), form, &values.fill(model().layout().len()));
                 }
             }
-            // What the room says against it is the teacher's to read.
+            // The teacher reads the room's objection; the fuzzer ignores it.
             Step::Control(order) => drop(self.bench.control(control(&order))),
             Step::Wait => {
                 self.waits += 1;
@@ -242,7 +242,7 @@ impl World {
         self.send(index, &ClientMessage::Update { round, policy, loss, samples, form }, values);
     }
 
-    /// A message that is too long for a header is one that no client can send.
+    /// A message too long for a header cannot be sent by any client.
     fn send(&mut self, index: usize, message: &ClientMessage, values: &[f32]) {
         for frame in frames(message, values).unwrap_or_default() {
             self.bench.receive(self.sockets[index].number, &frame);
@@ -262,7 +262,7 @@ impl World {
         assert!(view.losses.iter().all(|point| point.loss.is_finite()), "{:?}", view.losses);
     }
 
-    /// The others leave, the teacher resets, and one that is honest trains alone.
+    /// The other clients leave, the teacher resets, and one honest client trains.
     fn goes_on(&mut self) {
         for socket in std::mem::take(&mut self.sockets) {
             self.bench.close(socket.number);
@@ -295,7 +295,7 @@ impl World {
             self.sockets[0].asked = None;
             self.bench.pass(Duration::from_millis(1));
         }
-        panic!("an honest client gets no round done: {:?}", self.bench.view().log);
+        panic!("an honest client cannot complete a round: {:?}", self.bench.view().log);
     }
 }
 
@@ -365,7 +365,7 @@ fn model() -> Architecture {
     Architecture::from(VitPreset::Pico)
 }
 
-/// A small room with short rounds, and weights that were drawn before: that takes longer than most inputs.
+/// A small room with short rounds and weights drawn once, because drawing takes longer than most inputs.
 fn config() -> RelayConfig {
     static WEIGHTS: OnceLock<Pretrained> = OnceLock::new();
     let draw =

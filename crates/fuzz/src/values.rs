@@ -2,7 +2,7 @@
 
 use arbitrary::{Arbitrary, Unstructured};
 
-/// Any float: its bits, or one that tends to break sums.
+/// Any float: arbitrary bits, or a value that tends to break sums.
 #[derive(Debug, Clone, Copy, Arbitrary)]
 pub(crate) enum Float {
     Bits(u32),
@@ -30,7 +30,7 @@ impl Float {
     }
 }
 
-/// As many values as a model has, or nearly.
+/// As many values as a model has, or nearly as many.
 #[derive(Debug, Clone, Arbitrary)]
 pub(crate) struct Values {
     pattern: [Float; 3],
@@ -48,7 +48,7 @@ enum Length {
 }
 
 impl Values {
-    /// About `len` of them.
+    /// About `len` values.
     pub(crate) fn fill(&self, len: usize) -> Vec<f32> {
         let len = match self.length {
             Length::Whole | Length::Fitting => len,
@@ -62,17 +62,17 @@ impl Values {
     }
 }
 
-/// All steps that the bytes tell of, at most `most`.
+/// The steps encoded in the bytes, at most `most`.
 pub(crate) fn steps<'a, T: Arbitrary<'a>>(data: &'a [u8], most: usize) -> impl Iterator<Item = T> {
     let mut bytes = Unstructured::new(data);
     std::iter::from_fn(move || if bytes.is_empty() { None } else { T::arbitrary(&mut bytes).ok() }).take(most)
 }
 
-/// Bytes without meaning, the same each time.
+/// Meaningless bytes, always the same.
 pub(crate) fn noise(len: usize) -> Vec<u8> {
     let mut state = 0x2545_f491_u32;
     let mut next = || {
-        // Xorshift, which is even enough for this.
+        // Xorshift, which is uniform enough here.
         state ^= state << 13;
         state ^= state >> 17;
         state ^= state << 5;

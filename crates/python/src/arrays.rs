@@ -1,7 +1,7 @@
-//! NumPy's arrays, in and out.
+//! Converts NumPy's arrays, in and out.
 //!
-//! They pass as bytes: dicts as the `.npz` file that NumPy makes of them, so that what is known of names, types and
-//! strides stands in one place, where files are read.
+//! They pass as bytes: a dict becomes the `.npz` file that NumPy writes for it, so that the handling of names, types
+//! and strides stays in one place, the file reader.
 
 use std::path::PathBuf;
 
@@ -14,10 +14,11 @@ use unmask_tensors::TensorFile;
 
 use crate::value_error;
 
-/// The arrays of a dict by their names, those that are None left out.
+/// The arrays of a dict by their names, without those that are None.
 pub(crate) type Arrays<'py> = Vec<(String, Bound<'py, PyAny>)>;
 
-/// Arrays of a dict whose values NumPy can read, tensors of PyTorch on any device among them. `what` names it in errors.
+/// The arrays of a dict. Values are anything that NumPy can read, such as PyTorch's tensors on any device. `what` names
+/// the dict in errors.
 pub(crate) fn arrays<'py>(what: &str, value: &Bound<'py, PyAny>) -> PyResult<Arrays<'py>> {
     let py = value.py();
     let numpy = py.import("numpy")?;
@@ -40,7 +41,7 @@ pub(crate) fn arrays<'py>(what: &str, value: &Bound<'py, PyAny>) -> PyResult<Arr
     Ok(arrays)
 }
 
-/// A tensor of PyTorch apart from its graph and its device; everything else as it is.
+/// Detaches a PyTorch tensor from its graph and moves it to the CPU; returns other values unchanged.
 fn plain<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     if tensor.hasattr("detach")? && tensor.hasattr("cpu")? {
         tensor.call_method0("detach")?.call_method0("cpu")
@@ -49,7 +50,7 @@ fn plain<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     }
 }
 
-/// A path as it is; a dict of arrays in memory.
+/// Returns a path as it is, and a dict as arrays in memory.
 pub(crate) fn tensor_file(what: &str, value: &Bound<'_, PyAny>) -> PyResult<TensorFile> {
     match value.extract::<PathBuf>() {
         Ok(path) => Ok(path.into()),
@@ -57,7 +58,7 @@ pub(crate) fn tensor_file(what: &str, value: &Bound<'_, PyAny>) -> PyResult<Tens
     }
 }
 
-/// The arrays as the `.npz` file that NumPy makes of them.
+/// The arrays as the `.npz` file that NumPy writes for them.
 pub(crate) fn in_memory(py: Python<'_>, what: &str, arrays: &Arrays<'_>) -> PyResult<TensorFile> {
     let bytes = saved(py, arrays).map_err(|error| value_error(format!("{what} cannot be read: {error}")))?;
     Ok(TensorFile::Bytes { what: what.to_owned(), bytes: bytes.as_bytes().into() })
@@ -70,7 +71,8 @@ fn saved<'py>(py: Python<'py>, arrays: &Arrays<'py>) -> PyResult<Bound<'py, PyBy
     Ok(file.call_method0("getvalue")?.cast_into()?)
 }
 
-/// Pictures `[side, side, 3]` or `[n, side, side, 3]`, of numbers in [0, 1] or of bytes; each comes out flat, in [0, 1].
+/// Pictures `[side, side, 3]` or `[n, side, side, 3]`, as numbers in [0, 1] or as bytes. Returns each one flat, in [0,
+/// 1].
 pub(crate) fn pictures(what: &str, value: &Bound<'_, PyAny>, side: usize) -> PyResult<Vec<Vec<f32>>> {
     let py = value.py();
     let numpy = py.import("numpy")?;
@@ -109,7 +111,7 @@ pub(crate) fn array<'py>(py: Python<'py>, values: &[f32], shape: &[usize]) -> Py
     from_bytes(py, &bytes, "<f4", shape)
 }
 
-/// The same of 0 and 1.
+/// A new array of 0 and 1.
 pub(crate) fn bits<'py>(py: Python<'py>, values: &[bool], shape: &[usize]) -> PyResult<Bound<'py, PyAny>> {
     let bytes: Vec<u8> = values.iter().map(|&value| value.into()).collect();
     from_bytes(py, &bytes, "u1", shape)

@@ -1,4 +1,4 @@
-//! What runs the model: whoever called.
+//! Runs the model through a function of the caller.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -19,12 +19,12 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Keeps an exception to raise it as it is, once the attack is over.
+    /// Keeps an exception, to raise it unchanged after the attack.
     pub(crate) fn keep(&self, error: PyErr) {
         self.raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }
 
-    /// The exception that was kept.
+    /// The kept exception.
     pub(crate) fn raised(self) -> Option<PyErr> {
         self.raised.into_inner().unwrap_or_else(PoisonError::into_inner)
     }

@@ -22,51 +22,52 @@ use crate::{
 
 /// Attack an update of any ViT or ResNet: what an honest-but-curious server sees of a client's picture.
 ///
-/// The model is told by the shapes of its tensors. Closed forms take milliseconds to seconds, let go of the interpreter's lock
-/// meanwhile, and need no model:
+/// The shapes of the tensors give the model. Closed forms take milliseconds to seconds, release the interpreter's lock
+/// while they run, and need no model:
 ///
 /// embedding, embedding-aware, april, april-aware, completion, rounds, known-start, label, membership
 ///
-/// Those that are told the mask undo what it hides where they can: completion computes hidden entries by the rank of the
-/// embeddings' gradients, exactly where patches are fewer than dimensions, and says before it begins where counting forbids it.
-/// Searches (matching, inverting-gradients, jigsaw) are left to the command line.
+/// Attacks that know the mask undo it where they can. completion computes hidden entries from the rank of the
+/// embeddings' gradients. It is exact if there are fewer patches than dimensions, and refuses before it starts if there
+/// are too many unknowns. Searches (matching, inverting-gradients, jigsaw) are only in the command line.
 ///
 /// Parameters
 /// ----------
 /// weights : dict of str to array, path or None
-///     The model's state_dict() at which the gradient was taken. april and known-start read it; completion and embedding do not.
+///     The model's state_dict() at which the gradient was taken. april and known-start read it; completion and
+///     embedding do not.
 /// gradients : dict of str to array, or path
-///     The update: {name: p.grad for name, p in model.named_parameters()}. For the attack rounds a list of updates of one
-///     picture, or a folder of them.
+///     The update: {name: p.grad for name, p in model.named_parameters()}. For the attack rounds, a list of updates of
+///     one picture, or a folder of them.
 /// mask : dict of str to array, path, or list, optional
 ///     1 where an entry arrived, 0 where it was hidden; names and shapes as in gradients. Without it nothing is hidden.
 /// attack : str
 ///     One of those above.
 /// model : str, optional
-///     Its name, where shapes do not tell it: "vit_small_patch16_224", or vit_patch16_dim192_depth12_heads3_64.
+///     Its name, if shapes do not give it: "vit_small_patch16_224", or vit_patch16_dim192_depth12_heads3_64.
 /// heads, side : int, optional
-///     Attention heads, and the side of a ResNet's images, which no shape tells.
+///     The number of attention heads, and the side of a ResNet's images, which no shape gives.
 /// mean, std : float or sequence of 3 floats, optional
-///     That images were normalised with; 0.5 if absent.
+///     The values used to normalise the images; 0.5 if absent.
 /// april_block : bool
 ///     The first block has no LayerNorm before attention and no residual.
 /// eval : bool
-///     The gradient was taken in evaluation mode, which only batch norm notices.
+///     The gradient was taken in evaluation mode, which only matters to batch norm.
 /// encrypted_weights : dict of str to array or path, optional
 ///     The weights as an encrypted room holds them, for known-start.
 /// fedavg : (float, int), optional
-///     Local rate and steps, where gradients are not gradients but the weights after local training.
+///     Local rate and steps, if gradients holds weights after local training instead of gradients.
 /// labels : sequence of int, optional
-///     The pictures' labels, where they are known.
+///     The pictures' labels, if known.
 /// batch : int, optional
-///     How many pictures are in the update; by labels or rank if absent.
+///     Number of pictures in the update; by default from labels or rank.
 /// truth : array [side, side, 3] or [n, side, side, 3], optional
-///     The private pictures, in [0, 1] or uint8: the verdict then goes by likeness.
+///     The private pictures, in [0, 1] or uint8. The verdict then depends on their similarity to the result.
 /// candidate : array [side, side, 3], optional
 ///     A picture that may have been in the update, for membership. Needs gradient_of.
 /// gradient_of : callable, optional
-///     gradient_of(images, labels) gives {name: gradient} of your model's mean loss on images, float32 [n, 3, side, side],
-///     normalised as the model was fed, and labels, int64 [n]. By it the pictures found are checked: misfit and verdict.
+///     gradient_of(images, labels) returns {name: gradient} of your model's mean loss. images is float32 [n, 3, side,
+///     side], normalised like the model's input; labels is int64 [n]. It checks the pictures found: misfit and verdict.
 ///
 /// Returns
 /// -------
@@ -76,7 +77,7 @@ use crate::{
 /// ------
 /// ValueError
 ///     In the words of the command line: the input is incomplete or wrong, or the attack cannot work on it.
-///     What gradient_of raises comes out as it is.
+///     Exceptions of gradient_of are raised unchanged.
 #[pyfunction]
 #[pyo3(signature = (
     weights, gradients, mask=None, attack="completion", *, model=None, heads=None, side=None, mean=None, std=None,
@@ -151,7 +152,7 @@ pub(crate) fn invert(
     Ok(Report::new(report, pictures, notes))
 }
 
-/// One number for all channels, or one each.
+/// One number for all channels, or one for each.
 #[derive(FromPyObject)]
 pub(crate) enum Channels {
     All(f64),

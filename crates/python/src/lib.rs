@@ -1,8 +1,8 @@
-//! Attacks on federated learning's updates, and the masks against them, for NumPy.
+//! Attacks on federated learning's updates, and masks against them, for NumPy.
 //!
-//! invert() is `unmask invert` on arrays: it attacks a gradient, and says how far the result can be trusted. mask() hides
-//! entries of a gradient as a client of unmask does. Arrays are anything that NumPy can read; their names are those of timm,
-//! torchvision or Hugging Face.
+//! invert() is `unmask invert` on arrays: it attacks a gradient and says how far the result can be trusted. mask()
+//! hides entries of a gradient as a client of unmask does. Arrays are anything that NumPy can read, with the names of
+//! timm, torchvision or Hugging Face.
 //!
 //!     import torch, unmask
 //!

@@ -19,8 +19,8 @@ const UPDATE: &str = "the update";
 /// Hide entries of an update behind the random binary mask of an unmask client.
 ///
 /// B ~ Bernoulli(1 - R), drawn with ChaCha8 from the seed over all parameters in timm's order: bit for bit the mask that a
-/// browser or the command line draws from it. A seed is no secret, since the server needs the mask to average. Each update
-/// needs a fresh one, such as secrets.token_bytes(32).
+/// browser or the command line draws from the same seed. A seed is not secret, because the server needs the mask to
+/// average. Each update needs a new one, such as secrets.token_bytes(32).
 ///
 /// Parameters
 /// ----------
@@ -28,9 +28,9 @@ const UPDATE: &str = "the update";
 ///     The gradient, or the weights after local training, of every parameter of a ViT or ResNet.
 /// rates : float, str or dict of str to float
 ///     R, the share of zeros, at least 0 and below 1; or one for each group: patch, pos, attn, mlp, norm, head and conv, and
-///     others for those that are not named: {"pos": 0, "others": 0.5}, or "pos=0,0.5".
+///     others for all groups not named: {"pos": 0, "others": 0.5}, or "pos=0,0.5".
 /// seed : bytes or int
-///     32 bytes, or the number whose 32 bytes, the lowest first, they are.
+///     32 bytes, or the same as a little-endian number.
 ///
 /// Returns
 /// -------
@@ -40,7 +40,7 @@ const UPDATE: &str = "the update";
 /// Raises
 /// ------
 /// ValueError
-///     The arrays are no model's, or rates or seed will not do.
+///     The arrays fit no model, or rates or seed are invalid.
 #[pyfunction]
 #[pyo3(text_signature = "(update, rates, seed)")]
 pub(crate) fn mask<'py>(
@@ -73,7 +73,7 @@ struct Part {
     kept: Vec<bool>,
 }
 
-/// Draws the mask of a whole model, and cuts it into its arrays.
+/// Draws the mask of a whole model and splits it into its arrays.
 fn draw(file: &TensorFile, rates: &GroupRates, seed: MaskSeed) -> Result<Vec<Part>, String> {
     let said = |error: &dyn std::error::Error| error.to_string();
     let Told { model, .. } =

@@ -1,4 +1,4 @@
-"""What the tests share: committed vectors, read with NumPy alone."""
+"""Shared by the tests: committed vectors, read with only NumPy."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ CRATES = Path(__file__).resolve().parents[2]
 
 
 def safetensors(path):
-    """The arrays of a safetensors file, read from the format's description."""
+    """The arrays of a safetensors file, parsed from the format's description."""
     data = path.read_bytes()
     length = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + length])
@@ -56,7 +56,7 @@ def vit_shapes(image, patch, dim, depth, classes):
 
 
 def cat():
-    """A gradient of vit_nano_patch8_32 by PyTorch, as far as embeddings go, and the picture that it was taken of."""
+    """PyTorch's gradients of vit_nano_patch8_32's embeddings, and the picture behind them."""
     arrays = safetensors(CRATES / "attack/tests/data/completion/vit_nano_patch8_32-fresh-sgd-cat.safetensors")
     image = arrays.pop("image")
     return arrays, image
@@ -67,7 +67,7 @@ def psnr(found, truth):
 
 
 def skipped(test, reason):
-    """Says so where `cargo check-all` listens, and to unittest."""
+    """Reports a skipped test to `cargo check-all` and to unittest."""
     print(f"skipped: {test.id()}: {reason}", flush=True)
     sys.stdout.flush()
     test.skipTest(reason)

@@ -1,4 +1,4 @@
-"""unmask.invert, on a photograph's gradient that PyTorch computed."""
+"""unmask.invert, on a photograph's gradient computed by PyTorch."""
 
 import faulthandler
 import os
@@ -16,13 +16,13 @@ MEAN, STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
 
 
 def whole(arrays):
-    """The update of the whole model, 0 where nothing is known."""
+    """The update of the whole model, 0 where it is unknown."""
     shapes = support.vit_shapes(image=32, patch=8, dim=96, depth=4, classes=10)
     return {name: arrays.get(name, np.zeros(shape, np.float32)) for name, shape in shapes.items()}
 
 
 def embeddings_gradient(position, images):
-    """What images [n, 3, 32, 32], as the model was fed, make of the position embedding's gradient: dl/dW = G_pos^T X."""
+    """The patch embedding's gradient for normalised images [n, 3, 32, 32]: dl/dW = G_pos^T X."""
     rows = np.asarray(position, np.float64)[0, 1:]
     patches = images.reshape(len(images), 3, 4, 8, 4, 8).transpose(0, 2, 4, 1, 3, 5).reshape(len(images), 16, 192)
     weight = np.einsum("sd,nsl->dl", rows, patches.astype(np.float64)) / len(images)
@@ -158,7 +158,7 @@ class Invert(unittest.TestCase):
 
     @unittest.skipUnless(hasattr(os, "mkfifo"), "there are no named pipes here")
     def test_the_interpreter_goes_on_meanwhile(self):
-        """The attack waits for its mask until this thread opens it, which it could not if the lock were held."""
+        """The attack waits until this thread opens its mask, which fails if the attack holds the interpreter's lock."""
         faulthandler.dump_traceback_later(120, exit=True)
         self.addCleanup(faulthandler.cancel_dump_traceback_later)
         with tempfile.TemporaryDirectory() as folder:

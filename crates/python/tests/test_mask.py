@@ -1,4 +1,4 @@
-"""unmask.mask: the bits of every other client."""
+"""unmask.mask gives the same bits as every other client."""
 
 import unittest
 
@@ -12,7 +12,7 @@ SEED = bytes([7] * 32)
 
 
 def update(dtype=np.float32):
-    """Of vit_pico_patch4_16, nowhere 0."""
+    """An update of vit_pico_patch4_16 without zeros."""
     generator = np.random.default_rng(1)
     return {name: (generator.random(shape) + 1).astype(dtype) for name, shape in SHAPES.items()}
 
@@ -22,7 +22,7 @@ def flat(arrays):
 
 
 def words(bits):
-    """64 entries each, the first the lowest bit."""
+    """Words of 64 entries each; the first entry is the lowest bit."""
     chunks = [bits[start : start + 64] for start in range(0, len(bits), 64)]
     return [f"{sum(int(bit) << lane for lane, bit in enumerate(chunk)):016x}" for chunk in chunks]
 
@@ -54,7 +54,7 @@ class Mask(unittest.TestCase):
         np.testing.assert_array_equal(flat(same), flat(mask))
 
     def test_parts_of_a_tensor_share_its_mask(self):
-        """Hugging Face keeps q, k and v apart."""
+        """Hugging Face stores q, k and v separately."""
         plain = update()
         _, expected = unmask.mask(plain, 0.5, SEED)
         apart, front = {}, "vit.encoder.layer.{}.attention.attention.{}.{}"

@@ -1,4 +1,4 @@
-"""From PyTorch and timm, where they are installed: a picture through a model, its gradient masked, and back."""
+"""With PyTorch and timm, if installed: computes a picture's gradient, masks it and reconstructs the picture."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-//! What became another in a JSON value.
+//! Differences between JSON values.
 
 use std::collections::BTreeMap;
 
@@ -6,20 +6,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-/// How one JSON value becomes another. What is not named stays.
+/// The change from one JSON value to another. Parts that are not named stay.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// Another value altogether.
+    /// A completely different value.
     To(Value),
-    /// Of an object, the fields that are gone, and those that are new or changed.
+    /// In an object: the fields that are gone, and those that are new or changed.
     Fields {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         gone: Vec<String>,
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         set: BTreeMap<String, Change>,
     },
-    /// Of a list: so many entries go from its beginning, then some of the others change, and more follow at its end.
+    /// In a list: `drop` entries go from its start, then some of the others change, and more follow at its end.
     List {
         #[serde(default, skip_serializing_if = "is_zero")]
         drop: usize,
@@ -30,7 +30,7 @@ pub enum Change {
     },
 }
 
-/// Why a change is none of the value that it is made to.
+/// Why a change does not apply to a value.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ChangeError {
     #[error("it changes fields of what is no object")]
@@ -51,7 +51,7 @@ fn is_zero(count: &usize) -> bool {
 }
 
 impl Change {
-    /// How `before` becomes `after`; `None` where they are the same.
+    /// The change from `before` to `after`; `None` if they are equal.
     pub fn between(before: &Value, after: &Value) -> Option<Self> {
         match (before, after) {
             _ if before == after => None,
@@ -73,7 +73,7 @@ impl Change {
         Self::Fields { gone, set: after.iter().filter_map(changed).collect() }
     }
 
-    /// Curves and logs lose entries at their beginning and gain some at their end.
+    /// Fits curves and logs, which lose entries at the start and gain some at the end.
     fn of_list(before: &[Value], after: &[Value]) -> Self {
         let drop = after.first().and_then(|first| before.iter().position(|value| value == first)).unwrap_or(0);
         let kept = &before[drop..];
@@ -94,10 +94,10 @@ impl Change {
         Self::List { drop, at, add: after[kept.len()..].to_vec() }
     }
 
-    /// Makes the change; `work` is how many entries may still be moved.
+    /// Applies the change. `work` is the number of entries that may still be moved.
     ///
     /// # Errors
-    /// If `value` has not what is changed, or too much would be moved. It is then changed in part.
+    /// `value` lacks the changed part, or too much would be moved. It is then partly changed.
     pub fn make(self, value: &mut Value, work: &mut u64) -> Result<(), ChangeError> {
         match self {
             Self::To(other) => *value = other,
@@ -143,7 +143,7 @@ mod tests {
 
     const WORK: u64 = 1 << 20;
 
-    /// Any JSON, in few words, so that two of them have something in common.
+    /// JSON values from few words, so that two of them have parts in common.
     fn values() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(Value::Null),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     proptest! {
-        /// Written down and read again, a change leads from the one to the other, whatever they are.
+        /// A change leads from any value to any other, even after writing and reading it.
         #[test]
         fn changes_lead_from_one_value_to_another(before in values(), after in values()) {
             let mut value = before.clone();
@@ -177,7 +177,7 @@ mod tests {
             prop_assert_eq!(value, after);
         }
 
-        /// A change of another value is refused or made, and never breaks down.
+        /// A change for another value is refused or applied, and never panics.
         #[test]
         fn changes_of_other_values_do_no_harm(before in values(), after in values(), other in values()) {
             let mut value = other;

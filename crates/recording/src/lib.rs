@@ -1,9 +1,9 @@
-//! A lesson as it was shown: the room's states over time, and the pictures that the class saw.
+//! A recorded lesson: the room's states over time, and the pictures that the class saw.
 //!
-//! A recording is a text of JSON lines, which may be packed with gzip. The first says what it is; each other one holds a
-//! picture, or what changed in the room since the state before. Whoever writes one leaves out what opens the room
-//! ([`shown`]) and takes out what a student withdraws ([`Recording::forget`]). Whoever reads one gets it in bounds, up to
-//! where it is whole.
+//! A recording is a text of JSON lines, optionally packed with gzip. The first line describes it; each other line holds
+//! a picture, or the change of the room since the previous state. A writer omits everything that opens the room
+//! ([`shown`]) and removes what a student withdraws ([`Recording::forget`]). A reader gets the valid part, within
+//! limits.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

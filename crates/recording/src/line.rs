@@ -6,7 +6,7 @@ use unmask_core::ClientId;
 
 use crate::change::Change;
 
-/// Another one whenever what is written changes its form.
+/// Version of the file format; increases with every change of it.
 pub(crate) const FORMAT: u32 = 1;
 
 /// The first line.
@@ -15,17 +15,17 @@ pub(crate) struct Head {
     pub(crate) format: u32,
     /// The program's version, for people.
     pub(crate) program: String,
-    /// When the lesson began, in seconds since 1970.
+    /// Start of the lesson, in seconds since 1970.
     pub(crate) began: u64,
 }
 
-/// One line, as it is written.
+/// A line as written.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Written {
     Recording(Head),
     Picture {
-        /// As states name it.
+        /// The name used in states.
         address: String,
         client: ClientId,
         is_original: bool,
@@ -39,7 +39,7 @@ pub(crate) enum Written {
     },
 }
 
-/// The first line of a file of any format.
+/// The first line of a file in any version of the format.
 #[derive(Deserialize)]
 pub(crate) struct AnyHead {
     pub(crate) recording: AnyFormat,
@@ -50,17 +50,17 @@ pub(crate) struct AnyFormat {
     pub(crate) format: u32,
 }
 
-/// A picture that the class was shown.
+/// A picture that the class saw.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Picture {
     pub(crate) address: String,
     pub(crate) client: ClientId,
-    /// Whether it is the client's own, and not made of an update.
+    /// Whether it is the client's own, not a reconstruction.
     pub(crate) is_original: bool,
     pub(crate) png: Vec<u8>,
 }
 
-/// One line, as it is kept: states in their text, which takes less memory.
+/// A line as kept in memory: states as text, which takes less memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Line {
     Picture(Picture),
@@ -68,12 +68,12 @@ pub(crate) enum Line {
 }
 
 impl Line {
-    /// The state at `at` as what changed.
+    /// The state at `at`, as a change.
     pub(crate) fn state(at: u64, change: Change) -> serde_json::Result<Self> {
         Ok(Self::State { at, text: serde_json::to_string(&Written::State { at, change })?.into() })
     }
 
-    /// How it is written, without its end.
+    /// The line as written, without its line break.
     pub(crate) fn text(&self) -> serde_json::Result<String> {
         match self {
             Self::State { text, .. } => Ok(text.to_string()),

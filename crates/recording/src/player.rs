@@ -1,4 +1,4 @@
-//! A recording, played.
+//! Plays a recording.
 
 use std::collections::BTreeMap;
 
@@ -13,21 +13,21 @@ use crate::{
     shown::readdress,
 };
 
-/// The room at one moment of a recording. Going on costs what has changed, going back begins anew.
+/// The room at one moment of a recording. A step forward costs only the change; a jump back starts from the beginning.
 #[derive(Debug)]
 pub struct Player {
     recording: Recording,
-    /// Where the states are among the lines, with their times in milliseconds, ascending.
+    /// The states' times in milliseconds, ascending, and their places among the lines.
     states: Vec<(u64, usize)>,
-    /// Where the pictures are.
+    /// Places of the pictures.
     pictures: BTreeMap<String, usize>,
-    /// How many states have been made.
+    /// Number of states that have been computed.
     made: usize,
     state: Value,
 }
 
 impl Player {
-    /// Stands before the first state.
+    /// A player before the first state.
     pub fn new(recording: Recording) -> Self {
         let (mut states, mut pictures) = (Vec::new(), BTreeMap::new());
         for (index, line) in recording.lines().iter().enumerate() {
@@ -39,42 +39,41 @@ impl Player {
         Self { recording, states, pictures, made: 0, state: Value::Null }
     }
 
-    /// From the recording's beginning to its last state, in milliseconds.
+    /// Time from the start to the last state, in milliseconds.
     pub fn length(&self) -> u64 {
         self.states.last().map_or(0, |(at, _)| *at)
     }
 
-    /// How many states there are.
+    /// Number of states.
     pub fn states(&self) -> usize {
         self.states.len()
     }
 
-    /// When the lesson began, in seconds since 1970.
+    /// Start of the lesson, in seconds since 1970.
     pub fn began(&self) -> u64 {
         self.recording.began()
     }
 
-    /// Goes to the state that the room had `at` milliseconds after the beginning, or to the first one; whether that is
-    /// another than before.
+    /// Goes to the state at `at` milliseconds after the start, or to the first one. Returns whether the state changed.
     pub fn seek(&mut self, at: u64) -> bool {
         let wanted = self.states.partition_point(|(time, _)| *time <= at).max(1).min(self.states.len());
         self.go_to(wanted)
     }
 
-    /// Goes to the next state; whether there is one.
+    /// Goes to the next state; returns whether there is one.
     pub fn step(&mut self) -> bool {
         self.made < self.states.len() && self.go_to(self.made + 1)
     }
 
-    /// When the present state began, in milliseconds.
+    /// Start of the current state, in milliseconds.
     pub fn time(&self) -> u64 {
         self.made.checked_sub(1).and_then(|last| self.states.get(last)).map_or(0, |(at, _)| *at)
     }
 
-    /// The room, its pictures within it as `data:` addresses. A picture that was taken out is absent.
+    /// The room, with its pictures embedded as `data:` URLs. A removed picture is absent.
     ///
     /// # Errors
-    /// If the state is none of a room, in words.
+    /// In words, if the state does not describe a room.
     pub fn room(&self) -> Result<RoomView, String> {
         let mut room = self.recorded()?;
         readdress(&mut room, |address| {
@@ -83,10 +82,10 @@ impl Player {
         Ok(room)
     }
 
-    /// The room with its pictures' addresses as they are in the recording; [`picture`](Self::picture) has the pictures.
+    /// The room with its pictures' addresses as recorded; [`picture`](Self::picture) returns the pictures.
     ///
     /// # Errors
-    /// If the state is none of a room, in words.
+    /// In words, if the state does not describe a room.
     pub fn recorded(&self) -> Result<RoomView, String> {
         RoomView::deserialize(&self.state).map_err(|error| {
             format!("what was recorded after {:.1} s is no state of a room ({error})", self.time() as f64 / 1000.0)
@@ -108,7 +107,7 @@ impl Player {
         if wanted < self.made {
             (self.made, self.state) = (0, Value::Null);
         }
-        // A recording was checked when it was read, or is of this program's own making.
+        // The recording was checked when it was read, or this program wrote it.
         let mut work = WORK;
         for (_, index) in &self.states[self.made..wanted] {
             if let Some(Line::State { text, .. }) = self.recording.lines().get(*index)

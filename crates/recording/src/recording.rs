@@ -1,4 +1,4 @@
-//! The recording: written a state at a time, read as far as it is whole.
+//! Writes a recording state by state, and reads its valid part.
 
 use std::{
     collections::BTreeSet,
@@ -19,13 +19,13 @@ use crate::{
     shown::{Address, addresses, shown, value_of},
 };
 
-/// The file's name where it needs one: on a relay's disk, as a download, beside the page that plays it.
+/// The file's name on a relay's disk, as a download, and beside the page that plays it.
 pub const NAME: &str = "lesson.unmask";
-/// Most bytes of the text: what a page can hold and play.
+/// Most bytes of the text: as much as a page can hold and play.
 pub const MAX_BYTES: usize = 32 << 20;
 /// Longest line: a batch of large pictures.
 const MAX_LINE: usize = 4 << 20;
-/// Most entries of lists that all changes of a recording may move: each state of a long lesson drops points of curves.
+/// Most list entries that all changes of a recording may move. Each state of a long lesson drops points of curves.
 pub(crate) const WORK: u64 = 200_000_000;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const PNG: [u8; 8] = [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a];
@@ -35,25 +35,25 @@ const PNG: [u8; 8] = [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a];
 pub struct Recording {
     head: Head,
     lines: Vec<Line>,
-    /// Of the text of all lines.
+    /// Bytes in the text of all lines.
     bytes: usize,
     /// The last state.
     last: Value,
-    /// When it was, in milliseconds since the beginning.
+    /// Its time, in milliseconds since the start.
     last_at: u64,
-    /// Addresses of the pictures that are there.
+    /// Addresses of the stored pictures.
     known: BTreeSet<String>,
 }
 
-/// A recording as far as it could be read.
+/// The readable part of a recording.
 #[derive(Debug)]
 pub struct Read {
     pub recording: Recording,
-    /// Why what follows is left out, if anything is; in words.
+    /// Why the rest is left out, in words, if it is.
     pub torn: Option<String>,
 }
 
-/// Why there is nothing to play, or no more can be recorded.
+/// Why a recording cannot be played or extended.
 #[derive(Debug, Error)]
 pub enum RecordingError {
     #[error("this is no recording of a lesson: its first line does not say so")]
@@ -62,9 +62,9 @@ pub enum RecordingError {
         "this recording has format {0}, and this program reads {FORMAT}; play it with the program that recorded it"
     )]
     Format(u32),
-    #[error("this recording is larger than {} MB unpacked, the most that is played", MAX_BYTES >> 20)]
+    #[error("this recording is larger than {} MiB unpacked, the most that can be played", MAX_BYTES >> 20)]
     TooLarge,
-    #[error("the recording is full: it has {} MB", MAX_BYTES >> 20)]
+    #[error("the recording is full: it has {} MiB", MAX_BYTES >> 20)]
     Full,
     #[error("a state of the room cannot be read or written as JSON: {0}")]
     Json(#[from] serde_json::Error),
@@ -73,7 +73,7 @@ pub enum RecordingError {
 }
 
 impl Recording {
-    /// An empty one of a lesson that began so many seconds after 1970, by a program of this version.
+    /// An empty recording of a lesson that began at `began` (seconds since 1970), by this version of the program.
     pub fn new(program: &str, began: u64) -> Self {
         let head = Head { format: FORMAT, program: program.to_owned(), began };
         Self::of(head)
@@ -83,22 +83,22 @@ impl Recording {
         Self { head, lines: Vec::new(), bytes: 0, last: Value::Null, last_at: 0, known: BTreeSet::new() }
     }
 
-    /// When the lesson began, in seconds since 1970.
+    /// Start of the lesson, in seconds since 1970.
     pub fn began(&self) -> u64 {
         self.head.began
     }
 
-    /// When the last state was, in milliseconds since the beginning.
+    /// Time of the last state, in milliseconds since the start.
     pub fn last_at(&self) -> u64 {
         self.last_at
     }
 
-    /// How many bytes of text it has.
+    /// Number of bytes of text.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// How many lines follow the first one.
+    /// Number of lines after the first.
     pub fn len(&self) -> usize {
         self.lines.len()
     }
@@ -112,11 +112,11 @@ impl Recording {
         &self.lines
     }
 
-    /// Adds the room as it was `at` milliseconds after the beginning, as far as it may be kept, with the pictures that it
-    /// shows and that are not there yet; `picture` has them, as PNG. A room that is as before adds nothing.
+    /// Adds the room at `at` milliseconds after the start, without what must not be kept, and its new pictures, which
+    /// `picture` returns as PNG. An unchanged room adds nothing.
     ///
     /// # Errors
-    /// If the recording is full, or the room cannot be written as JSON. It is then as it was before.
+    /// The recording is full, or the room cannot be written as JSON. The recording is then unchanged.
     pub fn add(
         &mut self,
         at: u64,
@@ -150,11 +150,11 @@ impl Recording {
         Ok(())
     }
 
-    /// Takes out what is to be forgotten, in all states; whether anything was there.
+    /// Removes what is to be forgotten from all states; returns whether there was anything.
     ///
     /// # Errors
-    /// If a state cannot be read or written. Then all states are left out, and pictures too: what cannot be searched is not
-    /// kept.
+    /// A state cannot be read or written. All states and pictures are then removed, because what cannot be searched
+    /// must not be kept.
     pub fn forget(&mut self, forgotten: &Forgotten) -> Result<bool, RecordingError> {
         match self.without(forgotten) {
             Ok(without) => {
@@ -211,7 +211,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Calls `each` with the place and the value of each state, in their order.
+    /// Calls `each` with the place and the value of each state, in order.
     fn each_state(&self, mut each: impl FnMut(usize, &Value) -> serde_json::Result<()>) -> serde_json::Result<()> {
         let (mut value, mut work) = (Value::Null, u64::MAX);
         for (index, line) in self.lines.iter().enumerate() {
@@ -225,7 +225,7 @@ impl Recording {
         Ok(())
     }
 
-    /// The last state, made from the beginning.
+    /// The last state, computed from the start.
     fn last_state(&self) -> serde_json::Result<Value> {
         let mut last = Value::Null;
         self.each_state(|_, value| {
@@ -235,10 +235,10 @@ impl Recording {
         Ok(last)
     }
 
-    /// The text of the lines from the one of this place on; with the first line where that is 0.
+    /// The text of the lines from `place` on; includes the first line if `place` is 0.
     ///
     /// # Errors
-    /// If a line cannot be written as JSON.
+    /// A line cannot be written as JSON.
     pub fn text_from(&self, place: usize) -> Result<String, RecordingError> {
         let mut text = String::new();
         if place == 0 {
@@ -255,7 +255,7 @@ impl Recording {
     /// The whole file, packed with gzip.
     ///
     /// # Errors
-    /// If it cannot be written as JSON.
+    /// It cannot be written as JSON.
     pub fn packed(&self) -> Result<Vec<u8>, RecordingError> {
         let text = self.text_from(0)?;
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
@@ -263,10 +263,10 @@ impl Recording {
         Ok(encoder.finish()?)
     }
 
-    /// Reads a file, packed or not. What follows a line that is torn, damaged or out of bounds is left out.
+    /// Reads a file, packed or not. Everything after a torn, damaged or oversized line is left out.
     ///
     /// # Errors
-    /// If it is no recording, one of another format, or too large.
+    /// The file is not a recording, has another format, or is too large.
     pub fn read(file: &[u8]) -> Result<Read, RecordingError> {
         let mut torn = None;
         let mut unpacked = Vec::new();
@@ -286,7 +286,7 @@ impl Recording {
         let head = head_of(lines.next().unwrap_or_default())?;
         let mut recording = Self::of(head);
         let mut work = WORK;
-        // After the last end of a line stands nothing.
+        // Nothing follows the last line break.
         for (number, line) in lines.enumerate().filter(|(_, line)| !line.is_empty()) {
             if let Err(reason) = recording.take(line, &mut work) {
                 torn = Some(format!("line {} cannot be played: {reason}", number + 2));
@@ -297,10 +297,10 @@ impl Recording {
         Ok(Read { recording, torn })
     }
 
-    /// Takes a line of a file that may hold anything.
+    /// Adds a line from an untrusted file.
     fn take(&mut self, text: &[u8], work: &mut u64) -> Result<(), String> {
         if text.len() > MAX_LINE {
-            return Err(format!("it has more than {} MB", MAX_LINE >> 20));
+            return Err(format!("it has more than {} MiB", MAX_LINE >> 20));
         }
         let text = str::from_utf8(text).map_err(|_| "it is no text".to_owned())?;
         let line = match serde_json::from_str(text).map_err(|error| error.to_string())? {
@@ -320,7 +320,7 @@ impl Recording {
                     return Err("it is of a time before the line before".to_owned());
                 }
                 let mut value = std::mem::take(&mut self.last);
-                // Made in part it would be no state; nothing after it is taken.
+                // A partly applied change is not a state, so nothing after it is read.
                 change.make(&mut value, work).map_err(|error| error.to_string())?;
                 (self.last, self.last_at) = (value, at);
                 Line::State { at, text: text.into() }
@@ -375,7 +375,7 @@ mod tests {
         [&PNG, address.as_bytes()].concat()
     }
 
-    /// A room in this round, with these clients, the first of which is attacked.
+    /// A room in this round with these clients; the first one is attacked.
     fn room(round: u32, clients: &[(u32, bool)]) -> RoomView {
         let losses = (round.saturating_sub(5)..round)
             .map(|round| LossPoint { round, loss: 0.1, updates: 1, defence: Default::default() })
@@ -419,7 +419,7 @@ mod tests {
     }
 
     proptest! {
-        /// Packed or not, at every time the room is what it was, its pictures within it.
+        /// Packed or not, the room is the same at every time, with its pictures.
         #[test]
         fn what_is_recorded_is_played(rooms in rooms()) {
             let recording = recorded(&rooms);
@@ -429,7 +429,7 @@ mod tests {
                 prop_assert_eq!(&again.lines, &recording.lines);
                 prop_assert_eq!(&again.last, &recording.last);
                 let mut player = Player::new(again);
-                // Forwards, and backwards.
+                // Forwards, then backwards.
                 for second in (0..rooms.len()).chain((0..rooms.len()).rev()) {
                     player.seek(1000 * second as u64 + 500);
                     let mut wanted = shown(&rooms[second]);
@@ -441,7 +441,7 @@ mod tests {
             }
         }
 
-        /// A file that was cut off plays as far as it goes, and can be gone on with.
+        /// A truncated file plays up to its end, and can be extended.
         #[test]
         fn a_torn_file_plays_up_to_where_it_is_whole(rooms in rooms(), end in any::<prop::sample::Index>(), is_packed: bool) {
             let recording = recorded(&rooms);
@@ -461,7 +461,7 @@ mod tests {
             }
         }
 
-        /// Whatever the bytes are, they are refused or played.
+        /// Any bytes are refused or played.
         #[test]
         fn damaged_files_do_no_harm(
             rooms in rooms(),
@@ -482,7 +482,7 @@ mod tests {
             }
         }
 
-        /// Nothing of a picture stays of a client that is to be forgotten, and everything of the others.
+        /// No trace of a forgotten client's pictures remains, and everything of the other clients does.
         #[test]
         fn what_is_forgotten_leaves_no_trace(rooms in rooms(), gone in 1..5u32, is_unknown: bool) {
             let mut recording = recorded(&rooms);
@@ -599,12 +599,12 @@ mod tests {
         }
         let other = b"{\"recording\":{\"format\":2,\"later\":true}}\n";
         assert!(error(other).contains("format 2"), "{}", error(other));
-        // Three hundred bytes that unpack to more than may be held.
+        // Three hundred bytes that unpack to more than the limit.
         let mut bomb = GzEncoder::new(Vec::new(), Compression::best());
         for _ in 0..=MAX_BYTES >> 20 {
             bomb.write_all(&vec![b'a'; 1 << 20]).unwrap();
         }
-        assert!(error(&bomb.finish().unwrap()).contains("larger than 32 MB"));
+        assert!(error(&bomb.finish().unwrap()).contains("larger than 32 MiB"));
 
         let head = Recording::new("0.1.0", 0).text_from(0).unwrap();
         let torn = |lines: &str| {
@@ -618,7 +618,7 @@ mod tests {
             (picture.replace("iVBO", "AAAA"), 0, "no PNG"),
             (r#"{"state":{"at":0,"change":{"list":{"drop":1}}}}"#.to_owned(), 0, "no list"),
             (r#"{"state":{"at":0,"change":{"to":"#.to_owned() + &"[".repeat(100_000), 0, "recursion limit"),
-            ("\"".to_owned() + &"a".repeat(MAX_LINE) + "\"", 0, "more than 4 MB"),
+            ("\"".to_owned() + &"a".repeat(MAX_LINE) + "\"", 0, "more than 4 MiB"),
         ] {
             let (len, torn) = torn(&lines);
             assert!(len == whole && torn.contains(reason), "{torn}");

@@ -1,10 +1,10 @@
-//! What of a room may be kept: what the class was shown, and nothing that opens the room.
+//! Selects what may be kept of a room: what the class saw, and nothing that opens the room.
 
 use serde_json::Value;
 use unmask_core::ClientId;
 use unmask_wire::view::{AttackView, ClientView, DataView, FederationView, MembershipView, RoomView};
 
-/// How a data set names the folder that it is read from.
+/// Prefix of a data set's name, before the folder that it is read from.
 const FOLDER: &str = "folder:";
 
 /// The room without addresses, PIN and QR code, without paths of the relay's machine, without the photograph that the
@@ -33,7 +33,7 @@ pub fn shown(room: &RoomView) -> RoomView {
         journal: None,
         federation: room.federation.as_ref().map(|federation| FederationView {
             superlink: String::new(),
-            // An error names the address, too.
+            // An error contains the address too.
             remark: None,
             ..federation.clone()
         }),
@@ -48,10 +48,10 @@ pub fn shown(room: &RoomView) -> RoomView {
 /// A picture that a room shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Address<'a> {
-    /// Whose it is, or whose update it was made of.
+    /// The owner, or the client whose update it was reconstructed from.
     pub client: ClientId,
     pub address: &'a str,
-    /// Whether it is the client's own picture, and not made of an update.
+    /// Whether it is the client's own picture, not a reconstruction.
     pub is_original: bool,
 }
 
@@ -66,7 +66,7 @@ pub fn addresses(room: &RoomView) -> impl Iterator<Item = Address<'_>> {
     made.chain(own)
 }
 
-/// Puts another address in place of each picture's, or none.
+/// Replaces each picture's address, or removes it.
 pub(crate) fn readdress(room: &mut RoomView, address: impl Fn(&str) -> Option<String>) {
     let made = room.attacks.iter_mut().map(|card| &mut card.picture);
     for picture in made.chain(room.clients.iter_mut().map(|client| &mut client.original)) {
@@ -74,8 +74,8 @@ pub(crate) fn readdress(room: &mut RoomView, address: impl Fn(&str) -> Option<St
     }
 }
 
-/// The room as JSON, its numbers with as few digits as tell them apart.
+/// The room as JSON, its numbers with as few digits as needed.
 pub(crate) fn value_of(room: &RoomView) -> serde_json::Result<Value> {
-    // By way of text: an f32 that becomes a value directly gets the digits of an f64.
+    // Through text: an f32 that becomes a value directly gets an f64's digits.
     serde_json::from_str(&serde_json::to_string(room)?)
 }

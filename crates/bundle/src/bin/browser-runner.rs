@@ -1,4 +1,4 @@
-//! What cargo calls to run a test program of the page: wasm-bindgen's own runner, in the version of Cargo.lock.
+//! Runs a test program of the page for cargo: wasm-bindgen's own runner, in the version of Cargo.lock.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
