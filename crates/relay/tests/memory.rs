@@ -1,5 +1,5 @@
-//! What a relay takes of memory while all of its clients send at once: four models (weights, sums and Adam's two
-//! moments) and one update in flight per client.
+//! A relay's peak memory while all clients send simultaneously: four models (weights, sums and Adam's two moments) and
+//! one update in flight per client.
 
 mod support;
 
@@ -26,19 +26,19 @@ static MEMORY: PeakAlloc = PeakAlloc;
 
 const CLIENTS: usize = 4;
 const ROUNDS: u32 = 3;
-/// Besides models and updates: frames on their way, 1 MB for each end of a socket, which are all in this process; update
-/// counts (4 MB); what attacks read of the newest update and of one that is being gathered, and the rounds gathered.
+/// Allowance for everything else: frames in flight, 1 MB for each end of a socket (all are in this process); update
+/// counts (4 MB); the parameters that attacks read from the newest update and from one being gathered; gathered rounds.
 const SLACK: usize = 40_000_000;
-/// What mask-aware embedding inversion works with besides: for each of the 256 places in a patch of one colour normal
-/// equations of 196 x 196 and their factor in f64 (157 MB); one more update, since newer ones come meanwhile, and the means
-/// and decompositions made of it.
+/// Working memory of mask-aware embedding inversion. Each of the 256 places in a patch of one colour needs normal
+/// equations of 196 x 196 and their factor in f64 (157 MB). Another update is held, since newer ones arrive meanwhile,
+/// with its means and decompositions.
 const INVERSION: usize = 2 * 256 * 196 * 196 * 8 + 40_000_000;
 
-/// The gradient that membership reads, of the last block's first MLP layer, in f64 with its mask: of the newest update and of the
-/// one before it.
+/// The gradients that membership reads: the last block's first MLP layer in f64 with its mask, from the two newest
+/// updates.
 const MEMBERS: usize = 2 * 4 * 384 * 384 * 9;
 
-/// The front of the one buffer that all clients send from.
+/// A prefix of the buffer that all clients send from.
 struct Front(Arc<[f32]>, usize);
 
 impl AsRef<[f32]> for Front {
@@ -49,8 +49,8 @@ impl AsRef<[f32]> for Front {
 
 type Stream = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// Trains nothing and keeps nothing: reads plans frame by frame, and sends one value over and over, framed as it is sent.
-/// Returns the socket, since one that is dropped with something unread takes back what it sent.
+/// A client that stores nothing: it reads plans frame by frame and sends updates of one repeated value. Returns the
+/// socket, since dropping it with unread data would reset the connection and lose what it sent.
 async fn client(
     request: Request,
     number: u8,
@@ -70,7 +70,7 @@ async fn client(
     }
     let rates = GroupRates::uniform(ZeroRate::new(0.5).unwrap());
     for round in 1..=ROUNDS {
-        // Other messages are short, so that this many bytes are a plan.
+        // Other messages are short, so this many bytes contain a plan.
         let mut received = 0;
         while received < 4 * layout.len() {
             if let Message::Binary(frame) = stream.next().await.unwrap().unwrap() {
@@ -84,7 +84,7 @@ async fn client(
         let message = ClientMessage::Update { round, policy: 1, loss: 1.0, samples: 1, form };
         let mut frames = Framer::new(&message, Front(Arc::clone(&values), kept)).unwrap().peekable();
         while let Some(frame) = frames.next() {
-            // Nobody's last frame comes before everybody's others: all updates are in flight together.
+            // Wait before the last frame, so that all updates are in flight together.
             if frames.peek().is_none() {
                 all.wait().await;
             }
@@ -94,12 +94,13 @@ async fn client(
     stream
 }
 
-/// One after the other, since there is one allocator. A search that could run and is not asked to takes nothing.
+/// Both measurements run in one test, since they share one allocator. A search that is available but not started must
+/// use no memory.
 #[tokio::test]
 async fn four_models_and_one_update_in_flight_per_client() {
     let before = MEMORY.current_usage();
     measure(Duration::ZERO, 0).await;
-    // Sockets and threads end a moment after their relay.
+    // Sockets and threads end shortly after their relay.
     for _ in 0..500 {
         if MEMORY.current_usage() < before + 5_000_000 {
             break;
@@ -142,9 +143,9 @@ async fn measure(attack_budget: Duration, attacks: usize) {
     assert!(room.losses.iter().all(|point| point.updates as usize == CLIENTS), "{:?}", room.losses);
 
     let peak = MEMORY.peak_usage() - before;
-    // This allocator counts the old and the new place of a buffer that grows, where the system moves its pages.
+    // This allocator counts both the old and the new place of a growing buffer, though the system only moves its pages.
     let growth = update;
-    // The weights at which the newest update was taken, which membership runs on a picture.
+    // The weights of the newest update's round, which membership needs to run a picture.
     let held = if attack_budget.is_zero() { 0 } else { model };
     let allowed = 4 * model + CLIENTS * update + held + MEMBERS + growth + SLACK + attacks;
     let megabytes = |bytes: usize| bytes as f64 / 1e6;
@@ -158,6 +159,6 @@ async fn measure(attack_budget: Duration, attacks: usize) {
     assert!(peak <= allowed, "{:.1} MB, {:.1} MB allowed", megabytes(peak), megabytes(allowed));
     drop(sockets);
     relay.running.shutdown().await;
-    // Four models are there whenever a round has closed, so that less would mean that nothing was measured.
+    // Four models exist whenever a round has closed, so a smaller peak would mean that nothing was measured.
     assert!(peak > 4 * model, "{:.1} MB", megabytes(peak));
 }

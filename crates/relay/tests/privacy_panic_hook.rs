@@ -1,10 +1,10 @@
-//! That the process's panic hook survives the accountant.
+//! The process's panic hook survives the accountant.
 
 use std::{panic, sync::mpsc, thread};
 
 use unmask_relay::privacy::{Mechanism, guarantee};
 
-/// OpenDP exchanges the panic hook while it calculates, so no other test may run beside this one.
+/// OpenDP replaces the panic hook while it calculates, so no other test may run in this process.
 #[test]
 fn panics_are_still_reported_after_many_threads_asked() {
     let mechanism = Mechanism { clip: Some(0.5), deviation: 1.0 };

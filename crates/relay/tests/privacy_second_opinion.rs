@@ -1,4 +1,4 @@
-//! What the accountant says, against the exact formula and published values.
+//! Compares the accountant with the exact formula and published values.
 
 mod exact;
 
@@ -36,7 +36,7 @@ fn lies_little_above_a_published_value() {
 
 #[test]
 fn extremes_are_numbers_or_none() {
-    // All but no signal: even epsilon = 0 holds.
+    // Almost no signal: even epsilon = 0 holds.
     assert_eq!(epsilon(0.5, 1e6, 1, 1e-5), Some(0.0));
     assert_eq!(epsilon(1e-300, 1e300, 1, 1e-5), Some(0.0));
     assert_eq!(epsilon(0.0, 1.0, 1, 1e-5), Some(0.0));
@@ -50,7 +50,7 @@ fn extremes_are_numbers_or_none() {
     none(f64::NAN, 1.0, 1e-5);
     none(f64::INFINITY, 1.0, 1e-5);
     none(1e308, 1.0, 1e-5);
-    // Normal noise alone never satisfies delta = 0.
+    // Gaussian noise never satisfies delta = 0.
     none(1.0, 1.0, 0.0);
     none(1.0, 1.0, -1e-5);
 }
@@ -65,7 +65,7 @@ proptest! {
         let base = epsilon(0.5, noise, rounds);
         prop_assert!(epsilon(0.5, noise, rounds + 1) > base);
         prop_assert!(epsilon(0.5, noise * factor, rounds) < base);
-        // Only the ratio of clip and noise counts, and four rounds are half the noise.
+        // Only the ratio of clip to noise counts, and four rounds are equivalent to half the noise.
         prop_assert!((epsilon(0.5 * factor, noise * factor, rounds) / base - 1.0).abs() < 1e-9);
         prop_assert!((epsilon(0.5, 2.0 * noise, 4 * rounds) / base - 1.0).abs() < 1e-9);
     }

@@ -1,25 +1,25 @@
-//! The exact privacy profile of the Gaussian mechanism (Balle and Wang, Improving the Gaussian Mechanism for Differential
-//! Privacy, 2018, Theorem 8), composed over rounds (Dong, Roth and Su, Gaussian Differential Privacy, 2022,
-//! Corollary 3.3). No epsilon below it holds, so it judges the accountant.
+//! The exact privacy profile of the Gaussian mechanism (Balle and Wang, Improving the Gaussian Mechanism for
+//! Differential Privacy, 2018, Theorem 8), composed over rounds (Dong, Roth and Su, Gaussian Differential Privacy,
+//! 2022, Corollary 3.3). No smaller epsilon holds, so it is the reference for the accountant.
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
-/// The mu of `rounds` rounds of noise of `deviation` on updates that are clipped to `clip` and so differ by twice that:
-/// they are one Gaussian mechanism on updates that differ by sqrt(rounds) 2 clip, also where later updates depend on
-/// earlier ones.
+/// Returns the mu of `rounds` rounds of noise of `deviation`. Updates clipped to `clip` differ by at most 2 clip. The
+/// rounds are equivalent to one Gaussian mechanism with a difference of sqrt(rounds) 2 clip, even if later updates
+/// depend on earlier ones.
 pub fn mu(clip: f64, deviation: f64, rounds: u32) -> f64 {
     f64::from(rounds).sqrt() * 2.0 * clip / deviation
 }
 
-/// The epsilon at which delta(epsilon) = Phi(-epsilon / mu + mu / 2) - e^epsilon Phi(-epsilon / mu - mu / 2) falls to
-/// `delta`, below 1, or 0 if it is never larger.
+/// Returns the epsilon at which delta(epsilon) = Phi(-epsilon / mu + mu / 2) - e^epsilon Phi(-epsilon / mu - mu / 2)
+/// falls to `delta`, which must be below 1, or 0 if it is never larger.
 ///
 /// With t = epsilon / mu - mu / 2, the normal density phi and Mills' ratio m(t) = Phi(-t) / phi(t), both terms have the
-/// factor phi(t): delta = phi(t) (m(t) - m(t + mu)). So nothing overflows, however small the noise.
+/// factor phi(t): delta = phi(t) (m(t) - m(t + mu)). This form does not overflow even for tiny noise.
 pub fn epsilon(mu: f64, delta: f64) -> f64 {
     let profile = |t: f64| (-t * t / 2.0).exp() / (2.0 * PI).sqrt() * (mills_ratio(t) - mills_ratio(t + mu));
     let epsilon = |t: f64| mu * (t + mu / 2.0);
-    // epsilon = 0 is t = -mu / 2. Beyond 37 standard deviations delta is 1 or 0 in f64.
+    // epsilon = 0 means t = -mu / 2. Beyond 37 standard deviations delta is 1 or 0 in f64.
     let (mut low, mut high) = ((-mu / 2.0).max(-37.0), 37.0);
     if profile(low) <= delta {
         return epsilon(low).max(0.0);
@@ -48,8 +48,8 @@ fn mills_ratio(t: f64) -> f64 {
     (1..=60).rev().fold(t, |rest, k| t + f64::from(k) / rest).recip()
 }
 
-/// delta(epsilon) of N(0, 1) against N(mu, 1) by its definition, the integral of max(0, p - e^epsilon q), with Simpson's
-/// rule.
+/// Returns delta(epsilon) of N(0, 1) against N(mu, 1) by its definition, the integral of max(0, p - e^epsilon q), with
+/// Simpson's rule.
 fn integrated_delta(mu: f64, epsilon: f64) -> f64 {
     // log(p / q) exceeds epsilon where x < mu / 2 - epsilon / mu.
     let edge = mu / 2.0 - epsilon / mu;
@@ -82,7 +82,7 @@ fn both_forms_of_mills_ratio_agree_where_they_meet() {
     }
 }
 
-/// Values in the tests of Google's differential privacy library (dp_accounting, privacy_loss_mechanism_test.py):
+/// Values from the tests of Google's differential privacy library (dp_accounting, privacy_loss_mechanism_test.py):
 /// sensitivity over deviation, epsilon, delta.
 #[test]
 fn agrees_with_published_values() {

@@ -1,4 +1,4 @@
-//! What the relay makes of the update of the client under attack.
+//! The relay's attacks on a client's update.
 
 use std::sync::Arc;
 
@@ -29,12 +29,12 @@ async fn round(relay: &Relay, ada: &mut Client, bob: &mut Client, number: u8) ->
     plan
 }
 
-/// Whether this many cards are there, all of this round.
+/// Whether there are exactly this many cards, all from this round.
 fn are_of(room: &RoomView, cards: usize, round: u32) -> bool {
     room.attacks.len() == cards && room.attacks.iter().all(|card| card.round == round)
 }
 
-/// Ada alone, and one round under a defence.
+/// Runs one round under a defence with Ada as the only client.
 async fn attacked(defence: &str, values: Vec<f32>) -> (Relay, Client) {
     let relay = Relay::with(|config| config.defence = defence.parse().unwrap()).await;
     let mut ada = relay.client("Ada").await;
@@ -82,7 +82,7 @@ async fn picture_is_recovered_and_scored() {
     assert_eq!((card(&room, "embedding").psnr, card(&room, "embedding").ssim), (Some(60.0), Some(0.99)));
 }
 
-/// With G_pos whole, masks on all the rest stop the attacker whom the papers tested, and not one who knows them.
+/// With G_pos unmasked, masks on everything else stop the papers' attacker, but not a mask-aware one.
 #[tokio::test]
 async fn naive_and_aware_stand_side_by_side_on_one_update() {
     let (relay, mut ada) = attacked("random-binary:pos=0,0.3", revealing()).await;
@@ -96,7 +96,7 @@ async fn naive_and_aware_stand_side_by_side_on_one_update() {
     assert!(!remark(&room, "embedding-aware").contains("adds nothing"));
 }
 
-/// A model of which the gradient of a picture is known by formula.
+/// A model with a known formula for a picture's gradient.
 #[derive(Debug)]
 struct Formula;
 
@@ -106,7 +106,7 @@ impl Searches for Formula {
     }
 }
 
-/// By their own gradients the right picture is told from the wrong one, and where nobody has the model nothing is said.
+/// The gradient check distinguishes right pictures from wrong ones, and says nothing without a model.
 #[tokio::test]
 async fn closed_forms_are_checked_by_their_own_gradient() {
     let relay = Relay::with(|config| {
@@ -169,7 +169,7 @@ fn revealing_with_zero_position() -> Vec<f32> {
     values
 }
 
-/// Under FedAvg weights go up, and what they moved by gives the picture and the label away as well.
+/// Under FedAvg, the change of the weights also reveals the picture and the label.
 #[tokio::test]
 async fn weights_that_moved_give_the_picture_away() {
     let relay = Relay::with(|config| config.rule = "fedavg:epochs=1,rate=0.1".parse().unwrap()).await;
@@ -185,7 +185,7 @@ async fn weights_that_moved_give_the_picture_away() {
     assert_eq!(room.label.unwrap().counts[LABEL], 1);
 }
 
-/// Zeros, and values that overflow, are told in words, and the next update is attacked as ever.
+/// Zeros and overflowing values are explained, and the next update is attacked normally.
 #[tokio::test]
 async fn worthless_updates_are_told_in_words() {
     let (relay, mut ada) = attacked("none", vec![0.0; crate::support::layout().len()]).await;

@@ -1,4 +1,4 @@
-//! How much time the attacks take, and that rounds do not wait for them.
+//! The time budget of attacks. Rounds do not wait for them.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ async fn without_a_budget_nothing_runs_and_training_goes_on() {
     assert!(room.attacks.iter().all(|card| card.round == 6));
 }
 
-/// A budget that the first attack spends: each update has another one's turn, and cards say which round they are of.
+/// If the first attack uses up the budget, each update runs a different one, and cards name their round.
 #[tokio::test]
 async fn attacks_left_out_go_first_on_the_next_update() {
     let relay = Relay::with(|config| {
@@ -51,7 +51,7 @@ async fn attacks_left_out_go_first_on_the_next_update() {
             let cards = room.attacks.iter().map(|card| (card.picture.is_some() || card.remark.is_some(), card.round));
             let done = cards.filter(|(is_shown, round)| *is_shown && *round == u32::from(number)).count();
             let labels = usize::from(room.label.as_ref().is_some_and(|label| label.round == u32::from(number)));
-            // Seven there are: labels, four closed forms, completion, several rounds.
+            // There are seven: labels, four closed forms, completion, several rounds.
             done + labels >= 1 && done + labels + room.budget.skipped.len() == 7
         };
         let room = relay.room_when("the turn", settled).await;

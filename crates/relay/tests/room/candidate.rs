@@ -1,4 +1,4 @@
-//! The picture that the teacher drops: was it the client's?
+//! Membership of the teacher's picture in the client's update.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use unmask_core::{Defence, MembershipVerdict};
 use unmask_data::{Picture, decode, encode_png};
 use unmask_wire::view::{Control, MembershipView};
 
-/// A model whose class token is the sums of every 48th pixel of a picture, with a gradient of rank one.
+/// A model with a class token of sums over every 48th pixel, and a gradient of rank one.
 #[derive(Debug)]
 struct Sums;
 
@@ -63,7 +63,7 @@ async fn told(relay: &Relay, round: u32, part: &str) -> MembershipView {
     room.membership.unwrap()
 }
 
-/// Asked at once of the newest update, and of every one after; strangers are told from members under each defence.
+/// The newest update and all later ones are tested, and strangers are distinguished from members under each defence.
 #[tokio::test]
 async fn members_and_strangers_are_told_apart() {
     let relay = Relay::with(|config| config.searches = Some(Arc::new(Sums))).await;
@@ -102,7 +102,7 @@ async fn members_and_strangers_are_told_apart() {
     assert_eq!(status, 404);
 }
 
-/// What is refused takes nothing away: the photograph is compared with the update before.
+/// A refused update changes nothing: the photograph is compared with the previous update.
 #[tokio::test]
 async fn a_refused_update_leaves_the_model_of_the_one_before() {
     let relay = Relay::with(|config| config.searches = Some(Arc::new(Sums))).await;
@@ -136,7 +136,7 @@ async fn what_cannot_be_told_is_said() {
     let view = told(&relay, 1, "1.png").await;
     assert!(view.verdict.is_none() && view.remark.as_deref().unwrap().contains("encrypted"), "{view:?}");
 
-    // Noise that drowns the picture makes nobody a stranger.
+    // Noise that drowns the picture must not make it a stranger.
     relay.control(Control::Defence { defence: "gaussian:eps=1,delta=0.5,clip=0.5".parse().unwrap() }).await;
     relay.control(Control::OneRound).await;
     let plan = ada.plan().await;

@@ -1,4 +1,4 @@
-//! What a student agrees to, and that pictures made of its update vanish with it.
+//! A student's consent. Withdrawing it removes the pictures made from their updates.
 
 use crate::support::{
     Client, Relay, find_card,
@@ -10,7 +10,7 @@ use unmask_wire::{
     view::{ClientState, Control},
 };
 
-/// Runs a round in which this client, which is under attack, gives its picture away; the path of the picture.
+/// Runs a round in which this client, the target, reveals its picture. Returns the picture's path.
 async fn attacked(relay: &Relay, client: &mut Client, seed: u8) -> String {
     relay.control(Control::OneRound).await;
     let plan = client.plan().await;
@@ -24,7 +24,7 @@ async fn attacked(relay: &Relay, client: &mut Client, seed: u8) -> String {
     path
 }
 
-/// Nothing of it is left: no picture, no card, no label.
+/// Asserts that no picture, card or label remains.
 async fn nothing_left(relay: &Relay, path: &str, why: &str) {
     relay.room_when(why, |room| room.attacks.is_empty() && room.label.is_none()).await;
     assert_eq!(relay.get(path).await.0, 404, "{why}");
@@ -38,7 +38,7 @@ async fn nobody_is_attacked_who_did_not_agree() {
     assert_eq!((room.target, view(&room, "Eve").may_show), (None, false));
     let (status, sentence) = relay.try_control(&Control::Target { client: eve.id }).await;
     assert!(status == 400 && sentence.contains("Eve") && sentence.contains("has not agreed"), "{sentence}");
-    // It trains as everybody does.
+    // Eve still trains like the others.
     relay.control(Control::OneRound).await;
     let plan = eve.plan().await;
     eve.update(&plan, revealing_gradient(&picture(1), 3), [0; 32]).await;
@@ -48,7 +48,7 @@ async fn nobody_is_attacked_who_did_not_agree() {
     let ada = relay.client("Ada").await;
     let room = relay.room().await;
     assert_eq!((room.target, view(&room, "Ada").may_show), (Some(ada.id), true));
-    // With Ada gone there is nobody to attack: Eve is passed over.
+    // With Ada gone there is no target, since Eve has not consented.
     drop(ada);
     relay.room_when("no target", |room| room.target.is_none()).await;
     eve.socket.send(&ClientMessage::Consent { may_show: true }, &[]).await;
@@ -56,7 +56,7 @@ async fn nobody_is_attacked_who_did_not_agree() {
     assert!(view(&room, "Eve").may_show);
 }
 
-/// Whoever changes their mind is not shown any more, and somebody else is attacked.
+/// A client that withdraws consent is no longer shown, and another becomes the target.
 #[tokio::test]
 async fn consent_can_be_withdrawn() {
     let relay = Relay::start().await;

@@ -59,7 +59,7 @@ async fn bad_controls_name_what_is_wrong() {
     assert_eq!(status, 405);
 }
 
-/// The first to come is attacked; if it goes, somebody else who is there.
+/// The first client to join is the target. If it leaves, another present client is.
 #[tokio::test]
 async fn target_is_always_somebody_present() {
     let relay = Relay::start().await;

@@ -1,4 +1,4 @@
-//! Every defence over real sockets: what a round takes, what it refuses, and what the projector says of it.
+//! Every defence over real sockets: accepted and refused updates, and what the projector shows.
 
 use std::collections::HashMap;
 
@@ -26,8 +26,8 @@ async fn one_round(relay: &Relay, client: &mut Client) -> Plan {
     client.plan().await
 }
 
-/// One room goes through all of them; in each an update made under another one is refused with the reason, and one made
-/// under its own is averaged.
+/// One room goes through all defences. Under each, an update made under another is refused with a reason, and a
+/// matching one is averaged.
 #[tokio::test]
 async fn each_defence_takes_updates_of_its_own_alone() {
     let relay = Relay::start().await;
@@ -56,7 +56,7 @@ async fn each_defence_takes_updates_of_its_own_alone() {
         let sent = protect(&plan, gradient(1), KeyMaterial { seed: MaskSeed([100 + number; 32]), cipher: None });
         ada.send_update(&plan, 1.0, sent.clone()).await;
         assert_eq!(ada.answer().await, RelayMessage::Accepted { round: plan.round }, "{defence}");
-        // One client's mean is what it sent.
+        // The mean of one update is that update.
         let stepped = one_round(&relay, &mut ada).await;
         for ((after, before), sent) in stepped.weights.iter().zip(&before).zip(sent.expand(&layout()).unwrap()) {
             assert!((after - (before - RATE * sent)).abs() < 1e-5, "{defence}: {before} became {after}, not by {sent}");
@@ -76,7 +76,7 @@ async fn rounds(relay: &Relay, clients: &mut [Client], number: u8) -> RoomView {
         relay.control(Control::OneRound).await;
         for (client, who) in clients.iter_mut().zip(1u8..) {
             let plan = client.plan().await;
-            // Seeds of one room must differ, whatever was chosen in between.
+            // Seeds must be unique in a room, even across policies.
             let seed = [plan.policy as u8, plan.round as u8, round, who].repeat(8);
             client.update(&plan, gradient(who.into()), seed.try_into().unwrap()).await;
         }
@@ -86,7 +86,7 @@ async fn rounds(relay: &Relay, clients: &mut [Client], number: u8) -> RoomView {
     relay.room().await
 }
 
-/// The projector's chart: what two clients' masks did over three rounds against G(f), and afresh under each policy.
+/// The projector's chart compares two clients' masks over three rounds with G(f), and restarts under each policy.
 #[tokio::test]
 async fn update_counts_are_shown_for_the_policy_in_force() {
     let relay = Relay::with(|config| config.defence = "random-binary:pos=0.9,0.5".parse().unwrap()).await;
@@ -100,7 +100,7 @@ async fn update_counts_are_shown_for_the_policy_in_force() {
         assert!((rate - if group.key == "pos" { 0.9 } else { 0.5 }).abs() < 1e-4, "{group:?}");
         let (share, expected) = group.bins.iter().fold((0.0, 0.0), |(s, e), bin| (s + bin.share, e + bin.expected));
         assert!((share - 1.0).abs() < 1e-5 && (expected - 1.0).abs() < 1e-5, "{group:?}");
-        // G(f) = C(3, f) (1 - R^2)^f (R^2)^(3 - f), and six standard deviations for what came of it.
+        // G(f) = C(3, f) (1 - R^2)^f (R^2)^(3 - f), with a tolerance of six standard deviations.
         let missed = rate * rate;
         let binomial = [1.0, 3.0, 3.0, 1.0];
         assert_eq!(group.bins.len(), binomial.len());
@@ -129,7 +129,7 @@ async fn update_counts_are_shown_for_the_policy_in_force() {
     assert_eq!(relay.room().await.update_counts, None);
 }
 
-/// The guarantee is that of all rounds in a row under one noise, whatever else is changed meanwhile.
+/// The guarantee covers all consecutive rounds under one noise, even if other settings change.
 #[tokio::test]
 async fn guarantee_covers_the_rounds_under_this_noise() {
     let relay = Relay::with(|config| config.defence = "gaussian:eps=4,delta=0.00001,clip=0.5".parse().unwrap()).await;
@@ -149,12 +149,12 @@ async fn guarantee_covers_the_rounds_under_this_noise() {
     assert_eq!(shown(rounds(&relay, &mut clients, 2).await), holds(2));
     relay.control(Control::Batch { samples: 4 }).await;
     assert_eq!(shown(rounds(&relay, &mut clients, 1).await), holds(3));
-    // Nothing was sent in this one.
+    // No noised update was sent in this round.
     let plan = one_round(&relay, &mut clients[0]).await;
     clients[0].send_update(&plan, 1.0, under("random-binary:0.5", 1)).await;
     clients[0].refusal().await;
     assert_eq!(shown(relay.room().await), holds(3));
-    // The pictures are the same, so a new model takes nothing back.
+    // A new model trains on the same pictures, so earlier rounds still count.
     relay.control(Control::Reset).await;
     assert_eq!(shown(rounds(&relay, &mut clients, 1).await), holds(4));
     choose(&relay, "gaussian:eps=1,delta=0.5,clip=0.5").await;
@@ -169,7 +169,7 @@ async fn guarantee_covers_the_rounds_under_this_noise() {
     assert!(guarantee.sentence.starts_with("Not covered"), "a plain update was sent before: {guarantee:?}");
 }
 
-/// Rule, optimiser and batch size as well: chosen in the midst of a round, in force from the next one on.
+/// A rule, optimiser or batch size chosen during a round takes effect from the next one.
 #[tokio::test]
 async fn settings_take_effect_between_rounds() {
     let relay = Relay::start().await;
@@ -202,7 +202,7 @@ async fn settings_take_effect_between_rounds() {
         (["fedavg:epochs=2,rate=0.05", "adam:0.01", "fixed-position"], 4)
     );
     assert_eq!(room.next, None);
-    // Chosen and taken back is nothing chosen.
+    // A choice that is reverted before the next round has no effect.
     choose(&relay, "none").await;
     choose(&relay, "fixed-position").await;
     assert_eq!(relay.room().await.next, None);

@@ -1,4 +1,4 @@
-//! Encrypted rounds over real sockets: who encrypts the model, what the relay averages, and who is refused.
+//! Encrypted rounds over real sockets: who encrypts the model, what is averaged, and who is refused.
 
 use crate::support::{Client, Plan, RATE, Relay, Seal, cipher, gradient, layout};
 use unmask_core::{EncryptionStart, InitOptions, KeyCheck, UpdateForm, VitConfig, VitPreset, initial_weights};
@@ -31,7 +31,7 @@ fn assert_close(actual: &[f32], wanted: &[f32], tolerance: f64) {
     assert!(actual.len() == wanted.len() && difference <= tolerance * whole, "{difference} of {whole}");
 }
 
-/// Two rounds in the encrypted domain, then the weights as the clients read them: those of a plain run.
+/// Runs two encrypted rounds, and asserts that the decrypted weights are those of a plain run.
 async fn two_rounds(relay: &Relay, clients: &mut [Client; 2], cipher: &Cipher, start: &[f32]) {
     let mut wanted = start.to_vec();
     for round in 1..=3u32 {
@@ -41,7 +41,7 @@ async fn two_rounds(relay: &Relay, clients: &mut [Client; 2], cipher: &Cipher, s
             assert_eq!((plan.round, encryption.check), (round, cipher.check()));
             assert_close(&decrypted(plan, cipher), &wanted, 1e-5);
         }
-        // The relay's weights are no plain ones.
+        // The relay holds no plain weights.
         for name in ["patch_embed.proj.weight", "pos_embed"] {
             let layout = layout();
             let (held, plain) = (layout.slice(&plans[0].weights, name), layout.slice(&wanted, name));
@@ -82,7 +82,7 @@ async fn plain_start_runs_as_a_plain_room_would() {
     assert!(remark.contains("has no key"), "{remark}");
 }
 
-/// The relay sends no weights, and whatever the first client makes is what all train on.
+/// The relay sends no weights, and all clients train on those that the first client draws.
 #[tokio::test]
 async fn keyed_start_begins_with_weights_of_a_client() {
     let relay = encrypted("encrypted:keyed").await;
@@ -109,7 +109,7 @@ async fn salts_are_fresh() {
         let plan = ada.plan().await;
         assert_eq!(plan.encryption.map(|encryption| encryption.salt), Some(seal.salt));
         salts.push(seal.salt);
-        // Another model of the same room, too.
+        // The room's next model works in the same way.
         relay.control(Control::Reset).await;
         relay.control(Control::Start).await;
         ada.socket
@@ -125,7 +125,7 @@ async fn salts_are_fresh() {
     assert_eq!(salts.len(), 4);
 }
 
-/// One with another passphrase, and one that sends plain gradients, are refused before they harm the model.
+/// Clients with another passphrase or plain gradients are refused before they harm the model.
 #[tokio::test]
 async fn other_keys_and_plain_updates_are_refused() {
     let relay = encrypted("encrypted").await;
@@ -153,7 +153,7 @@ async fn other_keys_and_plain_updates_are_refused() {
     assert_close(&decrypted(&plan, &key), &wanted, 1e-5);
 }
 
-/// Whoever cannot encrypt, or goes away, does not stand in the way of the next.
+/// If a client cannot encrypt or leaves, the next one is asked.
 #[tokio::test]
 async fn another_client_is_asked_when_one_cannot() {
     let relay = encrypted("encrypted").await;
@@ -206,7 +206,7 @@ async fn seals_that_are_none_are_refused() {
     cipher(PASSPHRASE, &seal.salt).encrypt(&mut altered).unwrap();
     let said = send(&mut eve, &seal, &altered).await;
     assert!(said.contains("head.bias"), "{said}");
-    // None of it moved the model, and the room does not give up.
+    // The model is unchanged, and the room keeps asking.
     assert_eq!(eve.seal().await.weights, fresh(5));
     // A message longer than any model of the room is cut off.
     let sealed = ClientMessage::Sealed { policy: seal.policy, check: KeyCheck([1; 16]) };
@@ -215,7 +215,6 @@ async fn seals_that_are_none_are_refused() {
     assert!(eve.socket.goodbye().await.contains("over the limit"));
 }
 
-/// A client that is back on a new socket is asked again there.
 #[tokio::test]
 async fn sealing_client_that_comes_back_is_asked_again() {
     let relay = encrypted("encrypted").await;
@@ -254,7 +253,7 @@ async fn adam_cannot_step_on_encrypted_gradients() {
     assert!(error.contains("adam:0.001 cannot run on encrypted updates"), "{error}");
 }
 
-/// The relay cannot decrypt, so whoever leaves encryption begins anew; who enters it plain goes on where they were.
+/// The relay cannot decrypt, so leaving encryption resets the model. Entering it with a plain start keeps the model.
 #[tokio::test]
 async fn weights_are_fresh_after_encryption_and_before_a_keyed_start() {
     let relay = encrypted("none").await;
@@ -304,7 +303,7 @@ async fn weights_are_fresh_after_encryption_and_before_a_keyed_start() {
     assert_close(&decrypted(&plan, &key), &mine, 1e-5);
 }
 
-/// The next request to make a model; one to encrypt the relay's may come before, and is given up.
+/// Returns the next request to draw a model; declines earlier ones to encrypt the relay's.
 async fn keyed_seal(client: &mut Client) -> Seal {
     loop {
         let seal = client.seal().await;
@@ -317,7 +316,7 @@ async fn keyed_seal(client: &mut Client) -> Seal {
     }
 }
 
-/// What is chosen while a client encrypts takes effect at once, since no round runs yet.
+/// A choice made while a client encrypts takes effect immediately, since no round is running.
 #[tokio::test]
 async fn choice_in_mid_seal_takes_effect_at_once() {
     let relay = encrypted("encrypted").await;
@@ -334,7 +333,7 @@ async fn choice_in_mid_seal_takes_effect_at_once() {
     assert_eq!((plan.round, plan.encryption), (1, None));
     ada.update(&plan, gradient(1), [0; 32]).await;
     assert_eq!(ada.answer().await, RelayMessage::Accepted { round: 1 });
-    // Bob is done with what he was asked, and in again.
+    // Bob has answered his request and takes part again.
     let sealed = ClientMessage::Sealed { policy: own.policy, check: KeyCheck([1; 16]) };
     bob.socket.send(&sealed, &seal.weights).await;
     assert!(bob.refusal().await.contains("not asked to encrypt"));

@@ -1,4 +1,4 @@
-//! Held-out accuracy, as the projector sees it.
+//! Held-out accuracy on the projector.
 
 use std::{sync::Arc, time::Duration};
 use unmask_core::TrainOn;
@@ -11,7 +11,7 @@ use crate::support::{
 use unmask_relay::RelayConfig;
 use unmask_wire::view::{Control, EvaluationView, Phase};
 
-/// A sixth, two of each colour.
+/// Number of held-out pictures, two of each colour.
 const HELD_OUT: u32 = 6;
 
 async fn measuring(change: impl FnOnce(&mut RelayConfig)) -> Relay {
@@ -24,7 +24,7 @@ async fn measuring(change: impl FnOnce(&mut RelayConfig)) -> Relay {
     .await
 }
 
-/// A round that moves every weight to about this value.
+/// Runs a round that moves every weight to about this value.
 async fn round_to(client: &mut Client, value: f32) {
     let plan = client.plan().await;
     let gradient = vec![(plan.weights[0] - value) / RATE; layout().len()];
@@ -40,7 +40,7 @@ async fn measured(relay: &Relay, round: u32) -> EvaluationView {
 #[tokio::test]
 async fn accuracy_follows_the_model() {
     let relay = measuring(|config| config.pace = Duration::from_millis(200)).await;
-    // Before the first round: the first colour, whatever is shown.
+    // Before the first round, the model always predicts the first colour.
     let start = measured(&relay, 0).await;
     assert_eq!((start.accuracy, start.pictures, start.loss), (1.0 / 3.0, HELD_OUT, 0.25));
     assert_eq!(start.confusion, [2, 0, 0, 2, 0, 0, 2, 0, 0]);
@@ -57,14 +57,14 @@ async fn accuracy_follows_the_model() {
     let curve: Vec<(u32, f64)> = room.accuracies.iter().map(|point| (point.round, point.accuracy)).collect();
     assert_eq!(curve, [(0, 1.0 / 3.0), (1, 1.0), (2, 1.0 / 3.0)]);
 
-    // A model that cannot be run is said to be so, beside the last result.
+    // If the model cannot run, the reason is shown next to the last result.
     round_to(&mut ada, -200.0).await;
     let room =
         relay.room_when("a remark", |room| room.evaluation.as_ref().is_some_and(|found| found.remark.is_some())).await;
     let found = room.evaluation.unwrap();
     assert_eq!(found.remark.unwrap(), "The model of round 3 is not measured: this model cannot see.");
     assert_eq!(found.round, 2);
-    // Nothing of an old model is shown beside a new one.
+    // A reset removes the old model's results.
     relay.control(Control::Reset).await;
     let start = measured(&relay, 0).await;
     assert!(start.remark.is_none());
@@ -89,7 +89,7 @@ async fn budget_bounds_it_and_stops_it() {
     assert_eq!(measured(&relay, 2).await.accuracy, 1.0);
 }
 
-/// What a private picture shows is no class of this data set: there is nothing to hold out for it.
+/// Private pictures have no class of this data set, so there are no held-out pictures for them.
 #[tokio::test]
 async fn rooms_that_cannot_be_measured_say_why() {
     let private = measuring(|config| config.data.train_on = TrainOn::Private).await;
@@ -109,7 +109,7 @@ async fn encrypted_model_is_not_measured() {
     relay.control(Control::Start).await;
     round_to(&mut ada, 200.0).await;
     measured(&relay, 1).await;
-    // Between rounds the choice would take effect at once, and there would be no second plan.
+    // Wait for the plan: between rounds the choice would take effect immediately, without a second plan.
     let plan = ada.plan().await;
     relay.control(Control::Defence { defence: "encrypted".parse().unwrap() }).await;
     ada.update(&plan, vec![0.0; layout().len()], [2; 32]).await;
@@ -120,6 +120,6 @@ async fn encrypted_model_is_not_measured() {
     let room = relay.room_when("training", |room| room.phase == Phase::Training).await;
     let found = room.evaluation.unwrap();
     assert!(found.remark.unwrap().contains("it cannot read"));
-    // What was measured before stands beside it.
+    // Earlier results are still shown.
     assert!(found.round >= 1 && found.accuracy == 1.0 && !room.accuracies.is_empty());
 }

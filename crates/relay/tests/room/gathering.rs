@@ -1,4 +1,4 @@
-//! Several rounds of one client under fresh masks.
+//! The attack on several rounds of one client under fresh masks.
 
 use crate::support::{
     Client, Relay, card, find_card,
@@ -29,7 +29,8 @@ async fn gathered_when(relay: &Relay, rounds: u32) -> GatheredView {
     gathered(&relay.room_when("the rounds", is_there).await)
 }
 
-/// An entry is still hidden after K rounds with probability R^K; once enough equations are whole the picture is exact.
+/// An entry is still hidden after K rounds with probability R^K. Once enough equations are complete, the picture is
+/// exact.
 #[tokio::test]
 async fn hidden_share_falls_with_every_round_until_the_picture_is_there() {
     let relay = masked().await;
@@ -52,7 +53,7 @@ async fn hidden_share_falls_with_every_round_until_the_picture_is_there() {
     assert!(distance(&found, &picture(1)) < 0.01, "{}", distance(&found, &picture(1)));
 }
 
-/// Rounds are counted while the attack itself has no time, and begin anew with another client and on request.
+/// Rounds are gathered even without an attack budget. Gathering restarts with another client and on request.
 #[tokio::test]
 async fn gathering_goes_on_without_a_budget_and_begins_anew() {
     let relay = masked().await;
@@ -89,7 +90,7 @@ async fn gathering_goes_on_without_a_budget_and_begins_anew() {
     assert_eq!((card(&room, "rounds").round, gathered(&room).rounds), (6, 2));
 }
 
-/// One mask for all rounds hides the same entries for ever.
+/// One mask for all rounds always hides the same entries.
 #[tokio::test]
 async fn frozen_masks_show_no_further_entries() {
     let relay = Relay::with(|config| config.defence = "frozen-binary:0.5".parse().unwrap()).await;

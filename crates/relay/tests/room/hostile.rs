@@ -1,4 +1,4 @@
-//! What must not hurt: each is refused with a message to the one who caused it, while the round goes on for the others.
+//! Hostile input. Each sender is refused with a message, and the round continues for the others.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn update_message(plan: &Plan, form: UpdateForm) -> ClientMessage {
     ClientMessage::Update { round: plan.round, policy: plan.policy, loss: 1.0, samples: 1, form }
 }
 
-/// Bytes after the hello that close the connection, each with a part of the reason.
+/// Bytes after the hello that close the connection, each with part of the reason.
 #[tokio::test]
 async fn bytes_that_are_no_message_close_the_connection() {
     let relay = Relay::with(|config| config.start = true).await;
@@ -57,8 +57,8 @@ async fn bytes_that_are_no_message_close_the_connection() {
     assert_eq!(honest.answer().await, RelayMessage::Accepted { round: 1 });
 }
 
-/// Who crashes, or loses the network in the midst of a frame, has done nothing wrong: the room says that the connection broke
-/// off, and not what was wrong with it.
+/// A client that crashes or loses the network within a frame has not misbehaved. The room logs that the connection
+/// broke off, without blaming the client.
 #[tokio::test]
 async fn a_connection_that_breaks_is_no_misbehaviour() {
     let relay = Relay::start().await;
@@ -66,12 +66,12 @@ async fn a_connection_that_breaks_is_no_misbehaviour() {
         [("Ada", true, 3), ("Bob", true, 40), ("Cleo", false, 3), ("Dora", false, 40), ("Eve", true, 0)]
     {
         let mut client = relay.client(nickname).await;
-        // A frame of 64 bytes as a browser masks it, and a part of it.
+        // Part of a 64-byte frame with a browser's masking.
         let frame = [&[0x82, 0x80 | 64, 1, 2, 3, 4][..], &[0; 64]].concat();
         let stream = client.socket.tcp();
         stream.write_all(&frame[..cut]).await.unwrap();
         if is_reset {
-            // Closed with nothing to linger for, a socket resets.
+            // With zero linger, closing the socket resets the connection.
             stream.set_zero_linger().unwrap();
         }
         drop(client);
@@ -81,7 +81,7 @@ async fn a_connection_that_breaks_is_no_misbehaviour() {
     assert!(!room.log.iter().any(|line| line.text.contains("was disconnected")), "{:?}", room.log);
 }
 
-/// Before the hello.
+/// Invalid input before the hello.
 #[tokio::test]
 async fn strangers_are_turned_away() {
     let relay = Relay::with(|config| config.limits.hello = Duration::from_millis(200)).await;
@@ -98,7 +98,7 @@ async fn strangers_are_turned_away() {
     assert!(room.clients.is_empty());
 }
 
-/// Updates that are messages, but no good. The client stays and is in the next round.
+/// Invalid updates in valid messages. The client stays and takes part in the next round.
 #[tokio::test]
 async fn bad_updates_are_refused_and_the_round_goes_on() {
     let relay = Relay::with(|config| config.defence = "random-binary:0.5".parse().unwrap()).await;
@@ -148,7 +148,7 @@ async fn bad_updates_are_refused_and_the_round_goes_on() {
     assert!(room.log.iter().any(|line| line.text.contains("Eve: refused, update has 5 values")));
 }
 
-/// An update as large as numbers go, with the claims that go with it: the room says so, and nothing else happens.
+/// An update of huge values and claims is reported, and has no other effect.
 #[tokio::test]
 async fn a_huge_update_moves_nothing() {
     let relay = Relay::with(|config| config.aggregation = Aggregation::Clipped).await;
@@ -175,7 +175,7 @@ async fn a_huge_update_moves_nothing() {
     let after = eve.plan().await.weights;
     let norm = |values: Vec<f32>| values.iter().map(|value| value * value).sum::<f32>().sqrt();
     let step: Vec<f32> = plan.weights.iter().zip(&after).map(|(before, after)| after - before).collect();
-    // A mean of the other three, at the room's rate.
+    // The step is about the mean of the other three, at the room's rate.
     assert!(norm(step) <= 1.3 * RATE * norm(gradient(1)), "the model has moved too far");
 }
 
@@ -233,14 +233,14 @@ async fn second_hello_is_refused() {
     assert_eq!(relay.room().await.clients.len(), 1);
 }
 
-/// A client that never reads: the relay neither waits for it nor piles up what it does not take.
+/// The relay neither waits for a client that never reads nor buffers without limit for it.
 #[tokio::test]
 async fn client_that_reads_nothing_holds_nobody_up() {
     let relay =
         Relay::with(|config| (config.deadline, config.pace) = (Duration::from_millis(100), Duration::ZERO)).await;
     let mut ada = relay.client("Ada").await;
     let mut wall = Client::join(&relay.running, "Wall", None).await;
-    // Each of these is answered by a refusal that is never read.
+    // The client never reads the refusals of these messages.
     let flood = tokio::spawn(async move {
         for _ in 0..1_000_000 {
             wall.socket.hello("again", None).await;

@@ -1,4 +1,4 @@
-//! A lesson on the disk: what a relay that starts again goes on with.
+//! The journal: what a restarted relay resumes.
 
 use std::{
     fs::{self, OpenOptions},
@@ -31,7 +31,7 @@ async fn begin() -> Relay {
     start(tempfile::tempdir().unwrap()).await
 }
 
-/// Lets two clients answer a plan, in a round and with seeds of its own.
+/// Lets two clients answer a plan, with seeds unique to the round.
 async fn answer(clients: &mut [Client; 2], plan: &Plan) {
     for (number, client) in clients.iter_mut().enumerate() {
         let seed = [100 * number as u8 + plan.round as u8; 32];
@@ -39,7 +39,7 @@ async fn answer(clients: &mut [Client; 2], plan: &Plan) {
     }
 }
 
-/// Two clients and so many closed rounds; the plans, of which the last one is unanswered.
+/// Runs `rounds` rounds with two clients. Returns the clients and all plans; the last one is unanswered.
 async fn lesson(relay: &Relay, rounds: u32) -> ([Client; 2], Vec<Plan>) {
     let mut clients = [relay.client("Ada").await, relay.client("Bob").await];
     relay.control(Control::Start).await;
@@ -64,7 +64,7 @@ async fn come_back(relay: &Relay, clients: &[Client; 2]) -> [Client; 2] {
     ]
 }
 
-/// Masked rounds under Adam: the running round is begun again, on the same weights to the bit.
+/// With masks and Adam, the interrupted round restarts from bit-identical weights.
 #[tokio::test]
 async fn a_relay_that_starts_again_goes_on() {
     let relay = Relay::with(|config| {
@@ -104,7 +104,7 @@ async fn a_relay_that_starts_again_goes_on() {
     assert_eq!(plan.round, other.round);
     assert_eq!((plan.round, plan.policy), (4, plans[3].policy));
     assert!(plan.weights == plans[3].weights, "other weights");
-    // A mask of before the restart does not come again.
+    // A mask seed from before the restart is refused.
     back[0].update(&plan, gradient(1), [1; 32]).await;
     assert!(back[0].refusal().await.contains("seed"));
     back[1].update(&plan, gradient(1), [104; 32]).await;
@@ -113,8 +113,8 @@ async fn a_relay_that_starts_again_goes_on() {
     assert_eq!(room.update_counts.unwrap().rounds, 4);
 }
 
-/// A restart takes back nothing of what was sent: the accountant counts on, and counts the round that ran and the one that
-/// may have closed unwritten, whose updates the relay may have had.
+/// The accountant continues after a restart, since sent updates cannot be unsent. It also counts the interrupted round
+/// and one that may have closed without being written, because the relay may have received their updates.
 #[tokio::test]
 async fn privacy_is_accounted_for_across_a_restart() {
     let relay = Relay::with(|config| {
@@ -135,7 +135,7 @@ async fn privacy_is_accounted_for_across_a_restart() {
     assert!(third.rounds == 5 && third.epsilon > after.epsilon, "{third:?} after {after:?}");
 }
 
-/// What the teacher chose between rounds is on the disk as well.
+/// Choices made between rounds are saved too.
 #[tokio::test]
 async fn choices_of_a_paused_room_stay() {
     let relay = begin().await;
@@ -154,7 +154,7 @@ async fn choices_of_a_paused_room_stay() {
     assert!(plan.model.april_block && plan.defence.to_string() == "random-binary:0.25");
 }
 
-/// Who was under attack is again once they are back, though somebody else came first; and the search goes on.
+/// A returning target is attacked again, even if another client joined first, and its search continues.
 #[tokio::test]
 async fn target_and_search_stay() {
     let searching = |config: &mut RelayConfig| {
@@ -179,14 +179,14 @@ async fn target_and_search_stay() {
     relay.control(Control::Target { client: ada.id }).await;
     relay.control(Control::Search { on: false }).await;
 
-    // Without the means to search there is none to go on with.
+    // A relay without searches shows none.
     let relay = start(relay.stop().await).await;
     assert_eq!(relay.room().await.search, None);
     let ada = Client::join(&relay.running, "Ada", Some(ada.ticket)).await;
     relay.room_when("Ada under attack", |room| room.target == Some(ada.id)).await;
 }
 
-/// A socket of one browser, known by the number in its cookie, after its hello.
+/// Opens a socket with a device cookie and sends a hello.
 async fn browser(relay: &Relay, nickname: &str) -> Socket {
     let mut request = upgrade(&relay.running);
     let cookie = format!("unmask-{}-device=e5e", relay.running.http().port());
@@ -196,7 +196,7 @@ async fn browser(relay: &Relay, nickname: &str) -> Socket {
     socket
 }
 
-/// Whoever was in comes back through a locked door, and is attacked only if it agreed.
+/// Known clients may return to a locked room, and are attacked only with their consent.
 #[tokio::test]
 async fn lock_bans_and_consent_stay() {
     let relay = begin().await;
@@ -234,7 +234,7 @@ async fn lock_bans_and_consent_stay() {
     assert!(reason.contains("banned"), "{reason}");
 }
 
-/// A round on shared pictures after the restart has the shards of before it.
+/// Clients get the same shards after a restart.
 #[tokio::test]
 async fn shared_pictures_are_divided_as_they_were() {
     let relay = begin().await;
@@ -255,10 +255,10 @@ async fn shared_pictures_are_divided_as_they_were() {
 
 const FILES: [&str; 2] = ["journal-a.redb", "journal-b.redb"];
 
-/// The file of a journal that holds the newer state.
+/// Returns the journal's file with the newer state.
 fn newer(folder: &Path) -> PathBuf {
     let round = |name: &&str| {
-        // A journal of this file alone.
+        // A journal with only this file.
         let alone = tempfile::tempdir().unwrap();
         fs::copy(folder.join(name), alone.path().join(name)).unwrap();
         last_lesson(alone.path()).unwrap().unwrap().round
@@ -283,11 +283,11 @@ async fn a_torn_file_costs_what_was_written_last() {
     assert!(plan.round == 4 && plan.weights == plans[3].weights, "the same round gives the same weights");
 }
 
-/// As with a full disk: the room says so and goes on, and tries again.
+/// If the journal cannot be written, as on a full disk, the room reports it, continues and retries.
 #[tokio::test]
 async fn what_cannot_be_written_is_said_and_the_room_goes_on() {
     let folder = tempfile::tempdir().unwrap();
-    // A folder where the first file is to be made: nothing can be written there.
+    // A folder in place of the first file blocks its creation.
     let obstacle = folder.path().join("journal-b.unfinished");
     fs::create_dir(&obstacle).unwrap();
     let relay = start(folder).await;
@@ -329,7 +329,7 @@ async fn another_lesson_begins_where_it_is_asked_for() {
     let error = serve(refused.clone()).await.unwrap_err().to_string();
     assert!(error.contains("--model vit_pico_patch4_16") && error.contains("--new"), "{error}");
 
-    // Where the flag was not given, its value is no wish.
+    // A value that was not given as a flag does not have to match.
     let journal = Some(JournalConfig::default());
     let running = serve(RelayConfig { journal, ..refused.clone() }).await.unwrap();
     assert_eq!(running.resumed().unwrap(), &known);
@@ -349,7 +349,6 @@ async fn another_lesson_begins_where_it_is_asked_for() {
     assert_eq!(last_lesson(folder.path()).unwrap().unwrap().round, 0);
 }
 
-/// A relay without a journal writes none, and shows none.
 #[tokio::test]
 async fn without_a_journal_nothing_is_written() {
     let relay = Relay::start().await;
@@ -359,7 +358,7 @@ async fn without_a_journal_nothing_is_written() {
     assert!(!folder.path().join("room.key").exists());
 }
 
-/// Whoever reads the journal cannot come in with it.
+/// Reading the journal does not grant access to the room.
 #[tokio::test]
 async fn no_ticket_and_no_secret_is_in_the_journal() {
     let relay = begin().await;
@@ -414,7 +413,7 @@ async fn the_teacher_takes_the_lesson_home() {
     assert_eq!((&settings["round"], &settings["flags"]["--optimiser"]), (&2.into(), &"sgd:0.5".into()));
     let state = ModelState::from_weights(plans[2].weights.clone());
     assert!(read(&mut archive, "model.safetensors") == raw(Architecture::from(VitPreset::Pico), &state).unwrap());
-    // What the archive says of the weights is what the journal says.
+    // The archive and the journal agree on the weights' digest.
     let folder = relay.stop().await;
     assert_eq!(settings["weights_sha256"], last_lesson(folder.path()).unwrap().unwrap().weights);
 }

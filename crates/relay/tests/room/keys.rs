@@ -1,4 +1,4 @@
-//! Ways to the key of an encrypted room.
+//! Attacks on the key of an encrypted room.
 
 use crate::support::{
     Client, Plan, Relay, card, cipher, find_card,
@@ -11,7 +11,7 @@ use unmask_wire::view::{Control, RoomView};
 
 const PASSPHRASE: &str = "seven grey herons";
 
-/// A room in which Ada has encrypted the model, and the plan of its first round.
+/// Returns a room in which Ada has encrypted the model, and its first plan.
 async fn sealed(defence: &str) -> (Relay, Client, Cipher, Plan) {
     let relay = Relay::with(|config| config.defence = defence.parse().unwrap()).await;
     let mut ada = relay.client("Ada").await;
@@ -42,7 +42,7 @@ fn has_both(round: u32) -> impl Fn(&RoomView) -> bool {
     }
 }
 
-/// The relay made the model: what came back gives the key away, and every later update with it.
+/// The relay drew the model, so its encrypted form reveals the key, and with it every later update.
 #[tokio::test]
 async fn plain_start_gives_the_key_away() {
     let (relay, mut ada, key, plan) = sealed("encrypted").await;
@@ -79,7 +79,7 @@ async fn keyed_start_does_not_until_a_client_colludes() {
     assert!(!relay.room().await.has_key);
     relay.control(Control::Collude { passphrase: Some(PASSPHRASE.into()) }).await;
     assert!(relay.room().await.has_key);
-    // The update that is there is read at once, without another round.
+    // The current update is read immediately, without another round.
     let (round, found) = ada.reconstruction("colluder").await;
     assert!(round == 1 && distance(&found, &picture(1)) < 1e-3, "{}", distance(&found, &picture(1)));
     let room = relay.room().await;
@@ -108,7 +108,7 @@ async fn keys_go_with_their_encryption() {
     assert!(sentence.contains("not encrypted"), "{sentence}");
 }
 
-/// Encrypted anew under a fresh salt, the old key is none.
+/// If the model is encrypted again under a new salt, the old key is useless.
 #[tokio::test]
 async fn another_seal_has_another_key() {
     let (relay, mut ada, key, plan) = sealed("encrypted").await;

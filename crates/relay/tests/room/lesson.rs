@@ -1,4 +1,4 @@
-//! The lesson: scenes, questions, what clients show of their own, and what they want deleted.
+//! The lesson: scenes, polls, pictures that clients show, and deletion.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use unmask_wire::{
     view::{Answers, ClientState, Control, Phase, Poll, RoomView},
 };
 
-/// Longest time that anything may stay in sight after its owner took it back.
+/// Longest time that withdrawn data may remain visible.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
 fn guess() -> Poll {
@@ -26,7 +26,7 @@ async fn vote(client: &mut Client, poll: u32, answer: u16) {
     client.socket.send(&ClientMessage::Vote { poll, answer }, &[]).await;
 }
 
-/// Returns once the relay has read all that this client sent.
+/// Waits until the relay has read everything this client sent.
 async fn is_heard(client: &mut Client) {
     client.socket.send(&ClientMessage::Ping, &[]).await;
     assert_eq!(client.answer().await, RelayMessage::Pong);
@@ -47,7 +47,7 @@ async fn everybody_follows_the_scenes() {
     let room = relay.room().await;
     assert_eq!((room.lesson.scene, room.lesson.beat), (Scene::April, 2));
     assert!(room.log.iter().any(|line| line.text == "The lesson is at scene 3, april."), "{:?}", room.log);
-    // Whoever comes late is told with the welcome.
+    // A latecomer gets the lesson's state with the welcome.
     let mut socket = crate::support::Socket::open(&relay.running).await;
     socket.hello("Bob", None).await;
     assert!(matches!(socket.message().await, Some((RelayMessage::Welcome { .. }, _))));
@@ -70,7 +70,7 @@ async fn votes_are_hidden_while_they_come_and_one_for_each_client() {
     vote(&mut bob, 1, 2).await;
     let open = voters(&relay, 2).await.lesson.poll.unwrap();
     assert!(open.is_open && open.votes.is_empty(), "{open:?}");
-    // The vote of somebody who leaves counts.
+    // The vote of a client that leaves still counts.
     drop(bob);
     relay.room_when("Bob gone", |room| state(room, "Bob") == Some(ClientState::Gone)).await;
     relay.control(Control::ClosePoll).await;
@@ -111,7 +111,7 @@ async fn votes_and_questions_that_make_no_sense_are_refused() {
     );
 }
 
-/// Sends a picture of this grey, and returns its address once the room has it.
+/// Sends a picture of this grey, and returns its address once the room shows it.
 async fn show(relay: &Relay, client: &mut Client, grey: u8) -> String {
     let words = original_words(&[grey; ORIGINAL_BYTES]).unwrap();
     client.socket.send(&ClientMessage::Original { side: ORIGINAL_SIDE }, &words).await;
@@ -143,7 +143,7 @@ async fn an_original_is_for_projector_and_teacher() {
     assert_eq!((picture.width(), picture.height(), picture.rgb()), (32, 32, [200; ORIGINAL_BYTES].as_slice()));
 }
 
-/// Whatever takes it back does so within a second.
+/// Every way to withdraw an original works within a second.
 #[tokio::test]
 async fn an_original_goes_when_its_owner_or_the_teacher_says_so() {
     let relay = Relay::start().await;
@@ -190,7 +190,7 @@ async fn originals_without_consent_or_of_another_size_are_refused() {
     assert_eq!(view(&relay.room().await, "Eve").original, None);
 }
 
-/// Pictures, cards, vote, line of the roster and whatever names the student in the log.
+/// Removes pictures, cards, vote, roster entry, and all log lines that name the student.
 #[tokio::test]
 async fn a_student_is_forgotten() {
     let relay = Relay::start().await;
@@ -225,7 +225,7 @@ async fn a_student_is_forgotten() {
     for path in [reconstruction, original] {
         assert_eq!(relay.get(&path).await.0, 404, "{path}");
     }
-    // The ticket brings back nobody.
+    // The ticket no longer restores the client.
     let back = Client::join(&relay.running, "Zoe", Some(ada.ticket)).await;
     assert!(back.id != ada.id && back.nickname == "Zoe");
 }
@@ -244,7 +244,7 @@ async fn another_model_begins_at_once() {
         april_block,
         initial_weights: InitialWeights::Scratch,
     };
-    // Its updates are longer than any of the model that the relay was started with.
+    // This model's updates are longer than those of the initial one.
     relay.control(choose("vit_nano_patch8_32", true)).await;
     let room = relay.room().await;
     assert_eq!((room.architecture.name().as_ref(), room.architecture.april_block()), ("vit_nano_patch8_32", true));
@@ -278,7 +278,7 @@ async fn another_model_begins_at_once() {
     assert!(status == 400 && sentence.contains("protects embeddings"), "{sentence}");
 }
 
-/// Scores of the newest rounds, of one client and one defence, and what they say of the defence.
+/// The newest rounds' scores of one client under one defence determine the verdict on the defence.
 #[tokio::test]
 async fn scores_make_the_verdict_and_the_trade_off() {
     let relay = Relay::start().await;
@@ -306,7 +306,7 @@ async fn scores_make_the_verdict_and_the_trade_off() {
     assert!(relay.room().await.trade_off.is_empty());
 }
 
-/// Neither file of the journal goes on with somebody who was forgotten.
+/// Neither of the journal's files restores a forgotten client.
 #[tokio::test]
 async fn who_is_forgotten_stays_forgotten() {
     let with_journal = |config: &mut RelayConfig| config.journal = Some(JournalConfig::default());
@@ -324,7 +324,7 @@ async fn who_is_forgotten_stays_forgotten() {
     assert!(back.id != ada.id);
 }
 
-/// Scene, question and votes are there again after the relay was stopped; what a client showed of its own is not.
+/// Scene, poll and votes survive a restart; originals that clients showed do not.
 #[tokio::test]
 async fn the_lesson_goes_on_after_a_restart() {
     let with_journal = |config: &mut RelayConfig| config.journal = Some(JournalConfig::default());
@@ -341,7 +341,7 @@ async fn the_lesson_goes_on_after_a_restart() {
     let room = relay.room().await;
     assert_eq!(room.lesson, before.lesson);
     assert_eq!(view(&room, "Ada").original, None);
-    // Back as the same client, its vote is still its only one.
+    // As the same client, it still has only one vote.
     let mut back = Client::join(&relay.running, "Ada", Some(ada.ticket)).await;
     vote(&mut back, 1, 0).await;
     is_heard(&mut back).await;

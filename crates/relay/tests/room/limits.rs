@@ -1,4 +1,4 @@
-//! How much the relay bears, with small limits.
+//! The relay's limits, with small values.
 
 use std::{
     io::Read,
@@ -20,38 +20,38 @@ use unmask_wire::{
     view::{ClientState, Control, RoomView},
 };
 
-/// Longest wait for anything that must happen.
+/// Timeout for every expected event.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What asks a relay at this address for its health.
+/// Returns a health request to a relay at this address.
 fn question(to: SocketAddr) -> Vec<u8> {
     format!("GET /healthz HTTP/1.1\r\nHost: localhost:{}\r\n\r\n", to.port()).into_bytes()
 }
 
-/// A connection from one of this machine's addresses.
+/// Connects from one of this machine's addresses.
 async fn connect(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind((from, 0).into()).unwrap();
     socket.connect(to).await.unwrap()
 }
 
-/// Whether a request on this connection to `to` is answered; the connection stays open where it is.
+/// Whether a request on this connection to `to` is answered. If so, the connection stays open.
 async fn is_served(stream: &mut TcpStream, to: SocketAddr) -> bool {
     let mut answer = [0; 12];
-    // A connection that was refused may be closed before, in or after the writing.
+    // A refused connection may be closed at any point of the write.
     let _ = stream.write_all(&question(to)).await;
     let read = timeout(PATIENCE, stream.read_exact(&mut answer)).await.expect("an answer or an end");
     read.is_ok() && &answer == b"HTTP/1.1 200"
 }
 
-/// Waits until the relay has closed.
+/// Waits until the relay has closed the connection.
 async fn closed(stream: &mut TcpStream) {
     let mut rest = Vec::new();
-    // A reset is an end as well.
+    // A reset also counts as closed.
     let _ = timeout(PATIENCE, stream.read_to_end(&mut rest)).await.expect("an end");
 }
 
-/// An update's message in frames of a few values each.
+/// Splits an update into small frames.
 fn small_frames(message: &ClientMessage, values: &[f32]) -> Vec<Vec<u8>> {
     const PIECE: usize = 4096;
     let whole = frames(message, values).unwrap();
@@ -72,7 +72,7 @@ fn update(round: u32, policy: u32) -> ClientMessage {
     ClientMessage::Update { round, policy, loss: 1.0, samples: 1, form: UpdateForm::Dense }
 }
 
-/// Many more than there are places for, from the very address of who asks for its health.
+/// More half-open connections than places, from the same address as the health request.
 #[tokio::test]
 async fn half_open_requests_keep_nobody_waiting() {
     let relay = Relay::with(|config| config.limits.connections = 40).await;
@@ -87,7 +87,7 @@ async fn half_open_requests_keep_nobody_waiting() {
     let asked = Instant::now();
     let (status, _, body) = http(&relay.running, "GET", "/healthz", &[], "").await;
     assert_eq!((status, body.as_str()), (200, "ok"));
-    // Well before any deadline has made room.
+    // This is well before any deadline could free a place.
     assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
     relay.log_line("its address held as many as it may, and it had asked for nothing").await;
 }
@@ -134,14 +134,14 @@ async fn an_address_over_its_limit_is_refused_and_others_are_served() {
         assert!(is_still_served(stream, to).await);
     }
     held.pop();
-    // The place is free when the relay has seen the end.
+    // The place is free once the relay has noticed the close.
     let deadline = Instant::now() + PATIENCE;
     while !is_served(&mut connect(GREEDY, to).await, to).await {
         assert!(Instant::now() < deadline, "the place was not given back");
     }
 }
 
-/// Like [`is_served`], on a connection with the rest of an earlier answer on it.
+/// Like [`is_served`], on a connection with unread bytes of an earlier answer.
 #[cfg(target_os = "linux")]
 async fn is_still_served(stream: &mut TcpStream, to: SocketAddr) -> bool {
     stream.write_all(&question(to)).await.unwrap();
@@ -173,7 +173,7 @@ async fn an_update_that_trickles_is_ended() {
     assert_ne!(state(&relay.room().await, "Honest"), Some(ClientState::Gone));
 }
 
-/// The plan of this model fits into no buffer of the operating system.
+/// This model's plan is too large for the operating system's buffers.
 #[tokio::test]
 async fn a_client_that_does_not_read_is_ended() {
     let relay = Relay::with(|config| {
@@ -187,7 +187,7 @@ async fn a_client_that_does_not_read_is_ended() {
     relay.log_line("Wall is gone: it read nothing for 0.5 s").await;
 }
 
-/// Whoever sends too many messages waits, and nobody else does.
+/// A client that sends too many messages is slowed down, and others are not.
 #[tokio::test]
 async fn a_flood_of_messages_is_slowed_down() {
     const SENT: u32 = 30;
@@ -199,7 +199,7 @@ async fn a_flood_of_messages_is_slowed_down() {
     let mut ada = relay.client("Ada").await;
     let mut flood = Client::join(&relay.running, "Flood", None).await;
     relay.control(Control::Start).await;
-    // So that no round waits for it.
+    // Send its update, so that no round waits for it.
     let plan = flood.plan().await;
     flood.update(&plan, gradient(1), [0; 32]).await;
     let begun = Instant::now();
@@ -221,11 +221,11 @@ async fn a_flood_of_messages_is_slowed_down() {
     let room = relay.room().await;
     let said = room.log.iter().filter(|line| line.text.contains("Flood: refused")).count();
     assert_eq!(said, 1, "{:#?}", room.log);
-    // Three of ten were spent on hello, update and some sign of life at most.
+    // At most three of ten tokens went to the hello, the update and a sign of life.
     assert!(slowed >= Duration::from_secs(3), "{slowed:?}");
 }
 
-/// A room that is full of comings and goings.
+/// Guests join and leave in quick succession.
 #[tokio::test]
 async fn joining_again_and_again_is_slowed_down() {
     let relay = Relay::with(|config| {
@@ -243,7 +243,7 @@ async fn joining_again_and_again_is_slowed_down() {
     assert!(begun.elapsed() >= Duration::from_millis(900), "{:?}", begun.elapsed());
 }
 
-/// With memory for one update at a time the second one waits, and is taken.
+/// With memory for only one update, the second waits and is then accepted.
 #[tokio::test]
 async fn updates_in_flight_share_their_memory() {
     let relay = Relay::with(|config| {
@@ -261,7 +261,7 @@ async fn updates_in_flight_share_their_memory() {
     for piece in pieces {
         ada.socket.frame(piece).await;
     }
-    // The share goes to whom the relay reads first.
+    // The relay must read Ada first, so that she gets the memory.
     ada.socket.catch_up().await;
     for piece in small_frames(&update(plan.round, plan.policy), &gradient(2)) {
         bob.socket.frame(piece).await;
@@ -271,7 +271,7 @@ async fn updates_in_flight_share_their_memory() {
     assert_eq!(bob.answer().await, RelayMessage::Accepted { round: plan.round });
 }
 
-/// The same JSON for everybody, compressed where it is wanted.
+/// All callers get the same JSON, compressed on request.
 #[tokio::test]
 async fn the_room_is_written_once_and_compressed() {
     let relay = Relay::start().await;
@@ -291,7 +291,7 @@ async fn the_room_is_written_once_and_compressed() {
     assert!(serde_json::from_str::<RoomView>(&text).is_ok());
 }
 
-/// A body that does not come holds its connection for its time only.
+/// A connection is closed if the body does not arrive in time.
 #[tokio::test]
 async fn a_body_has_a_deadline() {
     let relay = Relay::with(|config| config.limits.body = Duration::from_millis(200)).await;
@@ -305,7 +305,7 @@ async fn a_body_has_a_deadline() {
     closed(&mut stream).await;
 }
 
-/// Strangers who say nothing are told of together.
+/// Silent strangers share one log line.
 #[tokio::test]
 async fn the_log_counts_refusals() {
     let relay = Relay::with(|config| config.limits.hello = Duration::from_millis(100)).await;
@@ -318,7 +318,8 @@ async fn the_log_counts_refusals() {
     assert!(lines <= 2, "{:#?}", room.log);
 }
 
-/// A median and a mean of those who agree hold every update of a round: what a full room would need is counted before anybody is let in.
+/// The median and the mean of agreeing updates keep all updates of a round. The memory for a full room is checked
+/// before anyone joins.
 #[tokio::test]
 async fn a_median_that_would_not_fit_in_memory_is_refused() {
     let folder = tempfile::tempdir().unwrap();

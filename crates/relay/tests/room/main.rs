@@ -1,5 +1,5 @@
-//! A room behind real sockets. One program, since each more takes a minute to link and 100 MB; what counts the allocations of
-//! a whole process stands beside this folder.
+//! Tests of a room behind real sockets. They form one program, since each binary costs a minute to link and 100 MB.
+//! Tests that measure a whole process are outside this folder.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,4 +1,4 @@
-//! What the teacher does about people: lock, rename, remove, ban. The room shows each within a second.
+//! Moderation: lock, rename, remove, ban. The room shows each within a second.
 
 use std::time::{Duration, Instant};
 
@@ -9,8 +9,8 @@ use unmask_wire::{
     view::{ClientState, Control, RoomView},
 };
 
-/// The room, which must be as wanted a second after the control was answered: the first look that begins later decides,
-/// however long a look takes.
+/// Returns the room once it satisfies `is_wanted`, which must happen within a second of the control's answer. The first
+/// request that begins later decides, even if it is slow.
 async fn seen(relay: &Relay, what: &str, is_wanted: impl Fn(&RoomView) -> bool) -> RoomView {
     let answered = Instant::now();
     loop {
@@ -24,7 +24,7 @@ async fn seen(relay: &Relay, what: &str, is_wanted: impl Fn(&RoomView) -> bool) 
     }
 }
 
-/// A socket of a browser with this number in its cookie, after its hello.
+/// Opens a socket with this device cookie and sends a hello.
 async fn browser(relay: &Relay, nickname: &str, device: &str) -> Socket {
     let mut request = upgrade(&relay.running);
     let cookie = format!("unmask-{}-device={device}", relay.running.http().port());
@@ -45,7 +45,7 @@ async fn locked_room_lets_nobody_new_in() {
     let reason = socket.goodbye().await;
     assert!(reason.contains("locked") && reason.contains("ask the teacher"), "{reason}");
     relay.log_line("Bob was turned away: the room is locked").await;
-    // Whoever was in can come back.
+    // A known client can return to a locked room.
     let (id, ticket) = (ada.id, ada.ticket);
     drop(ada);
     relay.room_when("Ada gone", |room| state(room, "Ada") == Some(ClientState::Gone)).await;
@@ -55,7 +55,7 @@ async fn locked_room_lets_nobody_new_in() {
     assert!(!relay.room().await.is_locked);
 }
 
-/// The new name is as clean and as unlike the others as any; the client hears of it, and so does its card.
+/// The new name is cleaned and made unique, and is sent to the client and shown on its card.
 #[tokio::test]
 async fn renamed_client_is_shown_and_told() {
     let relay = Relay::start().await;
@@ -81,7 +81,7 @@ async fn renamed_client_is_shown_and_told() {
     assert_eq!(view(&relay.room().await, "Ada").id, id);
 }
 
-/// In the midst of a round, which goes on without it. Its ticket is worth nothing any more.
+/// The running round continues without a removed client, whose ticket becomes invalid.
 #[tokio::test]
 async fn removed_client_comes_back_as_somebody_new() {
     let relay = Relay::start().await;
@@ -99,7 +99,7 @@ async fn removed_client_comes_back_as_somebody_new() {
     let back = Client::join(&relay.running, "Ada", Some(ada.ticket)).await;
     assert_ne!(back.id, ada.id);
     assert_eq!(relay.try_control(&Control::Remove { client: ada.id }).await.0, 400);
-    // Somebody who is gone already is forgotten as well.
+    // A client that has already left can be removed too.
     let gone = back.id;
     drop(back);
     relay.room_when("Ada gone", |room| state(room, "Ada") == Some(ClientState::Gone)).await;
@@ -107,7 +107,7 @@ async fn removed_client_comes_back_as_somebody_new() {
     seen(&relay, "Ada removed", |room| state(room, "Ada").is_none()).await;
 }
 
-/// A browser is known by its number. This machine's own address is never banned: everybody here shares it.
+/// A browser is banned by its cookie. This machine's address is never banned, since all tests' clients share it.
 #[tokio::test]
 async fn banned_browser_stays_out_until_bans_are_lifted() {
     let relay = Relay::start().await;
@@ -140,7 +140,7 @@ async fn banned_browser_stays_out_until_bans_are_lifted() {
     drop(ada);
 }
 
-/// A program on this machine has neither a number nor an address of its own; the room says that the ban holds nothing.
+/// A program on this machine has neither a cookie nor a distinct address, so the room says that the ban has no effect.
 #[tokio::test]
 async fn ban_that_holds_nothing_is_said() {
     let relay = Relay::start().await;

@@ -1,4 +1,4 @@
-//! Rooms that wait for somebody to type the passphrase.
+//! Rooms that wait for a client with the passphrase.
 
 use crate::support::{Client, Relay, cipher, gradient};
 use unmask_wire::{
@@ -25,7 +25,7 @@ async fn room_without_a_passphrase_says_that_it_waits_for_one() {
     let relay = encrypted().await;
     let (mut ada, mut bob) = (relay.client("Ada").await, relay.client("Bob").await);
     relay.control(Control::Start).await;
-    // Asked in turn, none of them can.
+    // Both are asked in turn, and neither can encrypt.
     for _ in 0..2 {
         let seal = ada.seal().await;
         lacks_passphrase(&mut ada, 0, seal.policy).await;
@@ -33,7 +33,7 @@ async fn room_without_a_passphrase_says_that_it_waits_for_one() {
         lacks_passphrase(&mut bob, 0, seal.policy).await;
     }
     relay.room_when("the locked room", |room| room.phase == Phase::Locked).await;
-    // Somebody who is new may have it.
+    // A new client may have the passphrase, so it is asked.
     let mut cleo = relay.client("Cleo").await;
     relay.room_when("another phase", |room| room.phase != Phase::Locked).await;
     let seal = loop {
@@ -49,7 +49,7 @@ async fn room_without_a_passphrase_says_that_it_waits_for_one() {
     relay.room_when("training", |room| room.phase == Phase::Training).await;
 }
 
-/// Round after round the same client lacks the same thing: that is worth one line.
+/// A client's repeated excuse is logged only once.
 #[tokio::test]
 async fn same_excuse_is_heard_once_until_the_client_takes_part_again() {
     let relay = encrypted().await;
@@ -62,7 +62,7 @@ async fn same_excuse_is_heard_once_until_the_client_takes_part_again() {
     let mut bob = relay.client("Bob").await;
     ada.encrypted_update(&first, gradient(1), &key).await;
     for round in 1..=5 {
-        // He came in the midst of round 1.
+        // Bob joined during round 1.
         if round > 1 {
             let plan = ada.plan().await;
             ada.encrypted_update(&plan, gradient(1), &key).await;

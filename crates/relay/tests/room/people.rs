@@ -1,4 +1,4 @@
-//! Coming, going, and coming back.
+//! Clients that join, leave and return.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ async fn device_is_told_later() {
     relay.room_when("the device", |room| view(room, "Ada").device == "WebGPU [31m(an adapter)").await;
 }
 
-/// A dropped socket ends the wait for that client; its ticket brings number, nickname and counters back.
+/// The round does not wait for a client whose socket is closed. Its ticket restores id, nickname and counters.
 #[tokio::test]
 async fn ticket_brings_a_client_back() {
     let relay = Relay::start().await;
@@ -48,13 +48,13 @@ async fn ticket_brings_a_client_back() {
     assert_eq!((view(&room, "Ada").updates, view(&room, "Ada").state), (1, ClientState::Joined));
     relay.control(Control::OneRound).await;
     assert_eq!(back.plan().await.round, 2);
-    // A ticket of another room, or of long ago, is no offence.
+    // An unknown or expired ticket is not an error.
     let stranger = Client::join(&relay.running, "Bob", Some([9; 16])).await;
     assert_eq!(stranger.nickname, "Bob");
     assert_ne!(stranger.ticket, [9; 16]);
 }
 
-/// Whoever has read an old ticket is somebody new with it, and takes nobody's place.
+/// A used ticket makes a new client and does not take over the old one.
 #[tokio::test]
 async fn a_ticket_works_once() {
     let relay = Relay::start().await;
@@ -62,7 +62,7 @@ async fn a_ticket_works_once() {
     let mut back = Client::join(&relay.running, "Ada", Some(ada.ticket)).await;
     assert_eq!(back.id, ada.id);
     assert_ne!(back.ticket, ada.ticket);
-    // Whoever was heard has its new ticket.
+    // A client that has sent a message has received its new ticket.
     back.socket.send(&ClientMessage::Ping, &[]).await;
     assert_eq!(back.answer().await, RelayMessage::Pong);
     let eve = Client::join(&relay.running, "Eve", Some(ada.ticket)).await;
@@ -74,7 +74,7 @@ async fn a_ticket_works_once() {
     assert_eq!(relay.room().await.clients.len(), 2);
 }
 
-/// The old socket is not known to be dead yet: the new one takes over in the midst of the round, plan included.
+/// A new socket takes over during a round, plan included, even if the old one still seems alive.
 #[tokio::test]
 async fn ticket_takes_over_a_living_socket() {
     let relay = Relay::start().await;
@@ -99,11 +99,11 @@ async fn full_room_turns_away() {
     socket.hello("Bob", None).await;
     assert!(socket.goodbye().await.contains("full with 1 clients"));
     relay.log_line("Bob was turned away").await;
-    // Whoever is in stays in.
+    // A present client keeps its place in a full room.
     assert_eq!(Client::join(&relay.running, "Ada", Some(ada.ticket)).await.id, ada.id);
 }
 
-/// A phone asleep: its socket stays open, but nothing answers the pings.
+/// A sleeping phone keeps its socket open but answers no pings.
 #[tokio::test]
 async fn sleeping_phone_is_gone_after_a_while() {
     let relay = Relay::with(|config| {
@@ -113,7 +113,7 @@ async fn sleeping_phone_is_gone_after_a_while() {
     })
     .await;
     let mut awake = relay.client("Awake").await;
-    // Reading answers the pings.
+    // Reading the socket answers pings.
     let reader = tokio::spawn(async move {
         for _ in 0..3 {
             let plan = awake.plan().await;
@@ -121,7 +121,7 @@ async fn sleeping_phone_is_gone_after_a_while() {
         }
         while awake.socket.message().await.is_some() {}
     });
-    // Nobody reads this socket, so nobody answers its pings.
+    // This socket is never read, so its pings are not answered.
     let _asleep = relay.client("Asleep").await;
     relay.control(Control::Start).await;
     relay.log_line("Asleep is gone: no sign of life for 1.5 s").await;
@@ -131,7 +131,7 @@ async fn sleeping_phone_is_gone_after_a_while() {
     reader.abort();
 }
 
-/// The room goes away in order: sockets are closed without a goodbye, so that tabs try to come back.
+/// At shutdown, sockets are closed without a goodbye, so that tabs try to reconnect.
 #[tokio::test]
 async fn stopped_relay_closes_its_sockets() {
     let relay = Relay::start().await;

@@ -1,4 +1,4 @@
-//! Rooms that begin with weights trained before.
+//! Rooms that begin with pretrained weights.
 
 use crate::support::{Client, Relay, config, gradient};
 use unmask_core::{Architecture, InitialWeights, ModelState, VitPreset};
@@ -19,7 +19,7 @@ fn halves(config: &mut RelayConfig) {
     config.initial_weights = InitialWeights::Pretrained;
 }
 
-/// The weights that the next first round begins with.
+/// Runs the first round and returns the weights it begins with.
 async fn first_weights(relay: &Relay, client: &mut Client) -> Vec<f32> {
     relay.control(Control::OneRound).await;
     let plan = client.plan().await;
@@ -48,7 +48,7 @@ async fn room_begins_again_as_was_chosen_last() {
     assert_eq!(first_weights(&relay, &mut ada).await, weights());
 }
 
-/// There are none with the other block: the room says so and draws some.
+/// With the other block there are no pretrained weights, so the room says so and begins from scratch.
 #[tokio::test]
 async fn other_block_begins_from_scratch() {
     let relay = Relay::with(halves).await;

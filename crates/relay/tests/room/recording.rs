@@ -1,4 +1,4 @@
-//! The recording of a lesson: what is in it, what is not, and what goes from it.
+//! The recording of a lesson: what it contains, omits and removes.
 
 use std::{
     fs,
@@ -31,7 +31,7 @@ fn with_journal(config: &mut RelayConfig) {
     config.journal = Some(JournalConfig::default());
 }
 
-/// `GET /api/lesson.unmask` as the teacher.
+/// Downloads `/api/lesson.unmask` as the teacher.
 async fn taken(relay: &Relay) -> Recording {
     let token = format!("Bearer {}", relay.running.token());
     let headers = [("authorization", token.as_str())];
@@ -43,7 +43,7 @@ async fn taken(relay: &Relay) -> Recording {
     recording
 }
 
-/// The recording, once its last state is as wanted.
+/// Waits until the recording's last state satisfies `is_wanted`.
 async fn taken_when(relay: &Relay, what: &str, is_wanted: impl Fn(&RoomView) -> bool) -> Recording {
     let wait = async {
         loop {
@@ -72,8 +72,7 @@ fn states(recording: Recording) -> Vec<RoomView> {
     rooms
 }
 
-/// Runs a round in which this client, which is under attack, gives its picture away; the picture as PNG, in the letters in
-/// which a recording holds it.
+/// Runs a round in which this client, the target, reveals its picture. Returns the PNG in a recording's text encoding.
 async fn attacked(relay: &Relay, client: &mut Client, seed: u8) -> String {
     relay.control(Control::OneRound).await;
     let plan = client.plan().await;
@@ -118,7 +117,7 @@ async fn a_lesson_is_recorded_and_nothing_that_opens_the_room() {
     for secret in [running.token(), running.room_key(), running.projector_secret(), &pin, &own_port, &ticket, "<svg"] {
         assert!(!text.contains(secret), "{secret}");
     }
-    // The file beside the journal is the same text, for this user's eyes alone.
+    // The file next to the journal has the same text, and only this user may read it.
     let folder = relay.stop().await;
     let path = folder.path().join(NAME);
     let kept = fs::read_to_string(&path).unwrap();
@@ -127,7 +126,7 @@ async fn a_lesson_is_recorded_and_nothing_that_opens_the_room() {
     assert_eq!(std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&path).unwrap().permissions()) & 0o777, 0o600);
 }
 
-/// No byte of a picture stays after its consent was withdrawn, neither in what is downloaded nor on the disk, and others' stay.
+/// After consent is withdrawn, no byte of a picture remains in downloads or on the disk. Other clients' pictures stay.
 #[tokio::test]
 async fn what_is_withdrawn_goes_from_the_recording() {
     for way in ["consent", "remove", "ban", "forget", "reset"] {
@@ -155,7 +154,7 @@ async fn what_is_withdrawn_goes_from_the_recording() {
         timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("{way}: the picture is still there"));
         let recording = taken(&relay).await;
         let text = recording.text_from(0).unwrap();
-        // Who merely left has withdrawn nothing.
+        // A client that merely left has not withdrawn its consent.
         assert_eq!(text.contains(&others), way != "reset", "{way}");
         let rooms = states(recording);
         assert!(
@@ -172,7 +171,7 @@ async fn what_is_withdrawn_goes_from_the_recording() {
     }
 }
 
-/// The archive's page shows what was recorded, though the room shows it no more.
+/// The archive's page shows recorded results that the room no longer shows.
 #[tokio::test]
 async fn the_class_gets_a_page_of_its_results() {
     let relay = Relay::start().await;
@@ -219,12 +218,12 @@ async fn a_relay_that_starts_again_goes_on_recording() {
         taken_when(&relay, "the return", |room| room.log.iter().any(|line| line.text == "Ada is back.")).await;
     assert_eq!(recording.began(), before.began());
     assert!(recording.last_at() > before.last_at() && recording.text_from(0).unwrap().contains(&letters));
-    // What was recorded before can still be withdrawn.
+    // Consent to recorded pictures can still be withdrawn.
     let mut ada = ada;
     ada.socket.send(&ClientMessage::Consent { may_show: false }, &[]).await;
     relay.room_when("the withdrawal", |room| room.clients.iter().all(|client| !client.may_show)).await;
     assert!(!taken(&relay).await.text_from(0).unwrap().contains(&letters));
-    // Another lesson has another recording.
+    // A new lesson has a new recording.
     let folder = relay.stop().await;
     let relay = Relay::within(folder, |config| {
         config.journal = Some(JournalConfig { begins_anew: true, ..JournalConfig::default() });
@@ -259,7 +258,7 @@ async fn a_lesson_need_not_be_recorded_and_needs_no_disk() {
     assert!(!folder.path().join(NAME).exists());
 }
 
-/// One request of a replay; status and body.
+/// Sends one request to a replay. Returns status and body.
 async fn get(replaying: &Replaying, path: &str, host: &str) -> (u16, Vec<u8>) {
     let mut stream = TcpStream::connect(replaying.served()).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");

@@ -1,4 +1,5 @@
-//! Rooms that train a ResNet: its filters as any weights, batch norm's running statistics beside them in the plain.
+//! Rooms that train a ResNet. Filters are treated like all weights; batch norm's running statistics are sent
+//! unprotected.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,25 +13,25 @@ use unmask_wire::{
     view::{Control, Phase, RoomView},
 };
 
-/// Samples of the two clients.
+/// Samples per client.
 const SAMPLES: [u32; 2] = [1, 3];
 
 fn architecture() -> Architecture {
     Architecture::from(ResnetPreset::Nano)
 }
 
-/// Some values, others for each number.
+/// Returns arbitrary values, different for each number.
 fn values(len: usize, number: usize) -> Vec<f32> {
     (0..len).map(|i| ((number * 131 + i * 17) % 101) as f32 / 500.0 + 0.01).collect()
 }
 
-/// Weights and statistics of a plan.
+/// Splits a plan into weights and statistics.
 fn split(plan: &Plan) -> ModelState {
     let (weights, statistics) = plan.weights.split_at(architecture().layout().len());
     ModelState { weights: weights.to_vec(), statistics: statistics.to_vec() }
 }
 
-/// Sends `values` as the defence has them leave, and `statistics` behind them.
+/// Sends `plain` protected by the defence, followed by `statistics`.
 async fn send(client: &mut Client, plan: &Plan, which: usize, defence: &str, plain: Vec<f32>, statistics: &[f32]) {
     let before = split(plan);
     let reference = plan.rule.is_fedavg().then_some(before.weights.as_slice());
@@ -47,7 +48,7 @@ fn seed(round: u32, which: usize) -> MaskSeed {
     MaskSeed([10 * round as u8 + which as u8; 32])
 }
 
-/// Two rounds of two clients; after the first the statistics are their mean, worked out here in f64.
+/// Runs two rounds of two clients. After the first, the statistics must be their weighted mean, computed in f64.
 async fn two_rounds(rule: &str, defence: &str, weights_of: [u32; 2]) {
     let relay = Relay::with(|config| {
         config.architecture = architecture();
@@ -130,7 +131,7 @@ async fn statistics_that_are_none_are_refused() {
     }
 }
 
-/// What needs embeddings says so: attacks on their cards, defences when they are chosen, the April block too.
+/// Attacks, defences and the April block that need embeddings say so: attacks on their cards, the others when chosen.
 #[tokio::test]
 async fn what_needs_embeddings_says_so() {
     let relay = Relay::with(|config| config.architecture = architecture()).await;
@@ -164,7 +165,7 @@ async fn what_needs_embeddings_says_so() {
     relay.room_when("several rounds refused", |room| is_said("rounds", room)).await;
 }
 
-/// What was searched for: method, labels, length of the gradient, and whether the mask is known.
+/// A search that began: its method, labels, gradient length, and whether the mask is known.
 type Begun = (AttackMethod, Vec<usize>, usize, bool);
 
 /// Searches that end where they begin.
@@ -203,7 +204,7 @@ impl Search for OneStep {
     }
 }
 
-/// The label is read off fc.weight and fc.bias, and the room searches by Inverting Gradients, with the whole gradient.
+/// The label is inferred from fc.weight and fc.bias, and Inverting Gradients searches with the whole gradient.
 #[tokio::test]
 async fn what_needs_no_embeddings_works() {
     const LABEL: usize = 4;

@@ -10,7 +10,7 @@ use unmask_wire::{
     view::{ClientState, Control, NextView, Phase},
 };
 
-/// Two rounds of two masked clients: the second plan holds what Eq. 2 gives, by a sum over explicit masks in f64.
+/// With two masked clients, the second plan agrees with Eq. 2, computed in f64 with explicit masks.
 #[tokio::test]
 async fn two_masked_rounds_agree_with_equation_2() {
     let relay = Relay::with(|config| config.defence = "random-binary:0.5".parse().unwrap()).await;
@@ -66,7 +66,7 @@ async fn closed_is_told_to_everybody() {
     assert_eq!((room.round, room.deadline_seconds), (1, None));
 }
 
-/// One client never answers: the deadline ends the round for the others, and the next one waits for nobody.
+/// If a client does not answer, the deadline ends the round for the others, and the next round does not wait for it.
 #[tokio::test]
 async fn silent_client_is_late_and_comes_back() {
     let relay = Relay::with(|config| config.deadline = Duration::from_secs(2)).await;
@@ -111,7 +111,7 @@ async fn client_that_vanishes_in_mid_upload_holds_nobody_up() {
     assert_eq!(state(&room, "Eve"), Some(ClientState::Gone));
 }
 
-/// The defence changes between rounds, never within one.
+/// The defence changes only between rounds.
 #[tokio::test]
 async fn controls_take_effect_from_the_next_round_on() {
     let relay = Relay::start().await;
@@ -129,7 +129,7 @@ async fn controls_take_effect_from_the_next_round_on() {
     let april = Architecture::from(VitPreset::Pico).with_april_block(true);
     let next = NextView { architecture: Some(april), ..NextView::default() };
     assert_eq!(relay.room().await.next, Some(next));
-    // Taken back, nothing changes; chosen again, it does.
+    // A reverted choice changes nothing.
     relay.control(Control::AprilBlock { on: false }).await;
     assert_eq!(relay.room().await.next, None);
     relay.control(Control::AprilBlock { on: true }).await;
@@ -142,7 +142,7 @@ async fn controls_take_effect_from_the_next_round_on() {
     relay.control(Control::Reset).await;
     let room = relay.room().await;
     assert_eq!((room.phase, room.round, room.architecture), (Phase::Paused, 0, april));
-    // Its answer to the dropped round frees it for the next one.
+    // After it answers the dropped round, it can take part in the next one.
     relay.control(Control::Start).await;
     ada.send_update(&plan, 1.0, unmask_defence::ProtectedUpdate::dense(Vec::new())).await;
     relay.log_line("no round is running").await;

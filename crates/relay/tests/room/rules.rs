@@ -1,4 +1,4 @@
-//! FedAvg over real sockets, and updates that come under another policy than their round's.
+//! FedAvg over real sockets, and updates made under an outdated policy.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use unmask_core::{GroupRates, MaskSeed, Rule, ZeroRate};
 use unmask_defence::{KeyMaterial, Mask, ProtectedUpdate};
 use unmask_wire::{RelayMessage, view::Control};
 
-/// Weights with few digits, so that their weighted mean is exact.
+/// Returns weights with few digits, so that their weighted mean is exact.
 fn weights(number: usize) -> Vec<f32> {
     (0..layout().len()).map(|i| ((number * 131 + i * 17) % 101) as f32 / 64.0 - 0.75).collect()
 }
@@ -21,7 +21,7 @@ fn sent(plan: &Plan, values: Vec<f32>, seed: [u8; 32]) -> ProtectedUpdate {
     protect(plan, values, KeyMaterial { seed: MaskSeed(seed), cipher: None })
 }
 
-/// Eq. 3, weighted by samples: the next plan holds the mean itself, to the bit.
+/// By Eq. 3, the next plan is exactly the mean, weighted by samples.
 #[tokio::test]
 async fn weights_are_averaged_by_samples() {
     let relay = fedavg("none").await;
@@ -37,7 +37,7 @@ async fn weights_are_averaged_by_samples() {
     assert_eq!((plan.round, plan.weights), (2, mean));
 }
 
-/// Eq. 4: dropped weights do not count, and what nobody sent stays as it was, to the bit.
+/// By Eq. 4, dropped weights do not count, and weights that no client sent are unchanged to the bit.
 #[tokio::test]
 async fn masked_weights_are_averaged_where_they_were_sent() {
     let relay = fedavg("random-binary:0.75").await;
@@ -85,7 +85,7 @@ async fn an_update_of_no_samples_is_refused() {
     assert!(room.losses.is_empty(), "{:?}", room.losses);
 }
 
-/// Whoever claims a million samples weighs as much as a batch.
+/// A claim of a million samples counts as one batch.
 #[tokio::test]
 async fn a_claim_weighs_no_more_than_a_batch() {
     let relay = fedavg("none").await;
@@ -99,8 +99,8 @@ async fn a_claim_weighs_no_more_than_a_batch() {
     assert_eq!(ada.plan().await.weights, mean);
 }
 
-/// What answers a round of the old rule while one of the new rule runs is not averaged; the log says so, and its student has
-/// nothing to do about it.
+/// An update for a round of the old rule is not averaged into one of the new rule. It is logged, and the student does
+/// not have to act.
 #[tokio::test]
 async fn update_of_an_old_policy_is_refused() {
     let relay = Relay::with(|config| config.deadline = Duration::from_secs(2)).await;
@@ -116,6 +116,6 @@ async fn update_of_an_old_policy_is_refused() {
     bob.update(&plan, weights(1), [3; 32]).await;
     let plan = bob.plan().await;
     assert_eq!((plan.round, plan.weights), (3, weights(1)));
-    // Ada is in again.
+    // Ada takes part again.
     assert_eq!(ada.plan().await.round, 3);
 }

@@ -1,4 +1,4 @@
-//! Who may ask for what.
+//! Access control.
 
 use std::{collections::BTreeSet, net::SocketAddr};
 
@@ -12,10 +12,10 @@ use tokio_tungstenite::{connect_async, tungstenite::Error};
 use unmask_relay::{JournalConfig, RelayConfig, Running, routes};
 use unmask_wire::view::{Role, SessionView};
 
-/// Who asks, in the order of the table's columns.
+/// The callers, in the order of the table's columns.
 const CALLERS: [&str; 5] = ["nobody", "somebody with a wrong secret", "a student", "the projector", "the teacher"];
 
-/// A route, a request of it, and the status that each caller gets.
+/// A route, a request to it, and the status for each caller.
 struct Line {
     method: &'static str,
     route: &'static str,
@@ -56,7 +56,7 @@ fn table(relay: &Running) -> Vec<Line> {
         .into()
 }
 
-/// Every route x role x Host x Origin. A route that is added needs a line above.
+/// Tests every combination of route, role, Host and Origin. A new route needs a line above.
 #[tokio::test]
 async fn every_route_for_every_caller() {
     let relay = Relay::start().await;
@@ -107,7 +107,8 @@ async fn every_route_for_every_caller() {
     }
 }
 
-/// One request from an address of this machine; the answer's head in lower case. What follows it is not waited for.
+/// Sends one request from an address of this machine. Returns the response's head in lower case without waiting for the
+/// body.
 async fn ask(
     running: &Running,
     to: SocketAddr,
@@ -147,7 +148,7 @@ async fn ask_on(
     String::from_utf8(head).unwrap().to_lowercase()
 }
 
-/// Without a scope, and for students, the room says that it is there; nothing of what is in it.
+/// Students and callers without a role learn only that the room exists.
 #[tokio::test]
 async fn room_is_for_projector_and_teacher() {
     let relay = Relay::start().await;
@@ -163,7 +164,7 @@ async fn room_is_for_projector_and_teacher() {
     }
 }
 
-/// No secret travels in an address, where logs and histories keep it.
+/// Secrets are not accepted in a URL, which logs and histories keep.
 #[tokio::test]
 async fn secrets_in_a_query_open_nothing() {
     let relay = Relay::start().await;
@@ -184,7 +185,7 @@ async fn secrets_in_a_query_open_nothing() {
     }
 }
 
-/// Whoever may not control is told so before any of the body has come.
+/// Unauthorised callers are refused before the body arrives.
 #[tokio::test]
 async fn strangers_are_refused_before_their_body_is_read() {
     let relay = Relay::start().await;
@@ -199,7 +200,7 @@ async fn strangers_are_refused_before_their_body_is_read() {
     }
 }
 
-/// A socket opens to every role over its own origin, and to no page of another site.
+/// A socket opens for every role from the relay's own origin, and for no page of another site.
 #[tokio::test]
 async fn sockets_need_a_role_and_no_foreign_page() {
     let relay = Relay::start().await;
@@ -223,7 +224,7 @@ async fn sockets_need_a_role_and_no_foreign_page() {
         for own in [format!("http://{own}"), format!("https://{own}")] {
             assert_eq!(open(secret, Some(own)).await, 101);
         }
-        // Another port of this machine is another program.
+        // A different port may be a different program.
         for foreign in ["null".to_owned(), "https://evil.test".to_owned(), format!("https://localhost:{https}")] {
             assert_eq!(open(secret, Some(foreign)).await, 403);
         }
@@ -231,14 +232,14 @@ async fn sockets_need_a_role_and_no_foreign_page() {
     assert_eq!(open("", None).await, 401);
 }
 
-/// The names that this machine is reached by are the relay's; a sentence names the remedy for another.
+/// The relay answers to this machine's names. For others, the refusal names the remedy.
 #[tokio::test]
 async fn own_names_are_answered_and_foreign_ones_told_of_host() {
     let relay = Relay::with(|config| config.host = Some("classroom.test".to_owned())).await;
     let port = relay.running.http().port();
     let get = async |host: String| http(&relay.running, "GET", "/healthz", &[("host", &host)], "").await;
     for own in ["localhost", "127.0.0.1", "[::1]", "classroom.test", "Classroom.TEST"] {
-        // Any port: a container may have mapped it.
+        // Any port is accepted, since a container may map it.
         for port in [port, 9] {
             assert_eq!(get(format!("{own}:{port}")).await.0, 200, "{own}:{port}");
         }
@@ -256,7 +257,7 @@ fn cookie<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     head.lines().find_map(|line| line.strip_prefix("set-cookie: ")?.strip_prefix(name)?.strip_prefix('='))
 }
 
-/// A secret or the PIN becomes a cookie that no script reads and no other site's page can use.
+/// A secret or the PIN is exchanged for a cookie that scripts cannot read and other sites cannot use.
 #[tokio::test]
 async fn sessions_begin_with_a_secret_or_the_pin() {
     let relay = Relay::start().await;
@@ -302,7 +303,7 @@ async fn sessions_begin_with_a_secret_or_the_pin() {
     assert_eq!(status, 413);
 }
 
-/// A student learns with the session what a picture can be labelled with, and nobody does without one.
+/// The session tells a student the labels for pictures. Without a session, they are not shown.
 #[tokio::test]
 async fn session_names_the_classes_of_photographs() {
     let relay = Relay::with(crate::support::colours::share).await;
@@ -313,7 +314,7 @@ async fn session_names_the_classes_of_photographs() {
     assert_eq!(classes, crate::support::colours::COLOURS);
 }
 
-/// Six digits that are not the room's.
+/// Returns a request with a wrong PIN.
 fn wrong(pin: &str) -> Value {
     json!({ "pin": format!("{:06}", (pin.parse::<u32>().unwrap() + 1) % 1_000_000) })
 }
@@ -332,13 +333,13 @@ async fn pins_can_be_tried_five_times_a_minute() {
         let wait = head.lines().find_map(|line| line.strip_prefix("retry-after: ")?.parse::<u32>().ok());
         assert!(wait.is_some_and(|wait| (1..=61).contains(&wait)), "{head}");
     }
-    // Whoever scans the code need not wait.
+    // The QR code still works without waiting.
     assert_eq!(session(&relay, &json!({ "secret": relay.running.room_key() })).await.0, 200);
     assert_eq!(relay.room().await.pin, pin);
 }
 
-/// With as many addresses as anybody likes: after 50 wrong tries the projector shows another PIN, and nobody may try for a
-/// while. Linux alone takes every address of the loopback network.
+/// After 50 wrong attempts from any number of addresses, the PIN changes and all attempts are blocked for a while. Only
+/// Linux accepts every address of the loopback network.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn many_addresses_do_not_find_the_pin() {
@@ -361,7 +362,7 @@ async fn many_addresses_do_not_find_the_pin() {
     for request in [json!({ "pin": pin }), json!({ "pin": room.pin })] {
         assert!(from(60, &request).await.starts_with("http/1.1 429"));
     }
-    // Whoever was guessing does not get the first one back.
+    // A restart does not restore the first PIN.
     let again = Relay::within(relay.stop().await, with_journal).await;
     assert_eq!(again.running.pin(), room.pin);
 }

@@ -1,4 +1,4 @@
-//! The search through the model in the background: what is searched when, and that nothing waits for it.
+//! The background search through the model: its schedule, and that nothing waits for it.
 
 use std::{
     collections::BTreeMap,
@@ -61,7 +61,7 @@ async fn relay_without_searches_says_so() {
     assert!(sentence.contains("without token matching"), "{sentence}");
 }
 
-/// Both attackers search one and the same update, each from its own closed form's picture; one of them is told the mask.
+/// Both attackers search the same update, each from its own closed form's picture. Only one of them knows the mask.
 #[tokio::test]
 async fn pair_takes_its_steps_in_turns_on_one_update() {
     let descent = Descent::new(60, QUICK);
@@ -91,7 +91,7 @@ async fn pair_takes_its_steps_in_turns_on_one_update() {
     assert!(distance(&begun[1].start, &picture(1)) > 0.05);
 }
 
-/// The last picture that came of each attack, once nothing more comes.
+/// Returns the last picture of each attack, once no more arrive.
 async fn last(client: &mut Client) -> BTreeMap<String, Vec<f32>> {
     let mut last = BTreeMap::new();
     while let Ok(Some((message, values))) =
@@ -104,7 +104,7 @@ async fn last(client: &mut Client) -> BTreeMap<String, Vec<f32>> {
     last
 }
 
-/// Steps of two seconds each, and twenty rounds meanwhile.
+/// Twenty rounds run while each step of the search takes two seconds.
 #[tokio::test]
 async fn slow_search_delays_no_round() {
     let descent = Descent::new(1000, Duration::from_secs(2));
@@ -144,7 +144,7 @@ async fn search_stops_and_goes_on() {
     assert!(descent.steps() > steps);
     assert_eq!(descent.begun().len(), 1, "it goes on where it was");
 
-    // Overtaken while it is off: from then on the newest update counts.
+    // If the search is overtaken while it is off, it resumes with the newest update.
     relay.control(Control::Search { on: false }).await;
     relay.room_when("the stop", is(AttackMethod::MatchingAware, SearchState::Stopped)).await;
     round(&relay, &mut ada, 2).await;
@@ -157,7 +157,7 @@ async fn search_stops_and_goes_on() {
     assert!(descent.begun().iter().all(|begun| !begun.is_retarget));
 }
 
-/// The teacher turns to somebody else while no round runs: the search stands where it is, and does not go on unseen.
+/// If the teacher changes the target between rounds, the search stops instead of continuing unseen.
 #[tokio::test]
 async fn search_ends_with_its_target() {
     let descent = Descent::new(100_000, QUICK);
@@ -187,7 +187,7 @@ async fn search_ends_with_its_target() {
     assert_eq!((card(&room, "matching-aware").round, descent.begun().len()), (2, 2));
 }
 
-/// Once it is over the same client's next update is taken up from the picture found, but never under another defence.
+/// A finished search starts on the same client's next update from the picture found, but not under another defence.
 #[tokio::test]
 async fn newer_updates_are_taken_up_and_other_defences_begin_afresh() {
     let descent = Descent::new(20, QUICK);
@@ -213,7 +213,7 @@ async fn newer_updates_are_taken_up_and_other_defences_begin_afresh() {
     assert_eq!(card(&relay.room().await, "matching-aware").round, 3);
 }
 
-/// A search that panics at its second step.
+/// Searches that panic at their second step.
 #[derive(Debug)]
 struct Breaking(usize);
 
@@ -297,7 +297,8 @@ async fn what_cannot_be_searched_is_told() {
     assert_eq!(descent.steps(), 0);
 }
 
-/// While rounds run the search has what the closed forms leave of each round's time; a paused room has no such limit.
+/// While rounds run, the search may use only the time that closed forms leave in each round. A paused room has no such
+/// limit.
 #[tokio::test]
 async fn search_waits_for_the_next_round_when_its_time_is_spent() {
     let descent = Descent::new(100_000, Duration::from_millis(20));
@@ -321,7 +322,7 @@ async fn search_waits_for_the_next_round_when_its_time_is_spent() {
     tokio::time::sleep(Duration::from_millis(2500)).await;
     let room = relay.room().await;
     assert_eq!(state(&room, AttackMethod::MatchingAware), Some(SearchState::Running));
-    // More steps than two seconds of a round's time could hold.
+    // This is more steps than fit into two seconds, a round's budget.
     assert!(descent.steps() > steps + 55, "{} after {steps}", descent.steps());
     assert_eq!(card(&room, "matching-aware").round, 1);
 }

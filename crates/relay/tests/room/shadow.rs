@@ -1,4 +1,4 @@
-//! Robots beside the class.
+//! Robots that train alongside the class.
 
 use std::{
     ops::ControlFlow,
@@ -19,7 +19,7 @@ fn point(defence: &str, rounds: u32) -> TradeOffPoint {
     TradeOffPoint { defence, rounds, accuracy: Some(0.25), ssim: Some(0.5) }
 }
 
-/// Measures two defences, and then fails or breaks down.
+/// Measures two defences, then fails or panics.
 #[derive(Debug)]
 struct Failing {
     breaks_down: bool,
@@ -35,7 +35,7 @@ impl ShadowRoom for Failing {
     }
 }
 
-/// The newest point of each defence stands; what ends the robots does not end the lesson.
+/// The newest point of each defence is shown, and the lesson survives a failure of the robots.
 #[tokio::test]
 async fn the_newest_point_of_each_defence_is_shown() {
     for breaks_down in [false, true] {
@@ -50,7 +50,7 @@ async fn the_newest_point_of_each_defence_is_shown() {
     assert!(Relay::start().await.room().await.shadow.is_empty());
 }
 
-/// Goes on until nobody listens.
+/// Continues until the relay stops it.
 #[derive(Debug)]
 struct Endless(Arc<AtomicBool>);
 

@@ -18,7 +18,7 @@ fn train_on(pictures: TrainOn) -> Control {
     Control::TrainOn { pictures }
 }
 
-/// The pictures as a set.
+/// Returns the shard's labelled pictures as a set.
 fn pictures((header, labels, pixels): &(ShardHeader, Vec<u8>, Vec<u8>)) -> BTreeSet<(u8, Vec<u8>)> {
     let each = 3 * usize::from(header.side) * usize::from(header.side);
     assert_eq!(pixels.len(), each * labels.len());
@@ -49,7 +49,7 @@ async fn clients_get_their_shards_once_and_train_on_them() {
     let to_train_on = 3 * EACH * 4 / 5;
     assert_eq!(ada_has.len() + bob_has.len(), to_train_on);
     for (label, rgb) in ada_has.iter().chain(&bob_has) {
-        // Labels are those of the folders, sorted by name: blue, green, red.
+        // Labels follow the folders in order of name: blue, green, red.
         let brightest = (0..3).max_by_key(|&channel| rgb[channel]).unwrap();
         assert_eq!(2 - brightest, usize::from(*label));
     }
@@ -67,7 +67,7 @@ async fn clients_get_their_shards_once_and_train_on_them() {
         client.update(&plan, gradient(2), [0; 32]).await;
     }
     ada.update(&plan, gradient(1), [0; 32]).await;
-    // In the next round nothing but the plan comes.
+    // The next round sends only the plan.
     loop {
         match ada.socket.message().await.unwrap().0 {
             RelayMessage::Plan(PlanHeader { round: 2, pictures: TrainingPictures::Shared { shard: 1 }, .. }) => break,
@@ -76,7 +76,7 @@ async fn clients_get_their_shards_once_and_train_on_them() {
     }
 }
 
-/// Source and division change with the round, and so does the policy: no average mixes two.
+/// Source and partition change only between rounds, together with the policy, so that no average mixes two.
 #[tokio::test]
 async fn other_pictures_come_with_the_next_round() {
     let relay = Relay::with(|config| {
@@ -104,7 +104,7 @@ async fn other_pictures_come_with_the_next_round() {
     relay.control(Control::Partition { partition: "dirichlet:0.1".parse().unwrap() }).await;
     let next = NextView { partition: Some("dirichlet:0.1".parse().unwrap()), ..NextView::default() };
     assert_eq!(relay.room().await.next, Some(next));
-    // Back on its old socket's pictures in the midst of the round: it gets them again, and the round's plan.
+    // A client that returns during the round gets the same shard and the round's plan again.
     drop(ada);
     let mut ada = {
         let back = relay.client("Ada").await;
@@ -142,13 +142,13 @@ async fn who_comes_back_in_mid_round_gets_shard_and_plan_again() {
     let mut ada = relay.client("Ada").await;
     relay.control(Control::Start).await;
     let (shard, plan) = (ada.shard().await, ada.plan().await);
-    // The old socket is still open, as it is when a page is reloaded.
+    // The old socket is still open, as after a page reload.
     let mut again = Client::join(&relay.running, "Ada", Some(ada.ticket)).await;
     assert_eq!(again.shard().await, shard);
     assert_eq!(again.plan().await.weights, plan.weights);
 }
 
-/// The default: pictures are made when rounds are to train on them for the first time.
+/// By default, pictures are generated when the first round needs them.
 #[tokio::test]
 async fn generated_pictures_are_made_on_demand() {
     let relay = Relay::start().await;
@@ -165,7 +165,7 @@ async fn generated_pictures_are_made_on_demand() {
     assert!(data.is_ready && data.shards.len() == 10 && data.pictures == 10_000, "{data:?}");
 }
 
-/// A head has as many classes as the data set, and never fewer than the private pictures.
+/// The head has at least as many classes as the data set and as the private pictures.
 #[tokio::test]
 async fn model_has_the_classes_of_the_data_set() {
     for (folders, classes) in [(12, 12), (3, 10)] {
@@ -188,7 +188,7 @@ async fn model_has_the_classes_of_the_data_set() {
         relay.control(Control::Start).await;
         let plan = ada.plan().await;
         assert_eq!((plan.model.classes, plan.pictures), (classes, TrainingPictures::Private));
-        // Its update is taken: the relay's own limits know the larger head.
+        // The update is accepted, since the relay's limits account for the larger head.
         let update = unmask_defence::ProtectedUpdate::dense(vec![0.0; plan.weights.len()]);
         ada.send_update(&plan, 1.0, update).await;
         assert_eq!(ada.answer().await, RelayMessage::Accepted { round: 1 });
@@ -220,7 +220,7 @@ async fn what_cannot_be_shared_out_ends_the_start() {
     assert!(cifar.contains("data_batch_1.bin"), "{cifar}");
 }
 
-/// Where the pictures cannot be divided so, what was chosen before stays.
+/// If the pictures cannot be partitioned as chosen, the previous choice stays.
 #[tokio::test]
 async fn impossible_choice_changes_nothing() {
     let relay = Relay::with(|config| {

@@ -1,4 +1,4 @@
-//! Who does not answer: sitting out, away, and back.
+//! Clients that do not answer: sitting out, away, and back.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use unmask_wire::{
     view::{ClientState, Control, RoomView},
 };
 
-/// The next plan of `client`, answered.
+/// Answers the client's next plan and returns its round.
 async fn train(client: &mut Client) -> u32 {
     let plan = client.plan().await;
     client.update(&plan, gradient(1), [0; 32]).await;
@@ -19,7 +19,7 @@ fn says(room: &RoomView, part: &str) -> usize {
     room.log.iter().filter(|line| line.text.contains(part)).count()
 }
 
-/// Two rounds of Ada and Mute, who is sitting out after them. Rounds have this deadline.
+/// Runs two rounds with Ada and Mute, who sits out after them.
 async fn with_mute_sitting_out(deadline: Duration) -> (Relay, Client, Client) {
     let relay = Relay::with(|config| config.deadline = deadline).await;
     let (mut ada, mut mute) = (relay.client("Ada").await, relay.client("Mute").await);
@@ -44,8 +44,8 @@ async fn silent_client_sits_out_until_it_asks_to_come_back() {
     assert!(plan.round > 2 && plan.round <= next, "round {}", plan.round);
 }
 
-/// The deadline is waited for once, however often the client asks for another round, comes back with its ticket, or is
-/// seen: until it answers, the others' time is all it gets.
+/// A silent client delays a round until the deadline only once, no matter how often it asks for a round, returns with
+/// its ticket, or becomes visible. Until it answers, rounds last only as long as the others need.
 #[tokio::test]
 async fn client_that_never_answers_is_waited_for_once() {
     let (began, deadline) = (Instant::now(), Duration::from_secs(6));
@@ -53,7 +53,7 @@ async fn client_that_never_answers_is_waited_for_once() {
     for _ in 0..2 {
         mute.socket.send(&ClientMessage::Return, &[]).await;
         relay.room_when("Mute in", |room| state(room, "Mute") != Some(ClientState::SittingOut)).await;
-        // One round may have begun before it asked.
+        // A round may have begun before the request.
         train(&mut ada).await;
         train(&mut ada).await;
         assert_eq!(mute.answer().await, RelayMessage::SittingOut);
@@ -67,7 +67,7 @@ async fn client_that_never_answers_is_waited_for_once() {
     assert!(began.elapsed() < 2 * deadline, "{:?} for rounds of some milliseconds", began.elapsed());
 }
 
-/// A tab in the background has its plan, and the round closes without it long before the deadline of a minute.
+/// A background tab gets its plan, but the round closes without it long before the deadline of a minute.
 #[tokio::test]
 async fn hidden_client_is_away_and_not_waited_for() {
     let relay = Relay::start().await;
@@ -82,13 +82,13 @@ async fn hidden_client_is_away_and_not_waited_for() {
     let room = relay.room().await;
     assert_eq!(state(&room, "Phone"), Some(ClientState::Away));
     assert_eq!((says(&room, "without Phone"), says(&room, "sits out")), (0, 0));
-    // In the background it may still answer, and is asked again.
+    // It may still answer in the background, and is then asked again.
     phone.update(&plan, gradient(2), [0; 32]).await;
     relay.log_line("the update is for round 1").await;
     train(&mut ada).await;
     let round = train(&mut ada).await;
     assert!(phone.plan().await.round > 4);
-    // Seen again, it need not answer first.
+    // Once visible again, it need not answer first.
     relay.room_when("the next round", |room| room.round > round).await;
     phone.socket.send(&ClientMessage::Visibility { is_hidden: false }, &[]).await;
     relay.room_when("Phone in sight", |room| state(room, "Phone") != Some(ClientState::Away)).await;

@@ -40,7 +40,7 @@ async fn room_describes_itself() {
     assert!(said("projector").ends_with(&format!("/projector#view={}", relay.running.projector_secret())));
 }
 
-/// What was measured before the lesson comes with the program, byte by byte, and pages can read it.
+/// The embedded trade-off is served byte for byte, and pages can read it.
 #[tokio::test]
 async fn measured_trade_off_comes_with_the_program() {
     let relay = Relay::start().await;
@@ -53,7 +53,7 @@ async fn measured_trade_off_comes_with_the_program() {
     assert!(curve.points.iter().any(|point| point.defence == unmask_core::Defence::None && point.ssim.is_some()));
 }
 
-/// Joins over HTTPS under each name, with this certificate as the only one trusted.
+/// Joins over HTTPS under each name, trusting only this certificate.
 async fn greet_over_https(running: &Running, trusted: &CertificateDer<'static>) {
     let mut roots = RootCertStore::empty();
     roots.add(trusted.clone()).unwrap();
@@ -73,7 +73,7 @@ async fn greet_over_https(running: &Running, trusted: &CertificateDer<'static>) 
     }
 }
 
-/// HTTPS works with the kept certificate, and the next relay shows the same one.
+/// HTTPS works with the stored certificate, and the next relay presents the same one.
 #[tokio::test]
 async fn certificate_is_kept() {
     let folder = tempfile::tempdir().unwrap();
@@ -87,7 +87,7 @@ async fn certificate_is_kept() {
     greet_over_https(&second, &kept).await;
 }
 
-/// A certificate that somebody gives is the one that is shown, and none is made beside it.
+/// A certificate that the user supplies is presented, and no other is created.
 #[tokio::test]
 async fn certificate_that_is_given_is_shown() {
     let (theirs, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -186,7 +186,7 @@ async fn gzip_only_where_it_is_accepted() {
     }
 }
 
-/// A class on one access point opens the page in the same minute: it is to weigh little, and nothing is compressed meanwhile.
+/// A class on one access point opens the page in the same minute, so it must be small and compressed in advance.
 #[tokio::test]
 async fn page_weighs_little() {
     let relay = Relay::start().await;
@@ -205,7 +205,7 @@ async fn page_weighs_little() {
     assert!(wasm.starts_with(b"\0asm"));
 }
 
-/// The stream says what the room is at once, and again when it changes.
+/// The stream sends the room immediately, and again on every change.
 #[tokio::test]
 async fn events_follow_the_room() {
     let relay = Relay::start().await;
@@ -217,7 +217,7 @@ async fn events_follow_the_room() {
     let mut next = async |wanted: usize| {
         let mut buffer = vec![0; 1 << 16];
         loop {
-            // Each event is one line; chunk sizes of the transfer stand on lines of their own.
+            // Each event is one line. The transfer's chunk sizes are on separate lines.
             let rooms: Vec<RoomView> = received
                 .lines()
                 .filter_map(|line| line.strip_prefix("data: "))
@@ -237,7 +237,7 @@ async fn events_follow_the_room() {
     assert_eq!(next(1).await.clients[0].nickname, "Ada");
 }
 
-/// The HTTP port leads to HTTPS and answers nothing else but whether the relay is there.
+/// The HTTP port redirects to HTTPS and otherwise answers only the health check.
 #[tokio::test]
 async fn https_alone_leaves_a_redirect() {
     let relay = Relay::with(|config| config.https_only = true).await;

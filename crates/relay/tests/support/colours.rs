@@ -1,4 +1,4 @@
-//! A folder of one-coloured pictures, and a model that can tell them apart once it was trained.
+//! A folder of one-coloured pictures, and a model that can distinguish them after training.
 
 use std::{fs, path::Path};
 
@@ -8,11 +8,11 @@ use unmask_relay::{BatchEvaluation, ModelEvaluator, RelayConfig, Source};
 
 /// In the order of their labels.
 pub const COLOURS: [&str; 3] = ["blue", "green", "red"];
-/// Pictures of each colour; a fifth of them is held out.
+/// Pictures per colour; a fifth of them is held out.
 pub const EACH: usize = 10;
 const SIDE: usize = 8;
 
-/// Writes the folder, a subfolder for each colour, no two pictures alike.
+/// Writes the folder, with a subfolder of distinct pictures for each colour.
 pub fn write(folder: &Path) {
     for (channel, colour) in [(2, "blue"), (1, "green"), (0, "red")] {
         fs::create_dir_all(folder.join(colour)).unwrap();
@@ -27,14 +27,14 @@ pub fn write(folder: &Path) {
     }
 }
 
-/// The room of a relay shares them out.
+/// Configures a relay to share these pictures.
 pub fn share(config: &mut RelayConfig) {
     let folder = config.data_dir.join("colours");
     write(&folder);
     config.data.source = Source::Folder(folder);
 }
 
-/// Says the colour, if its first weight is above 100, and otherwise always the first one.
+/// Predicts the right colour if the first weight is above 100, and otherwise always the first colour.
 #[derive(Debug)]
 pub struct ByColour;
 
@@ -56,7 +56,7 @@ impl ModelEvaluator for ByColour {
             let [red, green, blue] = [0, 1, 2].map(|channel| image[channel * side * side]);
             let said = if weights[0] > 100.0 { [blue, green, red] } else { [1.0, 0.0, 0.0] };
             logits[..3].copy_from_slice(&said);
-            // Of a class that the data set has not: nobody means it.
+            // This class is not in the data set, so its logit must be ignored.
             logits[architecture.classes() - 1] = 9.0;
         }
         Ok(BatchEvaluation { loss: 0.25, logits })

@@ -1,5 +1,5 @@
-//! A small search that really searches: gradient descent on the patches X for which G_pos^T X = G_E, over the entries that
-//! it is told arrived. Token matching needs a model; how searches are scheduled does not.
+//! A small but real search: gradient descent on the patches X with G_pos^T X = G_E, over the entries that arrived.
+//! Token matching needs a model, but tests of the scheduling do not.
 
 use std::{
     fmt,
@@ -16,7 +16,7 @@ use unmask_core::{Architecture, AttackMethod, VitConfig};
 
 use super::layout;
 
-/// What was asked of the searches.
+/// A request to the searches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Begun {
     pub method: AttackMethod,
@@ -24,11 +24,11 @@ pub struct Begun {
     pub labels: Vec<usize>,
     pub has_mask: bool,
     pub start: Vec<f32>,
-    /// Of the weights, to tell one model from another.
+    /// The first weight, which identifies the model.
     pub first_weight: f32,
 }
 
-/// Where the searches of a relay come from, and what became of them.
+/// The source of a relay's searches, with a log of their requests.
 pub struct Descent {
     pub iterations: usize,
     pub pause: Duration,
@@ -67,7 +67,7 @@ impl Descent {
     }
 }
 
-/// Hands the one `Descent` to the relay and leaves it to the test.
+/// Shares one `Descent` between the relay and the test.
 #[derive(Debug)]
 pub struct Source(pub Arc<Descent>);
 
@@ -116,7 +116,7 @@ impl Equations {
         let values = |range: std::ops::Range<usize>| target.gradient[range].iter().map(|&v| f64::from(v)).collect();
         let kept = target.kept.as_ref().map_or_else(|| vec![true; patch.len()], |kept| kept[patch.clone()].to_vec());
         let position: Vec<f64> = values(position.start + dim..position.end);
-        // Below 2 over the largest eigenvalue of the normal equations.
+        // This is below 2 divided by the largest eigenvalue of the normal equations.
         let rate = 1.0 / position.iter().map(|value| value * value).sum::<f64>().max(1e-9);
         Self { position, patch: values(patch), kept, rate }
     }
@@ -174,7 +174,7 @@ impl Search for Step {
     }
 }
 
-/// Where each value of `[S, L]` lies in `[side, side, 3]`.
+/// Returns the index in `[side, side, 3]` of each value of `[S, L]`.
 fn places(config: &VitConfig) -> Vec<usize> {
     let (size, grid, side) = (config.patch, config.grid(), config.image);
     let place = |s: usize, l: usize| {

@@ -1,4 +1,4 @@
-//! A relay on free ports, and a client that speaks the protocol by hand, so that it can break its rules.
+//! A relay on free ports, and a hand-written client that can break the protocol's rules.
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 pub mod colours;
@@ -26,29 +26,29 @@ use unmask_wire::{
     view::{AttackView, ClientState, ClientView, Control, RoomView},
 };
 
-/// Longest wait for anything that must happen.
+/// Timeout for every expected event.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The rate of the tests' SGD.
+/// Learning rate of the tests' SGD.
 pub const RATE: f32 = 0.5;
 
 pub fn layout() -> ParamLayout {
     Architecture::from(VitPreset::Pico).layout()
 }
 
-/// Some gradient of the right length, another one for each number.
+/// Returns a gradient of the right length, different for each number.
 pub fn gradient(number: usize) -> Vec<f32> {
     (0..layout().len()).map(|i| ((number * 131 + i * 17) % 101) as f32 / 500.0 - 0.1).collect()
 }
 
-/// A relay with its data folder; both go away when it is dropped.
+/// A relay with its data folder. Dropping it ends the relay and deletes the folder.
 pub struct Relay {
     pub running: Running,
     _folder: TempDir,
 }
 
 impl Relay {
-    /// The smallest model, SGD, short pauses, paused, on this machine alone.
+    /// Starts a paused relay on loopback with the smallest model, SGD and short pauses.
     pub async fn start() -> Self {
         Self::with(|_| {}).await
     }
@@ -57,14 +57,14 @@ impl Relay {
         Self::within(tempfile::tempdir().unwrap(), change).await
     }
 
-    /// The same in a folder that may hold the journal of another one.
+    /// Starts a relay in a folder that may hold another relay's journal.
     pub async fn within(folder: TempDir, change: impl FnOnce(&mut RelayConfig)) -> Self {
         let mut config = config(folder.path().to_path_buf());
         change(&mut config);
         Self { running: serve(config).await.unwrap(), _folder: folder }
     }
 
-    /// Stops it in good order; its data folder.
+    /// Shuts the relay down and returns its data folder.
     pub async fn stop(self) -> TempDir {
         self.running.shutdown().await;
         self._folder
@@ -76,13 +76,13 @@ impl Relay {
         serde_json::from_slice(&body).unwrap()
     }
 
-    /// What the projector gets of a path.
+    /// Requests a path as the projector.
     pub async fn get(&self, path: &str) -> (u16, String, Vec<u8>) {
         let secret = format!("Bearer {}", self.running.projector_secret());
         http_bytes(&self.running, "GET", path, &[("authorization", &secret)], "").await
     }
 
-    /// The room, once it is as wanted.
+    /// Waits until the room satisfies `is_wanted`.
     pub async fn room_when(&self, what: &str, is_wanted: impl Fn(&RoomView) -> bool) -> RoomView {
         let mut room = RoomView::default();
         for _ in 0..PATIENCE.as_millis() / 10 {
@@ -99,7 +99,7 @@ impl Relay {
         self.room_when(part, |room| room.log.iter().any(|line| line.text.contains(part))).await;
     }
 
-    /// A control with the teacher's token; the status and the sentence.
+    /// Sends a control with the teacher's token. Returns the status and the body.
     pub async fn try_control(&self, control: &Control) -> (u16, String) {
         let token = format!("Bearer {}", self.running.token());
         let body = serde_json::to_string(control).unwrap();
@@ -125,10 +125,10 @@ pub fn config(folder: std::path::PathBuf) -> RelayConfig {
         https_port: 0,
         architecture: Architecture::from(VitPreset::Pico),
         optimiser: OptimiserKind::Sgd { rate: RATE },
-        // The papers' equations, against hand computation.
+        // The plain mean of the papers' equations, which the tests compute by hand.
         aggregation: Aggregation::Mean,
         pace: Duration::from_millis(10),
-        // Tests run unoptimised, several at a time.
+        // Tests run unoptimised and in parallel.
         attack_budget: Duration::from_secs(600),
         ..base
     }
@@ -154,24 +154,24 @@ pub fn state(room: &RoomView, nickname: &str) -> Option<ClientState> {
     room.clients.iter().find(|client| client.nickname == nickname).map(|client| client.state)
 }
 
-/// What a browser on this machine puts into `Host`.
+/// Returns the `Host` that a browser on this machine sends.
 pub fn host(running: &Running) -> String {
     format!("localhost:{}", running.http().port())
 }
 
-/// The request for a socket with the room's key.
+/// Returns a request for a socket, with the room key.
 pub fn upgrade(running: &Running) -> Request {
     upgrade_to(&format!("ws://{}/ws", running.http()), running.room_key())
 }
 
-/// The same at another address and with any secret.
+/// Returns a request for a socket at any address, with any secret.
 pub fn upgrade_to(address: &str, secret: &str) -> Request {
     let mut request = address.into_client_request().unwrap();
     request.headers_mut().insert("authorization", format!("Bearer {secret}").parse().unwrap());
     request
 }
 
-/// One HTTP/1.1 request; status, headers in lower case, body.
+/// Sends one HTTP/1.1 request. Returns the status, the headers in lower case, and the body.
 pub async fn http(
     running: &Running,
     method: &str,
@@ -199,7 +199,7 @@ pub async fn http_bytes(
     let length = body.len();
     let request = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
-    // Whoever refuses a long body may close before all of it is written.
+    // A server that refuses a long body may close before all of it is written.
     let _ = stream.write_all(body).await;
     let mut answer = Vec::new();
     timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("an answer").unwrap();
@@ -209,11 +209,11 @@ pub async fn http_bytes(
     (status, head.to_lowercase(), answer[end + 4..].to_vec())
 }
 
-/// A round's plan as the client got it.
+/// A round's plan as the client received it.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub header: PlanHeader,
-    /// As they came: cipher text where `encryption` is there.
+    /// As received: ciphertext if `encryption` is present.
     pub weights: Vec<f32>,
 }
 
@@ -225,16 +225,16 @@ impl Deref for Plan {
     }
 }
 
-/// What one client was asked to encrypt.
+/// A request to one client to encrypt the model.
 #[derive(Debug, Clone)]
 pub struct Seal {
     pub policy: u32,
     pub salt: [u8; 16],
-    /// Plain, and empty under the keyed start.
+    /// Plain weights; empty under the keyed start.
     pub weights: Vec<f32>,
 }
 
-/// The cipher of a passphrase for the tests' model.
+/// Returns a passphrase's cipher for the tests' model.
 pub fn cipher(passphrase: &str, salt: &[u8; 16]) -> Cipher {
     cipher_of(passphrase, salt, EncryptionStart::Plain)
 }
@@ -258,7 +258,7 @@ impl Client {
         Self::welcomed(socket).await
     }
 
-    /// Somebody who does not agree that the class sees what leaks of the picture.
+    /// Joins as a student who does not consent to showing reconstructions to the class.
     pub async fn join_unseen(running: &Running, nickname: &str) -> Self {
         let mut socket = Socket::open(running).await;
         let (nickname, device) = (nickname.to_owned(), "test".to_owned());
@@ -266,7 +266,7 @@ impl Client {
         Self::welcomed(socket).await
     }
 
-    /// The client whose hello was sent on this socket.
+    /// Returns the client whose hello was sent on this socket.
     pub async fn welcomed(mut socket: Socket) -> Self {
         match socket.message().await {
             Some((RelayMessage::Welcome { client, resume, nickname }, _)) => {
@@ -278,8 +278,8 @@ impl Client {
         }
     }
 
-    /// The first message that `pick` takes; what comes before it is passed over. However many come, [`PATIENCE`] is for
-    /// all of them: a round that closes for want of updates begins again for ever.
+    /// Returns the first message that `pick` accepts and skips earlier ones. [`PATIENCE`] covers all of them, because a
+    /// round that closes without updates restarts forever.
     async fn next<T>(&mut self, what: &str, mut pick: impl FnMut(RelayMessage, Vec<f32>) -> Option<T>) -> T {
         let waiting = async {
             loop {
@@ -297,7 +297,6 @@ impl Client {
         timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("no {what} among all that came"))
     }
 
-    /// The next plan.
     pub async fn plan(&mut self) -> Plan {
         self.next("plan", |message, weights| match message {
             RelayMessage::Plan(header) => Some(Plan { header, weights }),
@@ -306,7 +305,7 @@ impl Client {
         .await
     }
 
-    /// The next shard, with its labels and pixels, which must come before any plan.
+    /// Returns the next shard with its labels and pixels, which must arrive before any plan.
     pub async fn shard(&mut self) -> (ShardHeader, Vec<u8>, Vec<u8>) {
         self.next("shard", |message, words| match message {
             RelayMessage::Shard(header) => {
@@ -319,7 +318,7 @@ impl Client {
         .await
     }
 
-    /// What this client is asked to encrypt.
+    /// Returns the next request to encrypt the model.
     pub async fn seal(&mut self) -> Seal {
         self.next("seal", |message, weights| match message {
             RelayMessage::Seal { policy, salt, .. } => Some(Seal { policy, salt, weights }),
@@ -328,20 +327,20 @@ impl Client {
         .await
     }
 
-    /// Encrypts what it was asked to; `weights` are those of the request or, under the keyed start, its own.
+    /// Encrypts and sends `weights`: those of the request or, under the keyed start, the client's own.
     pub async fn send_sealed(&mut self, seal: &Seal, cipher: &Cipher, mut weights: Vec<f32>) {
         cipher.encrypt(&mut weights).unwrap();
         let message = ClientMessage::Sealed { policy: seal.policy, check: cipher.check() };
         self.socket.send(&message, &weights).await;
     }
 
-    /// Sends the update the plan asks for, made from this gradient, or, under FedAvg, these weights.
+    /// Sends the update for this plan, made from a gradient, or from weights under FedAvg.
     pub async fn update(&mut self, plan: &Plan, values: Vec<f32>, seed: [u8; 32]) {
         let update = protect(plan, values, KeyMaterial { seed: MaskSeed(seed), cipher: None });
         self.send_update(plan, 1.0, update).await;
     }
 
-    /// Encrypts the model that it is asked to with this passphrase, then sends this gradient under the same key.
+    /// Encrypts the model on request with this passphrase, then sends this gradient under the same key.
     pub async fn encrypted_round(&mut self, passphrase: &str, gradient: Vec<f32>) {
         let seal = self.seal().await;
         let key = cipher(passphrase, &seal.salt);
@@ -350,7 +349,7 @@ impl Client {
         self.encrypted_update(&plan, gradient, &key).await;
     }
 
-    /// The same under a cipher.
+    /// Sends an update under a cipher.
     pub async fn encrypted_update(&mut self, plan: &Plan, values: Vec<f32>, cipher: &Cipher) {
         let update = protect(plan, values, KeyMaterial { seed: MaskSeed([0; 32]), cipher: Some(cipher) });
         self.send_update(plan, 1.0, update).await;
@@ -366,8 +365,8 @@ impl Client {
         self.socket.send(&message, &update.values).await;
     }
 
-    /// The next message that is neither a plan nor the end of a round, nor the lesson nor a reconstruction, which come when
-    /// they come.
+    /// Returns the next message other than plans, ends of rounds, lesson states and reconstructions, which arrive at
+    /// any time.
     pub async fn answer(&mut self) -> RelayMessage {
         self.next("answer", |message, _| match message {
             RelayMessage::Plan(_)
@@ -379,7 +378,7 @@ impl Client {
         .await
     }
 
-    /// Where the lesson is, as soon as it is what is waited for.
+    /// Waits until the lesson's state satisfies `is_wanted`.
     pub async fn lesson_when(&mut self, what: &str, is_wanted: impl Fn(&LessonState) -> bool) -> LessonState {
         self.next(what, |message, _| match message {
             RelayMessage::Lesson(lesson) if is_wanted(&lesson) => Some(lesson),
@@ -388,7 +387,7 @@ impl Client {
         .await
     }
 
-    /// The next reconstruction by an attack, with its round.
+    /// Returns the next reconstruction by an attack, with its round.
     pub async fn reconstruction(&mut self, by: &str) -> (u32, Vec<f32>) {
         self.next("reconstruction", |message, values| match message {
             RelayMessage::Reconstruction { round, attack, .. } if attack.name() == by => Some((round, values)),
@@ -397,7 +396,7 @@ impl Client {
         .await
     }
 
-    /// The reason of the next refusal; what was taken before is passed over.
+    /// Returns the reason of the next refusal; skips acceptances.
     pub async fn refusal(&mut self) -> String {
         self.next("refusal", |message, _| match message {
             RelayMessage::Refused { reason } => Some(reason),
@@ -413,7 +412,7 @@ impl Client {
     }
 }
 
-/// What leaves under the plan's defence.
+/// Applies the plan's defence.
 pub fn protect(plan: &Plan, values: Vec<f32>, keys: KeyMaterial<'_>) -> ProtectedUpdate {
     let reference = plan.rule.is_fedavg().then_some(plan.weights.as_slice());
     plan.defence.protect(&layout(), PlainUpdate { values, reference }, keys).unwrap()
@@ -451,7 +450,7 @@ impl Socket {
         self.stream.send(Message::Binary(frame.into())).await.unwrap();
     }
 
-    /// What is under it, for whoever keeps to no protocol.
+    /// Returns the underlying stream, to violate the protocol.
     pub fn tcp(&mut self) -> &mut TcpStream {
         match self.stream.get_mut() {
             MaybeTlsStream::Plain(stream) => stream,
@@ -463,7 +462,7 @@ impl Socket {
         self.stream.send(message).await.unwrap();
     }
 
-    /// Returns when the relay has read all that was sent before; it must send nothing meanwhile.
+    /// Waits until the relay has read everything sent so far. The relay must send nothing in the meantime.
     pub async fn catch_up(&mut self) {
         self.raw(Message::Ping(Vec::new().into())).await;
         loop {
@@ -475,7 +474,7 @@ impl Socket {
         }
     }
 
-    /// The next message, or `None` when the relay has closed the connection.
+    /// Returns the next message, or `None` once the relay has closed the connection.
     pub async fn message(&mut self) -> Option<(RelayMessage, Vec<f32>)> {
         loop {
             match timeout(PATIENCE, self.stream.next()).await.expect("a message in time") {
@@ -490,7 +489,7 @@ impl Socket {
         }
     }
 
-    /// The reason with which the relay dismisses this socket; it must close it as well.
+    /// Returns the reason of the relay's goodbye, after which it must close the socket.
     pub async fn goodbye(&mut self) -> String {
         let waiting = async {
             loop {

@@ -1,4 +1,4 @@
-//! A client's picture, and the gradient that it causes where the attacks look.
+//! A client's picture, and its gradient in the parameters that attacks read.
 
 use unmask_core::{VitConfig, VitPreset};
 
@@ -8,8 +8,8 @@ pub fn config() -> VitConfig {
     VitConfig::from(VitPreset::Pico)
 }
 
-/// A picture of 8-bit pixels, `[16, 16, 3]`, another one for each number: waves under a texture, since patches of waves
-/// alone are combinations of few, and every such picture would explain every other.
+/// Returns a picture of 8-bit pixels, `[16, 16, 3]`, different for each number: waves with a texture. Patches of pure
+/// waves are combinations of a few, so every such picture would explain every other.
 pub fn picture(number: usize) -> Vec<f32> {
     let side = config().image;
     let value = |x: usize, y: usize, channel: usize| {
@@ -21,21 +21,21 @@ pub fn picture(number: usize) -> Vec<f32> {
     pixels.map(|(x, y, channel)| (value(x, y, channel) * 255.0).round() / 255.0).collect()
 }
 
-/// Mean distance of the values of two pictures.
+/// Returns the mean distance between the values of two pictures.
 pub fn distance(a: &[f32], b: &[f32]) -> f64 {
     assert_eq!(a.len(), b.len());
     a.iter().zip(b).map(|(a, b)| f64::from((a - b).abs())).sum::<f64>() / a.len() as f64
 }
 
-/// A number in [-1, 1] that looks random, the same for the same place.
+/// Returns a pseudo-random number in [-1, 1] that depends on the place.
 fn scatter(place: usize) -> f32 {
     let mixed = (place as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     ((mixed >> 40) as f32 / (1u64 << 23) as f32) - 1.0
 }
 
-/// A gradient as backpropagation of one picture with one label makes it: G_E = G_pos^T X, b_E = G_pos^T 1, and rows of the
-/// head that are multiples of one another. What stands elsewhere is arbitrary.
+/// Returns a gradient like that of one picture with one label: G_E = G_pos^T X, b_E = G_pos^T 1, and rows of the head
+/// that are multiples of one another. All other values are arbitrary.
 pub fn revealing_gradient(picture: &[f32], label: usize) -> Vec<f32> {
     let config = config();
     let (layout, mut flat) = (layout(), gradient(3));
@@ -61,7 +61,7 @@ pub fn revealing_gradient(picture: &[f32], label: usize) -> Vec<f32> {
             flat[weight + d * config.patch_len() + l] = sum as f32;
         }
     }
-    // p - y for p = 1 / 10 throughout.
+    // p - y with p = 1 / 10 for every class.
     let (rows, biases) = (range("head.weight").start, range("head.bias").start);
     for class in 0..config.classes {
         let factor = 0.1 - f32::from(u8::from(class == label));
