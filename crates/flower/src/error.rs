@@ -1,6 +1,5 @@
 //! Errors between a node and its SuperLink.
 
-/// Why a call to the SuperLink failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FlowerError {
     #[error("{address:?} is not the address of a SuperLink: {reason}; write one such as http://192.168.1.5:9092")]
@@ -15,7 +14,6 @@ pub enum FlowerError {
     Refused {
         call: &'static str,
         address: String,
-        /// The HTTP status.
         status: u16,
         /// Flower's own code, if the answer has one.
         code: Option<i64>,

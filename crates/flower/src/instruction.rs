@@ -13,10 +13,8 @@ use crate::{
 
 /// Flower's code of an error in a node's app.
 const APP_FAILED: i64 = 2;
-/// Maximum characters of an error's reason.
 const MOST_REASON: usize = 1000;
 
-/// The kind of work that a message requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Task {
     /// Train the model in the arrays, and reply with the result.
@@ -38,14 +36,12 @@ impl Task {
     }
 }
 
-/// A message from the SuperLink.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Instruction {
     pub task: Task,
     /// Flower's id of the run.
     pub run: u64,
     pub records: Records,
-    /// When the message arrived.
     pub received: Instant,
     /// When a reply becomes useless.
     pub expires: Instant,

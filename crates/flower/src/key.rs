@@ -15,12 +15,9 @@ use zeroize::Zeroizing;
 
 use crate::KeyError;
 
-/// Bytes of a P-384 scalar.
 const SCALAR: usize = 48;
-/// Maximum size of a key file in bytes.
 const MOST_FILE: u64 = 1 << 16;
 
-/// A node's private key.
 #[derive(Clone)]
 pub struct NodeKey {
     key: SigningKey,

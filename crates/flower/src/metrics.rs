@@ -13,7 +13,6 @@ pub struct TrainMetrics {
     pub loss: Option<f32>,
     /// Accuracy on held-out pictures, if it was measured.
     pub accuracy: Option<f64>,
-    /// Number of clients behind the node.
     pub clients: u32,
     /// Rounds the node ran in this round of the federation.
     pub rounds: u32,

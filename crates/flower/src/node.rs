@@ -36,7 +36,6 @@ const AT_ONCE: usize = 8;
 /// Attempts to push a reply, since its session may end.
 const SESSIONS: u32 = 3;
 
-/// How a node connects to its SuperLink.
 #[derive(Debug, Clone)]
 pub struct NodeOptions {
     pub address: SuperLinkAddress,
@@ -44,7 +43,6 @@ pub struct NodeOptions {
     pub key: NodeKey,
     /// PEM file of the SuperLink's issuers. If absent, those that browsers trust.
     pub certificates: Option<PathBuf>,
-    /// Size limits of one message.
     pub limits: Limits,
 }
 
@@ -101,7 +99,6 @@ impl Node {
         self.id
     }
 
-    /// Returns the SuperLink's address.
     pub fn address(&self) -> &SuperLinkAddress {
         self.link.address()
     }
@@ -185,7 +182,6 @@ impl Node {
         Some(NodeId { node_id: self.id })
     }
 
-    /// Fetches all objects of a message.
     async fn fetch(&self, metadata: &Metadata, tree: &ObjectTree) -> Result<Records, Fetch> {
         let wanted = ids(tree, self.limits)?;
         let end = Instant::now() + left(metadata, unix_now());
@@ -281,7 +277,6 @@ impl Node {
     }
 }
 
-/// Why a message's content cannot be fetched.
 #[derive(Debug)]
 enum Fetch {
     Call(FlowerError),
@@ -308,7 +303,6 @@ fn known(error: FlowerError) -> FlowerError {
     }
 }
 
-/// Notifies the watchers if the value changed.
 fn note(trouble: &watch::Sender<Option<String>>, now: Option<String>) {
     trouble.send_if_modified(|before| {
         let is_new = *before != now;
@@ -317,7 +311,6 @@ fn note(trouble: &watch::Sender<Option<String>>, now: Option<String>) {
     });
 }
 
-/// Sends heartbeats.
 async fn beat(link: Arc<SuperLink>, node_id: u64, trouble: watch::Sender<Option<String>>) {
     let request = HeartbeatRequest { node: Some(NodeId { node_id }), heartbeat_interval: HEARTBEAT };
     let mut backoff = Backoff::default();

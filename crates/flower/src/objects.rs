@@ -29,7 +29,6 @@ impl Default for Limits {
     }
 }
 
-/// An encoded object.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Object {
     pub(crate) id: String,
@@ -44,7 +43,6 @@ impl Object {
     }
 }
 
-/// Returns the SHA-256 of an object in hexadecimal.
 pub(crate) fn id_of(content: &[u8]) -> String {
     Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -104,7 +102,6 @@ pub(crate) fn ids(tree: &ObjectTree, limits: Limits) -> Result<Vec<String>, Stri
     Ok(ids)
 }
 
-/// A parsed object.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Parsed {
     pub(crate) class: String,
@@ -134,7 +131,6 @@ impl Parsed {
     }
 }
 
-/// Received objects by id.
 pub(crate) type Store = HashMap<String, Bytes>;
 
 /// Parses the object with this id.

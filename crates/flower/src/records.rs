@@ -20,7 +20,6 @@ use crate::{
 /// Named values in the sender's order.
 pub type Named<T> = Vec<(String, T)>;
 
-/// Maximum dimensions of an array.
 const MOST_DIMENSIONS: usize = 8;
 /// Maximum bytes of memory for one encoded byte of names, metrics or settings.
 const DECODED: usize = 32;
@@ -77,7 +76,6 @@ pub struct Records {
 }
 
 impl Records {
-    /// Returns the setting with this name from any of the records.
     pub fn setting(&self, name: &str) -> Option<&ConfigValue> {
         self.config.iter().flat_map(|(_, values)| values).find(|(key, _)| key == name).map(|(_, value)| value)
     }
@@ -211,7 +209,6 @@ struct ArrayBody {
     dtype: String,
     shape: Vec<usize>,
     stype: String,
-    /// The index of each piece among the kids.
     arraychunk_ids: Vec<usize>,
 }
 

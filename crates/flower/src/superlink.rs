@@ -35,7 +35,6 @@ const PROTOBUF: &str = "application/protobuf";
 const MOST_ANSWER: usize = 2 * CHUNK;
 /// Maximum bytes of an error that are read.
 const MOST_ERROR: usize = 4096;
-/// Time to connect.
 const CONNECT: Duration = Duration::from_secs(10);
 /// How long an idle connection is kept. The SuperLink closes it after five seconds.
 const IDLE: Duration = Duration::from_secs(3);
@@ -44,7 +43,6 @@ const CALL: Duration = Duration::from_secs(30);
 /// Time limit to send or receive a piece of an array: 5 MiB at 50 kB/s.
 const OBJECT: Duration = Duration::from_secs(105);
 
-/// A call of the Fleet API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Call {
     path: &'static str,
@@ -111,7 +109,6 @@ pub(crate) struct SuperLink {
     key: NodeKey,
 }
 
-/// Shows only the address.
 impl fmt::Debug for SuperLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SuperLink").field("address", &self.address).finish_non_exhaustive()
@@ -168,7 +165,6 @@ impl SuperLink {
         &self.address
     }
 
-    /// Makes one attempt.
     pub(crate) async fn call<A: Message + Default>(
         &self,
         call: Call,

@@ -36,7 +36,6 @@ pub struct RelayConfig {
     pub rule: Rule,
     /// The server's optimiser under FedSGD.
     pub optimiser: OptimiserKind,
-    /// How updates are averaged.
     pub aggregation: Aggregation,
     /// Number of clients a round waits for.
     pub quorum: Quorum,
@@ -44,7 +43,6 @@ pub struct RelayConfig {
     pub batch: u16,
     /// Maximum duration of a round.
     pub deadline: Duration,
-    /// Pause between rounds.
     pub pace: Duration,
     /// Seed of the initial weights; random if absent.
     pub seed: Option<u64>,
@@ -68,12 +66,10 @@ pub struct RelayConfig {
     pub journal: Option<JournalConfig>,
     /// Whether to record what the class sees, in memory and next to the journal.
     pub recording: bool,
-    /// The federation that this room is a member of, if any.
     pub flower: Option<FlowerConfig>,
     pub limits: Limits,
 }
 
-/// Settings of a room that is a node of a Flower federation.
 #[derive(Debug, Clone)]
 pub struct FlowerConfig {
     pub node: NodeOptions,
@@ -166,11 +162,9 @@ impl Default for JournalConfig {
 /// Resource limits and timeouts of a relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum number of clients in the room.
     pub clients: usize,
     /// Time for the first message on a socket.
     pub hello: Duration,
-    /// Time between pings.
     pub ping: Duration,
     /// A socket that shows no sign of life for this long is closed.
     pub silence: Duration,
@@ -185,7 +179,6 @@ pub struct Limits {
     pub connections_for_one_address: usize,
     /// Time for a request's header, for a TLS handshake, and between two requests on one connection.
     pub header: Duration,
-    /// Time for a request's body.
     pub body: Duration,
     /// Longest a write may stall because the peer reads nothing; the round's deadline if that is longer, since a tab
     /// reads nothing while it trains.
@@ -194,7 +187,6 @@ pub struct Limits {
     pub update: Duration,
     /// Messages per second that one socket may send on average, pongs included. A socket that sends more waits.
     pub messages_per_second: u32,
-    /// Messages that one socket may send in a burst.
     pub messages_at_once: u32,
     /// Clients per second that may join on average. A burst may fill the room; further clients wait.
     pub joins_per_second: u32,

@@ -49,7 +49,6 @@ use crate::{
 
 /// Maximum length of the first message in bytes.
 const HELLO_LIMIT: usize = 8 * 1024;
-/// Time to send a goodbye.
 const LINGER: Duration = Duration::from_secs(2);
 /// Time for the peer to read the goodbye if its close cannot be observed.
 const GRACE: Duration = Duration::from_millis(500);
@@ -62,13 +61,10 @@ enum Read {
     Message { message: ClientMessage, values: Vec<f32>, bytes: u64 },
     /// Invalid input, for which the connection must be closed.
     Bad(String),
-    /// The peer closed the connection.
     Closed,
-    /// The connection was lost.
     Broken,
 }
 
-/// Why a connection ended.
 enum End {
     /// The peer closed it, was lost or is silent; the reason is absent after a regular close.
     Left(Option<String>),
@@ -76,7 +72,6 @@ enum End {
     Written(Option<String>),
     /// The peer sent invalid input; the room says goodbye.
     Bad(String),
-    /// The room has ended.
     Dismissed,
 }
 
@@ -233,7 +228,6 @@ async fn write(
 ) -> Result<(), String> {
     match send_all(sink, waiting, liveness, limits).await {
         Ok(()) => {
-            // The peer may already be gone.
             let _ = timeout(LINGER, sink.close()).await;
             Ok(())
         }
@@ -275,11 +269,9 @@ async fn send_all(
     }
 }
 
-/// Why a message was not sent.
 enum Unsent {
     /// The peer read nothing in time.
     Unread,
-    /// The socket is closed or broken.
     Broken,
     Unencoded(WireError),
 }
@@ -364,7 +356,6 @@ fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn
 struct Reader {
     stream: SplitStream<WebSocket>,
     assembler: Assembler,
-    /// Bytes of the message in progress.
     bytes: u64,
     bucket: Bucket,
     in_flight: InFlight,

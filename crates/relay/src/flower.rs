@@ -41,7 +41,6 @@ const TIME_TO_REPLY: (Duration, Duration) = (Duration::from_secs(6), Duration::f
 /// Messages processed concurrently. Only the newest training request counts, since a strategy that asks again has given
 /// up on the previous one.
 const AT_ONCE: usize = 4;
-/// Time limit for the goodbye.
 const GOODBYE: Duration = Duration::from_secs(6);
 
 /// A handle to the room's node, which runs until it is stopped or dropped.
@@ -74,7 +73,6 @@ impl FlowerNode {
         Ok(Self { stop, task })
     }
 
-    /// Leaves the federation and ends the task.
     pub(crate) async fn stop(self) {
         drop(self.stop);
         // If the SuperLink does not answer in time, the node ends without a goodbye.
@@ -82,12 +80,10 @@ impl FlowerNode {
     }
 }
 
-/// The state of the node's task.
 struct Member {
     options: NodeOptions,
     /// Rounds this room runs for each round of the federation.
     rounds: u32,
-    /// Number of the next training request.
     numbers: AtomicU64,
     inputs: mpsc::WeakSender<Input>,
     room: watch::Receiver<Snapshot>,
@@ -229,7 +225,6 @@ impl Member {
     }
 
     async fn tell_link(&self, link: FederationLink, remark: Option<String>) {
-        // If the room has ended, this task ends as well.
         let _ = self.tell(FederationInput::Link { link, remark }).await;
     }
 

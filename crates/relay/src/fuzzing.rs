@@ -29,7 +29,6 @@ use crate::{
     },
 };
 
-/// A room and its open sockets.
 #[derive(Debug)]
 pub struct Bench {
     runtime: Runtime,
@@ -48,14 +47,11 @@ struct Socket {
     admitted: Option<(Connection, Waiting)>,
 }
 
-/// A message from the room to a client.
 #[derive(Debug)]
 pub enum Sent {
-    /// A short message.
     Message(RelayMessage),
     /// A message followed by the model.
     Model(Arc<RelayMessage>, ModelState),
-    /// A shard of pictures to train on.
     Shard,
 }
 
@@ -163,7 +159,6 @@ impl Bench {
         }
     }
 
-    /// Lets time pass.
     pub fn pass(&self, time: Duration) {
         // The sleep must be created inside the runtime.
         self.runtime.block_on(async { sleep(time).await });
@@ -174,7 +169,6 @@ impl Bench {
         Arc::clone(&self.snapshots.borrow().view)
     }
 
-    /// Whether the room is still running.
     pub fn is_running(&self) -> bool {
         !self.room.is_finished()
     }

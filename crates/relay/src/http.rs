@@ -92,7 +92,6 @@ pub struct Running {
     flower: Option<FlowerNode>,
 }
 
-/// The fields of [`Running::ready_json`].
 #[derive(Debug, Serialize)]
 struct Ready<'a> {
     http: String,
@@ -157,7 +156,6 @@ impl Running {
         self.scopes.secrets.of(Role::Projector)
     }
 
-    /// Returns the token for the teacher's controls.
     pub fn token(&self) -> &str {
         self.scopes.secrets.of(Role::Teacher)
     }
@@ -193,7 +191,6 @@ impl Running {
         }
     }
 
-    /// Whether everything is served over HTTPS only.
     pub fn is_https_only(&self) -> bool {
         self.is_https_only
     }

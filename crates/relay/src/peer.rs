@@ -29,7 +29,6 @@ impl DeviceId {
         random::bytes().map(|bytes| Self(u128::from_le_bytes(bytes)))
     }
 
-    /// Parses a cookie's value.
     pub(crate) fn parse(value: &str) -> Option<Self> {
         let is_number = value.len() <= 32 && value.bytes().all(|digit| digit.is_ascii_hexdigit());
         is_number.then(|| u128::from_str_radix(value, 16).ok()).flatten().map(Self)

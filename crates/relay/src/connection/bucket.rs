@@ -35,7 +35,6 @@ impl Bucket {
         self.tokens -= 1.0;
     }
 
-    /// Time until there is a token.
     fn missing(&self) -> Duration {
         Duration::from_secs_f64(((1.0 - self.tokens) / self.per_second).max(0.0))
     }

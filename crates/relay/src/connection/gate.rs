@@ -29,7 +29,6 @@ pub(crate) struct Gate<A> {
     pub(crate) inner: A,
     pub(crate) seats: Seats,
     pub(crate) refusals: Refusals,
-    /// Time for the first request.
     pub(crate) header: Duration,
     /// Longest time that a write may make no progress.
     pub(crate) write: Duration,

@@ -25,7 +25,6 @@ pub(crate) struct InFlight {
     total: Arc<AtomicUsize>,
     /// Maximum length of a client message in bytes.
     longest: Arc<AtomicUsize>,
-    /// Time for a whole update.
     time: Duration,
 }
 
@@ -41,7 +40,6 @@ impl InFlight {
         }
     }
 
-    /// Returns the maximum length of a client message in bytes.
     pub(crate) fn longest(&self) -> usize {
         self.longest.load(Ordering::Relaxed)
     }

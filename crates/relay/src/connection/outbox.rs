@@ -37,7 +37,6 @@ impl OutboxMessage {
     }
 }
 
-/// A shard, ready to send.
 #[derive(Debug)]
 pub(crate) struct EncodedShard {
     pub(crate) header: RelayMessage,
@@ -62,9 +61,7 @@ pub(crate) enum Slot {
     All,
     /// The client's task: the round's plan, or the model to encrypt.
     Task,
-    /// The shard to train on.
     Shard,
-    /// The state of the lesson.
     Lesson,
     /// Whether the class sees this client's picture.
     Original,
@@ -94,7 +91,6 @@ impl Shared {
 #[derive(Debug)]
 pub(crate) struct Outbox(Arc<Shared>);
 
-/// The socket's end of the queue.
 #[derive(Debug)]
 pub(crate) struct Waiting(Arc<Shared>);
 

@@ -16,7 +16,6 @@ impl ReusableBuffer {
         }
     }
 
-    /// Takes the stored buffer, or an empty one.
     pub(crate) fn take(&self) -> Vec<f32> {
         std::mem::take(&mut self.lock())
     }

@@ -36,7 +36,6 @@ impl From<IpAddr> for Origin {
     }
 }
 
-/// Why no place is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Crowded {
     #[error("its address held as many as it may")]
@@ -100,7 +99,6 @@ impl Shared {
 #[derive(Debug, Clone)]
 pub(crate) struct Seats(Arc<Shared>);
 
-/// A place that was granted.
 #[derive(Debug)]
 pub(crate) struct Seating {
     pub(crate) seat: Arc<Seat>,
@@ -115,7 +113,6 @@ impl Seats {
         Self(Arc::new(Shared { most, most_for_one, table: Mutex::default() }))
     }
 
-    /// Grants a place to a connection from this address.
     pub(crate) fn take(&self, address: IpAddr) -> Result<Seating, Crowded> {
         let origin = Origin::from(address);
         let mut table = self.0.lock();

@@ -4,7 +4,6 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
 use tracing::warn;
 
-/// Where students find the relay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Addresses {
     /// Hosts for a student's address, best first; never empty.

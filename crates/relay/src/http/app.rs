@@ -17,7 +17,6 @@ use crate::{
 pub(crate) struct App {
     pub(crate) room: mpsc::Sender<Input>,
     pub(crate) scopes: Arc<Scopes>,
-    /// The page's HTTPS address, for students to open.
     pub(crate) https_address: Arc<str>,
     pub(crate) https_port: u16,
     pub(crate) snapshots: watch::Receiver<Snapshot>,
@@ -26,7 +25,6 @@ pub(crate) struct App {
     pub(crate) rendered: Arc<Rendered>,
     pub(crate) limits: Limits,
     pub(crate) sockets: Common,
-    /// Writes the model file.
     pub(crate) model_file: Option<ModelFile>,
     pub(crate) is_recorded: bool,
 }

@@ -11,14 +11,12 @@ use crate::{
     room::Input,
 };
 
-/// Maximum file size in bytes.
 pub(crate) const MAX_FILE: usize = 8 << 20;
 
 /// Responds 204 if the picture is now the candidate, 400 with a sentence if the file is not a picture, 413 if it is too
 /// large.
 pub(crate) async fn candidate(State(app): State<App>, file: Bytes) -> Response {
     let side = app.snapshots.borrow().view.architecture.side();
-    // Decoding a large picture takes long.
     let picture = match spawn_blocking(move || read(&file, side)).await {
         Ok(Ok(picture)) => picture,
         Ok(Err(reason)) => return bad_request(format!("The picture cannot be used: {reason}.")),

@@ -11,7 +11,6 @@ use unmask_wire::view::Control;
 
 use crate::{http::app::App, room::Input};
 
-/// Maximum body size in bytes.
 pub(crate) const MAX_BODY: usize = 16 * 1024;
 
 /// Responds 204 on success, 400 with a sentence if the control is invalid or refused.

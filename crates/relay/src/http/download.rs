@@ -38,7 +38,6 @@ pub(crate) async fn download(State(app): State<App>) -> Response {
     let recording = recording::take(&app.room).await;
     let (pictures, model_file) = (app.pictures, app.model_file);
     let pack = move || archive(&files, &summary(&files, &pictures, recording), &pictures, model_file);
-    // Packing a large model takes long.
     match spawn_blocking(pack).await {
         Ok(Ok(bytes)) => {
             let headers = [

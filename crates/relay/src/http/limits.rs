@@ -21,9 +21,7 @@ const OTHER_FILES: usize = 128;
 const BACKLOG: u32 = 1024;
 /// Maximum size in bytes of a request's header, and of response data that waits to be sent.
 const HTTP1_BUFFER: usize = 64 * 1024;
-/// Maximum size of a request's headers over HTTP/2 in bytes.
 const HTTP2_HEADERS: u32 = 16 * 1024;
-/// Maximum number of concurrent requests on one HTTP/2 connection.
 const HTTP2_STREAMS: u32 = 32;
 
 /// Opens a non-blocking listener on this address. Needs a Tokio runtime.

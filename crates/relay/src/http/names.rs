@@ -19,7 +19,6 @@ impl Names {
         Self { names: addresses.names.iter().map(|name| name.to_ascii_lowercase()).collect() }
     }
 
-    /// Whether a `Host` names this relay.
     pub(crate) fn is_own_host(&self, host: &str) -> bool {
         host.parse::<Authority>().is_ok_and(|authority| self.is_own_name(&authority))
     }

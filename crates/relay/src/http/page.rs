@@ -34,7 +34,6 @@ struct Page;
 /// Suffix of files that are embedded in brotli's form.
 const PACKED: &str = ".br";
 
-/// The document of each page.
 pub(crate) const INDEX: &str = "index.html";
 
 /// The folders of the pages, in search order. Files with the same name are identical, except for [`INDEX`].
@@ -62,7 +61,6 @@ pub(crate) fn is_built() -> bool {
     PAGES.iter().all(|page| File::get(page, INDEX).is_some())
 }
 
-/// Returns the concatenated documents of all embedded pages.
 pub(crate) fn documents() -> String {
     let indices = PAGES.iter().filter_map(|page| File::get(page, INDEX));
     indices.map(|file| String::from_utf8_lossy(&file.content).into_owned()).collect()
@@ -79,7 +77,6 @@ pub(crate) fn files_of_replay() -> impl Iterator<Item = io::Result<(String, Cow<
     })
 }
 
-/// Returns the page and the served name of every embedded file.
 fn files() -> impl Iterator<Item = (String, String)> {
     Page::iter().filter_map(|path| {
         let (page, name) = path.strip_suffix(PACKED).unwrap_or(&path).split_once('/')?;
@@ -87,7 +84,6 @@ fn files() -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// A file in its embedded form.
 struct File {
     /// Path of the unpacked file below the folder of all pages.
     path: String,
@@ -228,7 +224,6 @@ fn content_type(name: &str) -> String {
     if kind.type_() == mime_guess::mime::TEXT { format!("{kind}; charset=utf-8") } else { kind.to_string() }
 }
 
-/// Whether an `If-None-Match` header lists this tag.
 fn names_tag(known: &HeaderValue, etag: &str) -> bool {
     known.to_str().is_ok_and(|known| known.split(',').any(|tag| tag.trim().trim_start_matches("W/") == etag))
 }
@@ -259,7 +254,6 @@ mod tests {
         assert_eq!(content_type("page_bg.wasm"), "application/wasm");
     }
 
-    /// Every embedded file can be found.
     #[test]
     fn every_file_has_a_content_type() {
         for (page, name) in files() {

@@ -34,13 +34,10 @@ struct Guarded {
     pin: String,
     /// Wrong attempts within the last [`WINDOW`], oldest first; at most [`ALL_TRIES`], since a new PIN clears them.
     wrong: VecDeque<(Instant, IpAddr)>,
-    /// Number of wrong attempts with this PIN.
     all: u32,
-    /// When attempts are allowed again.
     closed_until: Option<Instant>,
 }
 
-/// The result of an attempt.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Try {
     Right,
@@ -61,7 +58,6 @@ impl Pin {
         Self { key, guarded }
     }
 
-    /// Returns the current PIN.
     pub(crate) fn get(&self) -> String {
         self.lock().pin.clone()
     }
@@ -127,7 +123,6 @@ mod tests {
         IpAddr::from([10, 0, 0, number])
     }
 
-    /// Returns another PIN.
     fn other(pin: &str) -> String {
         format!("{:06}", (pin.parse::<u32>().unwrap() + 1) % 1_000_000)
     }

@@ -45,7 +45,6 @@ impl Rendered {
         Some(Arc::clone(&self.json(snapshot)?.text))
     }
 
-    /// Returns the response to a request with these headers.
     pub(crate) fn answer(&self, snapshot: &Snapshot, request: &HeaderMap) -> Response {
         let Some(json) = self.json(snapshot) else { return StatusCode::INTERNAL_SERVER_ERROR.into_response() };
         let headers = [

@@ -24,7 +24,6 @@ use unmask_recording::{NAME, Recording};
 
 use super::{headers::secured, limits, page, recording::FORM, scopes::host, trade_off};
 
-/// The page's path.
 pub(crate) const PAGE: &str = "replay.html";
 
 /// A server of a recorded lesson. Dropping it closes the port.
@@ -43,7 +42,6 @@ struct Served {
 }
 
 impl Replaying {
-    /// Returns the page's address on this machine.
     pub fn address(&self) -> String {
         format!("http://localhost:{}/{PAGE}", self.served.port())
     }

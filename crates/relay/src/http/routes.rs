@@ -30,7 +30,6 @@ use super::{
     session, trade_off,
 };
 
-/// One method of one path.
 #[derive(Debug, Clone, Copy)]
 pub struct Route {
     pub method: &'static str,
@@ -75,12 +74,10 @@ static ROUTES: &[Route] = &[
     route("GET", "/{*file}", None, || get(page::serve)),
 ];
 
-/// Returns all routes of a relay.
 pub fn routes() -> &'static [Route] {
     ROUTES
 }
 
-/// Returns the router of all routes behind their common checks.
 pub(crate) fn router(app: App) -> Router {
     let (scopes, body) = (Arc::clone(&app.scopes), app.limits.body);
     let mut router = Router::new();

@@ -16,7 +16,6 @@ use super::{
     secrets::Secrets,
 };
 
-/// The data for access decisions.
 pub(crate) struct Scopes {
     pub(crate) secrets: Secrets,
     pub(crate) pin: Pin,
@@ -28,7 +27,6 @@ pub(crate) struct Scopes {
 }
 
 impl Scopes {
-    /// Returns the role granted by the secret in these headers.
     pub(crate) fn role(&self, headers: &HeaderMap) -> Option<Role> {
         let bearer = bearer(headers).and_then(|secret| self.secrets.role_of(secret));
         bearer.or_else(|| self.role_by_cookie(headers))
@@ -117,7 +115,6 @@ fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// Returns the values of all cookies with this name.
 pub(crate) fn cookies<'a>(headers: &'a HeaderMap, name: &'a str) -> impl Iterator<Item = &'a str> {
     let pairs = headers.get_all(header::COOKIE).into_iter().filter_map(|line| line.to_str().ok());
     pairs

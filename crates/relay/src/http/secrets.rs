@@ -25,7 +25,6 @@ impl Secrets {
         Self { secrets: ROLES.map(secret) }
     }
 
-    /// Returns the secret of a role.
     pub(crate) fn of(&self, role: Role) -> &str {
         let place = ROLES.iter().position(|other| *other == role).unwrap_or_default();
         &self.secrets[place].0

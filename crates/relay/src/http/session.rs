@@ -21,7 +21,6 @@ use super::{
 };
 use crate::{peer::DeviceId, room::Input};
 
-/// Maximum body size in bytes.
 pub(crate) const MAX_BODY: usize = 1024;
 
 /// Responds with the caller's role.

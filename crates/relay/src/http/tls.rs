@@ -31,7 +31,6 @@ const RENEW: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Maximum number of names in a certificate. A laptop that visits many networks keeps earlier addresses.
 const MAX_NAMES: usize = 60;
 
-/// The certificate that the relay presents to browsers.
 pub(crate) struct Identity {
     pub(crate) config: Arc<ServerConfig>,
     /// SHA-256 of the certificate in browsers' notation.
@@ -40,7 +39,6 @@ pub(crate) struct Identity {
     pub(crate) made_because: Option<String>,
 }
 
-/// A description of the stored certificate.
 #[derive(Debug, Serialize, Deserialize)]
 struct CertificateRecord {
     names: Vec<String>,
@@ -111,7 +109,6 @@ impl Identity {
 }
 
 impl CertificateRecord {
-    /// Returns why the certificate must be replaced, if it must.
     fn flaw(&self, names: &[String], now: u64) -> Option<String> {
         if let Some(missing) = names.iter().find(|name| !self.names.contains(name)) {
             return Some(format!("this machine is now reached as {missing} too"));

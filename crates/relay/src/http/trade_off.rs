@@ -17,7 +17,6 @@ pub(crate) const NAME: &str = "trade-off.json";
 #[include = "trade-off.json"]
 struct Measured;
 
-/// Returns the file, if it was compiled into this program.
 pub(crate) fn measured() -> Option<Cow<'static, [u8]>> {
     Some(Measured::get(NAME)?.data)
 }

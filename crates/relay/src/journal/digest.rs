@@ -14,7 +14,6 @@ pub(crate) fn digest(values: &[f32]) -> String {
     hex(hash.finish().as_ref())
 }
 
-/// Returns two lower-case hexadecimal digits per byte.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -47,7 +47,6 @@ struct Slot {
     is_whole: bool,
 }
 
-/// The header's description of the state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Manifest {
     /// Counts the writes. The larger number marks the newer state.
@@ -63,7 +62,6 @@ struct Part {
     hash: Hash,
 }
 
-/// One part to write.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Values<'a> {
     /// In little-endian.
@@ -71,18 +69,15 @@ pub(crate) enum Values<'a> {
     Bytes(&'a [u8]),
 }
 
-/// A complete state that was read.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Contents {
     pub(crate) header: Vec<u8>,
     parts: Vec<(String, Vec<u8>)>,
 }
 
-/// The result of [`Store::open`].
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) store: Store,
-    /// The newest complete state, if there is one.
     pub(crate) contents: Option<Contents>,
     /// Sentences that say what is wrong with files that were set aside.
     pub(crate) problems: Vec<String>,

@@ -40,7 +40,6 @@ pub(crate) struct Save {
     pub(crate) arrays: Option<Arrays>,
 }
 
-/// The result of a [`Save`].
 #[derive(Debug)]
 pub(crate) struct Saved {
     /// The last round in it.

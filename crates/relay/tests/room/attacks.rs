@@ -29,7 +29,6 @@ async fn round(relay: &Relay, ada: &mut Client, bob: &mut Client, number: u8) ->
     plan
 }
 
-/// Whether there are exactly this many cards, all from this round.
 fn are_of(room: &RoomView, cards: usize, round: u32) -> bool {
     room.attacks.len() == cards && room.attacks.iter().all(|card| card.round == round)
 }

@@ -333,7 +333,6 @@ async fn choice_in_mid_seal_takes_effect_at_once() {
     assert_eq!((plan.round, plan.encryption), (1, None));
     ada.update(&plan, gradient(1), [0; 32]).await;
     assert_eq!(ada.answer().await, RelayMessage::Accepted { round: 1 });
-    // Bob has answered his request and takes part again.
     let sealed = ClientMessage::Sealed { policy: own.policy, check: KeyCheck([1; 16]) };
     bob.socket.send(&sealed, &seal.weights).await;
     assert!(bob.refusal().await.contains("not asked to encrypt"));

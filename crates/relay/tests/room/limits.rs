@@ -23,12 +23,10 @@ use unmask_wire::{
 /// Timeout for every expected event.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Returns a health request to a relay at this address.
 fn question(to: SocketAddr) -> Vec<u8> {
     format!("GET /healthz HTTP/1.1\r\nHost: localhost:{}\r\n\r\n", to.port()).into_bytes()
 }
 
-/// Connects from one of this machine's addresses.
 async fn connect(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind((from, 0).into()).unwrap();
@@ -44,7 +42,6 @@ async fn is_served(stream: &mut TcpStream, to: SocketAddr) -> bool {
     read.is_ok() && &answer == b"HTTP/1.1 200"
 }
 
-/// Waits until the relay has closed the connection.
 async fn closed(stream: &mut TcpStream) {
     let mut rest = Vec::new();
     // A reset also counts as closed.

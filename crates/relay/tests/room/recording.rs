@@ -31,7 +31,6 @@ fn with_journal(config: &mut RelayConfig) {
     config.journal = Some(JournalConfig::default());
 }
 
-/// Downloads `/api/lesson.unmask` as the teacher.
 async fn taken(relay: &Relay) -> Recording {
     let token = format!("Bearer {}", relay.running.token());
     let headers = [("authorization", token.as_str())];
@@ -43,7 +42,6 @@ async fn taken(relay: &Relay) -> Recording {
     recording
 }
 
-/// Waits until the recording's last state satisfies `is_wanted`.
 async fn taken_when(relay: &Relay, what: &str, is_wanted: impl Fn(&RoomView) -> bool) -> Recording {
     let wait = async {
         loop {
@@ -196,7 +194,7 @@ async fn the_class_gets_a_page_of_its_results() {
         text
     };
     let page = text("results.html");
-    for part in ["Ada", "0.97", "recognisable", "1 round", &letters, unmask_core::DEBRIEF[0]] {
+    for part in ["Ada", "0.97", "recognisable", "1 round", &letters, unmask_words::take_home()[0]] {
         assert!(page.contains(part), "{part} is not in {page}");
     }
     assert!(!page.contains("src=\"http") && !page.contains("<script") && !page.contains("href="), "{page}");

@@ -13,7 +13,6 @@ use unmask_wire::{
     view::{Control, Phase, RoomView},
 };
 
-/// Samples per client.
 const SAMPLES: [u32; 2] = [1, 3];
 
 fn architecture() -> Architecture {
@@ -25,7 +24,6 @@ fn values(len: usize, number: usize) -> Vec<f32> {
     (0..len).map(|i| ((number * 131 + i * 17) % 101) as f32 / 500.0 + 0.01).collect()
 }
 
-/// Splits a plan into weights and statistics.
 fn split(plan: &Plan) -> ModelState {
     let (weights, statistics) = plan.weights.split_at(architecture().layout().len());
     ModelState { weights: weights.to_vec(), statistics: statistics.to_vec() }
@@ -168,7 +166,6 @@ async fn what_needs_embeddings_says_so() {
 /// A search that began: its method, labels, gradient length, and whether the mask is known.
 type Begun = (AttackMethod, Vec<usize>, usize, bool);
 
-/// Searches that end where they begin.
 #[derive(Debug, Clone, Default)]
 struct Watched(Arc<Mutex<Vec<Begun>>>);
 

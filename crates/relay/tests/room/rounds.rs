@@ -111,7 +111,6 @@ async fn client_that_vanishes_in_mid_upload_holds_nobody_up() {
     assert_eq!(state(&room, "Eve"), Some(ClientState::Gone));
 }
 
-/// The defence changes only between rounds.
 #[tokio::test]
 async fn controls_take_effect_from_the_next_round_on() {
     let relay = Relay::start().await;

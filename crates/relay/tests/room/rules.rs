@@ -116,6 +116,5 @@ async fn update_of_an_old_policy_is_refused() {
     bob.update(&plan, weights(1), [3; 32]).await;
     let plan = bob.plan().await;
     assert_eq!((plan.round, plan.weights), (3, weights(1)));
-    // Ada takes part again.
     assert_eq!(ada.plan().await.round, 3);
 }

@@ -314,7 +314,6 @@ async fn session_names_the_classes_of_photographs() {
     assert_eq!(classes, crate::support::colours::COLOURS);
 }
 
-/// Returns a request with a wrong PIN.
 fn wrong(pin: &str) -> Value {
     json!({ "pin": format!("{:06}", (pin.parse::<u32>().unwrap() + 1) % 1_000_000) })
 }

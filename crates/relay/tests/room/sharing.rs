@@ -18,7 +18,6 @@ fn train_on(pictures: TrainOn) -> Control {
     Control::TrainOn { pictures }
 }
 
-/// Returns the shard's labelled pictures as a set.
 fn pictures((header, labels, pixels): &(ShardHeader, Vec<u8>, Vec<u8>)) -> BTreeSet<(u8, Vec<u8>)> {
     let each = 3 * usize::from(header.side) * usize::from(header.side);
     assert_eq!(pixels.len(), each * labels.len());
@@ -67,7 +66,6 @@ async fn clients_get_their_shards_once_and_train_on_them() {
         client.update(&plan, gradient(2), [0; 32]).await;
     }
     ada.update(&plan, gradient(1), [0; 32]).await;
-    // The next round sends only the plan.
     loop {
         match ada.socket.message().await.unwrap().0 {
             RelayMessage::Plan(PlanHeader { round: 2, pictures: TrainingPictures::Shared { shard: 1 }, .. }) => break,

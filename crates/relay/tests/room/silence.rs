@@ -8,7 +8,6 @@ use unmask_wire::{
     view::{ClientState, Control, RoomView},
 };
 
-/// Answers the client's next plan and returns its round.
 async fn train(client: &mut Client) -> u32 {
     let plan = client.plan().await;
     client.update(&plan, gradient(1), [0; 32]).await;

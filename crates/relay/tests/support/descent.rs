@@ -16,7 +16,6 @@ use unmask_core::{Architecture, AttackMethod, VitConfig};
 
 use super::layout;
 
-/// A request to the searches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Begun {
     pub method: AttackMethod,

@@ -29,7 +29,6 @@ use unmask_wire::{
 /// Timeout for every expected event.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Learning rate of the tests' SGD.
 pub const RATE: f32 = 0.5;
 
 pub fn layout() -> ParamLayout {
@@ -76,13 +75,11 @@ impl Relay {
         serde_json::from_slice(&body).unwrap()
     }
 
-    /// Requests a path as the projector.
     pub async fn get(&self, path: &str) -> (u16, String, Vec<u8>) {
         let secret = format!("Bearer {}", self.running.projector_secret());
         http_bytes(&self.running, "GET", path, &[("authorization", &secret)], "").await
     }
 
-    /// Waits until the room satisfies `is_wanted`.
     pub async fn room_when(&self, what: &str, is_wanted: impl Fn(&RoomView) -> bool) -> RoomView {
         let mut room = RoomView::default();
         for _ in 0..PATIENCE.as_millis() / 10 {
@@ -209,7 +206,6 @@ pub async fn http_bytes(
     (status, head.to_lowercase(), answer[end + 4..].to_vec())
 }
 
-/// A round's plan as the client received it.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub header: PlanHeader,
@@ -225,7 +221,6 @@ impl Deref for Plan {
     }
 }
 
-/// A request to one client to encrypt the model.
 #[derive(Debug, Clone)]
 pub struct Seal {
     pub policy: u32,
@@ -234,7 +229,6 @@ pub struct Seal {
     pub weights: Vec<f32>,
 }
 
-/// Returns a passphrase's cipher for the tests' model.
 pub fn cipher(passphrase: &str, salt: &[u8; 16]) -> Cipher {
     cipher_of(passphrase, salt, EncryptionStart::Plain)
 }
@@ -266,7 +260,6 @@ impl Client {
         Self::welcomed(socket).await
     }
 
-    /// Returns the client whose hello was sent on this socket.
     pub async fn welcomed(mut socket: Socket) -> Self {
         match socket.message().await {
             Some((RelayMessage::Welcome { client, resume, nickname }, _)) => {
@@ -318,7 +311,6 @@ impl Client {
         .await
     }
 
-    /// Returns the next request to encrypt the model.
     pub async fn seal(&mut self) -> Seal {
         self.next("seal", |message, weights| match message {
             RelayMessage::Seal { policy, salt, .. } => Some(Seal { policy, salt, weights }),
@@ -349,7 +341,6 @@ impl Client {
         self.encrypted_update(&plan, gradient, &key).await;
     }
 
-    /// Sends an update under a cipher.
     pub async fn encrypted_update(&mut self, plan: &Plan, values: Vec<f32>, cipher: &Cipher) {
         let update = protect(plan, values, KeyMaterial { seed: MaskSeed([0; 32]), cipher: Some(cipher) });
         self.send_update(plan, 1.0, update).await;
@@ -378,7 +369,6 @@ impl Client {
         .await
     }
 
-    /// Waits until the lesson's state satisfies `is_wanted`.
     pub async fn lesson_when(&mut self, what: &str, is_wanted: impl Fn(&LessonState) -> bool) -> LessonState {
         self.next(what, |message, _| match message {
             RelayMessage::Lesson(lesson) if is_wanted(&lesson) => Some(lesson),
@@ -387,7 +377,6 @@ impl Client {
         .await
     }
 
-    /// Returns the next reconstruction by an attack, with its round.
     pub async fn reconstruction(&mut self, by: &str) -> (u32, Vec<f32>) {
         self.next("reconstruction", |message, values| match message {
             RelayMessage::Reconstruction { round, attack, .. } if attack.name() == by => Some((round, values)),
@@ -412,7 +401,6 @@ impl Client {
     }
 }
 
-/// Applies the plan's defence.
 pub fn protect(plan: &Plan, values: Vec<f32>, keys: KeyMaterial<'_>) -> ProtectedUpdate {
     let reference = plan.rule.is_fedavg().then_some(plan.weights.as_slice());
     plan.defence.protect(&layout(), PlainUpdate { values, reference }, keys).unwrap()

@@ -21,7 +21,6 @@ pub fn picture(number: usize) -> Vec<f32> {
     pixels.map(|(x, y, channel)| (value(x, y, channel) * 255.0).round() / 255.0).collect()
 }
 
-/// Returns the mean distance between the values of two pictures.
 pub fn distance(a: &[f32], b: &[f32]) -> f64 {
     assert_eq!(a.len(), b.len());
     a.iter().zip(b).map(|(a, b)| f64::from((a - b).abs())).sum::<f64>() / a.len() as f64
