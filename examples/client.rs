@@ -2,7 +2,7 @@
 //!
 //!     cargo xtask example client 'http://127.0.0.1:8080/#room=0a1b2c...' photos
 //!
-//! The pictures stay here. What the room sees are updates, under the defence that its teacher chose.
+//! The pictures stay on this machine. The room sees only updates, protected by the defence that its teacher chose.
 
 use std::{env, path::Path};
 
@@ -22,18 +22,18 @@ async fn main() -> anyhow::Result<()> {
     println!("Training on {} pictures", samples.len());
     join(JoinOptions {
         address,
-        // The address holds the room's key.
+        // The address contains the room's key.
         pin: None,
         name: "example".to_owned(),
         samples,
-        // What leaks of one's own pictures is nobody else's to see.
+        // The class must not see what leaks of the user's own pictures.
         may_show: folder.is_none(),
         shows: folder.is_none(),
-        // Questions to the class are answered at random.
+        // Answers the class's questions at random.
         answer_seed: Some(1),
         passphrase: None,
         device: OpenDevice::cpu(),
-        // A relay makes its own certificate; over plain HTTP there is none.
+        // A relay signs its own certificate; over plain HTTP there is none.
         accept_any_certificate: true,
     })
     .await

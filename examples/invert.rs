@@ -1,4 +1,5 @@
-//! The picture behind a gradient that was dumped by any framework; `unmask invert --help` shows how PyTorch dumps one.
+//! Reconstructs the picture behind a gradient dumped by any framework; `unmask invert --help` shows how PyTorch dumps
+//! one.
 //!
 //!     cargo xtask example invert vit_lab_patch4_32 crates/attack/tests/data/gradients.safetensors picture.png
 
@@ -15,7 +16,7 @@ fn main() -> anyhow::Result<()> {
     let [model, gradients, picture] = &arguments[..] else { bail!("usage: invert MODEL GRADIENTS PICTURE") };
     let model: Architecture = model.parse()?;
 
-    // A closed form reads a few tensors of the gradient, and of the model none.
+    // A closed form reads a few tensors of the gradient, and none of the model.
     let method = AttackMethod::Embedding;
     let update = read_update(&model.into(), &Path::new(gradients).into(), None, &Needs::of(method, model)?.gradients)?;
     let weights = Tensors::new(TensorSource::Weights, model, Rounding::F32);

@@ -1,8 +1,8 @@
-//! What a federation of many rooms needs in a round: bytes, seconds and memory, and how long stragglers hold it up.
+//! What a federation of many rooms needs in a round: bytes, seconds and memory, and the delay by stragglers.
 //!
 //!     cargo xtask example scale
 //!
-//! The size of an update and the seconds of a gradient and of an addition are measured here and now; networks and people are
+//! The size of an update and the times of a gradient and of an addition are measured now. Networks and people are
 //! assumed, by the constants below.
 
 use std::{fs, hint::black_box, sync::Arc, time::Instant};
@@ -18,37 +18,38 @@ use unmask_wire::{Assembler, ClientMessage, frames};
 
 const ROOMS: [usize; 3] = [10, 1_000, 100_000];
 const TABS: usize = 30;
-/// Of the rooms; the server is told weights as they are.
+/// The rooms' defence; a room sends plain weights to the server.
 const DEFENCE: &str = "random-binary:0.5";
 
-/// Bytes a second that all tabs of a room share.
+/// Bytes per second that all tabs of a room share.
 const WIFI: f64 = 100e6 / 8.0;
-/// Bytes a second of a school's way out, the median, and the spread of its logarithm; the way in is so many times as fast.
+/// A school's uplink in bytes per second: the median, and the spread of its logarithm. The downlink is `DOWNLINK` times
+/// as fast.
 const UPLINK: (f64, f64) = (20e6 / 8.0, 0.7);
 const DOWNLINK: f64 = 5.0;
-/// Bytes a second of the server, each way.
+/// Bytes per second of the server, in each direction.
 const SERVER: f64 = 10e9 / 8.0;
-/// How many times as long as this processor, natively, a tab takes: the median, and the spread of its logarithm.
+/// How much longer a tab takes than native code on this processor: the median, and the spread of its logarithm.
 const SLOWNESS: (f64, f64) = (3.0, 0.8);
-/// Share of the tabs that are closed in a round, and of the rooms that are.
+/// Share of the tabs that are closed in a round, and share of the rooms.
 const TABS_LOST: f64 = 0.02;
 const ROOMS_LOST: f64 = 0.01;
-/// The room's own rule: the share that it waits for, then twice the median, at least so many seconds.
+/// The room's own rule: wait for this share, then for twice the median time, at least `LEAST` seconds.
 const QUORUM: f64 = 0.8;
 const LEAST: f64 = 5.0;
 
-/// One model, as measured.
+/// Measurements of one model.
 struct Measured {
     name: &'static str,
-    /// Bytes of the weights, and of what a tab sends of them.
+    /// Bytes of the weights, and of a tab's update.
     plain: f64,
     sent: f64,
-    /// Seconds of a gradient of one picture.
+    /// Seconds for the gradient of one picture.
     gradient: f64,
-    /// Seconds to take an update off the socket and add it; of plain weights, of a masked update.
+    /// Seconds to receive an update from the socket and add it, for plain weights and for a masked update.
     add: f64,
     add_masked: f64,
-    /// Seconds of the step that ends a round of a room.
+    /// Seconds for the step that ends a room's round.
     close: f64,
 }
 
@@ -74,7 +75,7 @@ fn main() -> anyhow::Result<()> {
     }
     println!("\nOne round of the federation, {TABS} tabs a room:\n");
     println!(
-        "| rooms | model | a room's Wi-Fi | a room's round | into the server, and held there | added in | half by | 90 % by | 99 % of those left by |"
+        "| rooms | model | a room's Wi-Fi | a room's round | into the server, and held there | added in | half of the replies by | 90 % by | 99 % by |"
     );
     println!("|---|---|---|---|---|---|---|---|---|");
     for rooms in ROOMS {
@@ -150,7 +151,7 @@ fn measure(preset: VitPreset) -> anyhow::Result<Measured> {
     })
 }
 
-/// Of the fastest of five: what else the machine did only makes it slower.
+/// The fastest of five runs: other load on the machine only makes a run slower.
 fn fastest(mut work: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<f64> {
     let mut fastest = f64::INFINITY;
     for _ in 0..5 {
@@ -161,11 +162,11 @@ fn fastest(mut work: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<f64> 
     Ok(fastest)
 }
 
-/// When what happened, in seconds after the server began to send.
+/// Times in seconds since the server began to send.
 struct Round {
-    /// Of the median room, from its weights to its step.
+    /// The median room's time from its weights to its step.
     in_room: f64,
-    /// Each reply at the server, the first to come first; a room that is lost gives none.
+    /// The time of each reply at the server, in order of arrival. A lost room sends none.
     replies: Vec<f64>,
 }
 
@@ -175,7 +176,7 @@ fn simulate(model: &Measured, rooms: usize) -> Round {
     let mut leaving = Vec::with_capacity(rooms);
     for room in 0..rooms {
         let uplink = log_normal(UPLINK).sample(&mut rng);
-        // The server sends to one after another.
+        // The server sends to one room after another.
         let begins = (room + 1) as f64 * model.plain / SERVER + model.plain / (DOWNLINK * uplink);
         let in_room = round_of_room(model, &mut rng);
         in_rooms.push(in_room);
@@ -188,7 +189,7 @@ fn simulate(model: &Measured, rooms: usize) -> Round {
     Round { in_room: in_rooms[rooms / 2], replies: queue(leaving, model.plain / SERVER) }
 }
 
-/// Seconds from the weights in a room to its own step.
+/// Seconds from the room's weights to its own step.
 fn round_of_room(model: &Measured, rng: &mut ChaCha8Rng) -> f64 {
     let slowness = log_normal(SLOWNESS);
     let mut computed = Vec::with_capacity(TABS);
@@ -201,7 +202,7 @@ fn round_of_room(model: &Measured, rng: &mut ChaCha8Rng) -> f64 {
     computed.sort_by(f64::total_cmp);
     let answers = queue(computed, (model.sent / WIFI).max(model.add_masked));
     let enough = (QUORUM * TABS as f64).ceil() as usize;
-    // Too few: the room would wait for its deadline; what is here is what it has.
+    // Too few tabs: a real room would wait for its deadline; here it closes with the last answer.
     let last = answers.last().copied().unwrap_or_default();
     let ends = match answers.get(enough - 1) {
         Some(&reached) => last.min(reached.max(LEAST.max(2.0 * answers[answers.len() / 2]))),
@@ -210,7 +211,7 @@ fn round_of_room(model: &Measured, rng: &mut ChaCha8Rng) -> f64 {
     ends + model.close
 }
 
-/// One after another through something that takes so long for each: when each is through.
+/// When each arrival leaves a queue that handles one at a time, `each` seconds per arrival.
 fn queue(arrivals: Vec<f64>, each: f64) -> Vec<f64> {
     let mut free = 0.0_f64;
     let through = |arrival: f64| {

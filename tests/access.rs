@@ -1,4 +1,4 @@
-//! The pages for those who have no mouse, larger letters, other colours, or no wish to see things move.
+//! The pages without a mouse, with larger letters, in other colours, and with less motion.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::{
     replay,
     stage::{BEATS, PROJECTOR, arrive, assert_fits},
     support::{Browser, Line, Relay, Tab, assert_accessible, skipped, wait_for},
-    volunteers::{fits, has_picture, poll, scene},
+    volunteers::{ask, fits, has_picture, poll, scene},
 };
 
 const ENTER: char = '\u{e007}';
@@ -17,10 +17,10 @@ const LEFT: char = '\u{e012}';
 const RIGHT: char = '\u{e014}';
 const HOME: char = '\u{e011}';
 
-/// Of five seconds, from one scene of a recorded lesson to the next.
+/// Steps of five seconds from one scene of a recorded lesson to the next, at most.
 const MOST_STEPS: usize = 400;
 
-/// Text that is cut off where it stands, unless it is for screen readers alone.
+/// Finds text that is cut off, except text only for screen readers.
 const CUT: &str = r"(() => {
   const found = [];
   for (const element of document.querySelectorAll('body *')) {
@@ -33,7 +33,7 @@ const CUT: &str = r"(() => {
   return found.join('\n') || 'nothing';
 })()";
 
-/// Twice the size in which browsers write.
+/// Twice the default size of letters.
 const LARGE: u32 = 32;
 
 async fn assert_reads(tab: &Tab, place: &str) {
@@ -41,14 +41,14 @@ async fn assert_reads(tab: &Tab, place: &str) {
     assert_eq!(tab.wait_for(CUT).await, "nothing", "{place}");
 }
 
-/// Goes to what has this test id by Tab, and presses a key on it.
+/// Moves the focus by Tab to the element with this test id, and presses a key on it.
 async fn press_on(tab: &Tab, id: &str, key: char) {
     tab.tab_to(id).await;
     tab.press(key).await;
 }
 
-/// A student without a mouse comes in, answers, shows a picture, takes it back and leaves; and nothing on the way is in the way
-/// of a screen reader.
+/// A student without a mouse joins, answers, shows a picture, takes it back and leaves, and every page on the way works
+/// with a screen reader.
 #[tokio::test]
 async fn a_phone_needs_no_pointer() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -72,11 +72,11 @@ async fn a_phone_needs_no_pointer() {
     assert_accessible(&tab, "the form").await;
     tab.choose_file("file", &photograph("astronaut.png")).await;
     has_picture(&tab, "astronaut.png").await;
-    assert_accessible(&tab, "the form with a picture of one’s own").await;
+    assert_accessible(&tab, "the form with the student’s own picture").await;
     if !tab.has_devtools() {
-        // `document.hasFocus()` stays false there, and with it `:focus-visible`.
+        // In that case `document.hasFocus()` stays false, and so does `:focus-visible`.
         return skipped(
-            "the phone's room by keyboard: headless Firefox does not come back into a page that Tab has left",
+            "the phone's room by keyboard: headless Firefox does not return to a page that the Tab key has left",
         );
     }
     press_on(&tab, "join", ENTER).await;
@@ -85,21 +85,18 @@ async fn a_phone_needs_no_pointer() {
     assert_accessible(&tab, "the room").await;
 
     scene(&relay, "guess").await;
-    let question = json!({ "question": "Who is this?", "answers": { "choice": ["Bob", "Ada"] }, "correct": 1 });
-    relay.control(json!({ "do": "ask_poll", "poll": question })).await;
+    ask(&relay, "whose", &["robot 1", "Ada"], Some(1)).await;
     press_on(&tab, "answer", SPACE).await;
-    assert!(tab.text("voted").await.contains("Bob"));
+    assert!(tab.text("voted").await.contains("A · robot 1"));
     assert_accessible(&tab, "a choice").await;
     relay.control(json!({ "do": "close_poll" })).await;
     assert!(tab.text("judged").await.contains("Ada"));
     assert_accessible(&tab, "a result").await;
 
-    let number = json!({ "number": { "least": 0, "most": 60, "unit": "seconds" } });
-    let question = json!({ "question": "How long will it take?", "answers": number, "correct": null });
-    relay.control(json!({ "do": "ask_poll", "poll": question })).await;
+    ask(&relay, "seconds", &[], None).await;
     press_on(&tab, "guess-slider", RIGHT).await;
     press_on(&tab, "guess-more", ENTER).await;
-    assert!(tab.text("guess").await.contains("32"));
+    assert!(tab.text("guess").await.contains("152"));
     assert_accessible(&tab, "a number").await;
     press_on(&tab, "guess-send", ENTER).await;
     poll(&relay, "a guess", |poll| poll["voters"] == 1).await;
@@ -122,7 +119,7 @@ async fn a_phone_needs_no_pointer() {
     assert_accessible(&tab, "the way out").await;
 }
 
-/// The camera shows what it sees until a picture is taken of it, which then is one's own: the class is not shown it unasked.
+/// The camera shows a live view until the student takes a picture. The class does not see the picture without consent.
 #[tokio::test]
 async fn a_camera_takes_the_picture() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -131,7 +128,7 @@ async fn a_camera_takes_the_picture() {
     let tab = browser.open(&relay.student_link("localhost", "nickname=Ada&device=cpu"), PHONE).await;
     press_on(&tab, "camera-button", ENTER).await;
     tab.wait_for("document.querySelector('.camera video')?.videoWidth > 0 || null").await;
-    // The button is below the picture and in sight, and the key that opened the camera takes the picture.
+    // The button is visible below the picture, and the key that opened the camera also takes the picture.
     let shoot = "document.querySelector('[data-testid=\"camera-shoot\"]')";
     tab.wait_for(&format!("document.activeElement === {shoot} || null")).await;
     tab.wait_for(&format!("{shoot}.getBoundingClientRect().bottom <= innerHeight || null")).await;
@@ -147,7 +144,7 @@ async fn a_camera_takes_the_picture() {
     relay.rounds_with(1).await;
 }
 
-/// A phone of which two rounds have heard nothing sits out, says so to everybody, and is back when its student asks for it.
+/// A phone that missed two rounds sits out, everybody sees this, and it comes back when its student asks for it.
 #[tokio::test]
 async fn a_phone_that_sits_out_asks_to_come_back() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -163,13 +160,13 @@ async fn a_phone_that_sits_out_asks_to_come_back() {
     assert_reads(&tab, "a phone that sits out").await;
     tab.screenshot("phone-sitting-out").await;
     press_on(&tab, "come-back", ENTER).await;
-    // An answer that was late brings a phone back as well: it must not come before the student has asked.
+    // A late answer would bring the phone back too; it must not arrive before the student asks.
     line.hold(false);
     relay.rounds_with(2).await;
     assert!(!tab.shows("sitting-out").await);
 }
 
-/// Letters of twice the size: everything is still there, whole and within the width.
+/// With letters of twice the size, everything is still there, complete and within the width.
 #[tokio::test]
 async fn letters_grow_to_twice_their_size() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -177,7 +174,7 @@ async fn letters_grow_to_twice_their_size() {
     let browser = Browser::start().await;
     let tab = browser.open(&relay.student_link("localhost", "nickname=Ada&image=cat&device=cpu"), PHONE).await;
     if !tab.has_devtools() {
-        return skipped("Chromium alone can be told the size of its letters");
+        return skipped("only Chromium's letter size can be set");
     }
     has_picture(&tab, "cat").await;
     tab.set_letters(LARGE).await;
@@ -189,8 +186,7 @@ async fn letters_grow_to_twice_their_size() {
     assert_reads(&tab, "what leaks").await;
     tab.text("device-reason").await;
     assert_reads(&tab, "the details").await;
-    let question = json!({ "question": "Who is this?", "answers": { "choice": ["B · lucky otter", "A · magnificent hippopotamus"] }, "correct": 1 });
-    relay.control(json!({ "do": "ask_poll", "poll": question })).await;
+    ask(&relay, "whose", &["robot 1", "magnificent hippopotamus"], Some(1)).await;
     tab.text("question").await;
     assert_reads(&tab, "a question").await;
     relay.control(json!({ "do": "close_poll" })).await;
@@ -204,7 +200,7 @@ async fn letters_grow_to_twice_their_size() {
     teacher.screenshot("expert-large").await;
 }
 
-/// Whoever asks for less motion sees none, and the same in the end.
+/// A user who asks for less motion sees no motion, and the same result.
 #[tokio::test]
 async fn nothing_moves_for_those_who_ask_for_that() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -212,7 +208,7 @@ async fn nothing_moves_for_those_who_ask_for_that() {
     let browser = Browser::start().await;
     let teacher = browser.open_view(&relay.stage_link(), PROJECTOR).await;
     if !teacher.has_devtools() {
-        return skipped("Chromium alone can be told what its user likes");
+        return skipped("only Chromium's user preferences can be set");
     }
     relay.client("robot 1").await;
     for (key, beat) in [(RIGHT, 0), (SPACE, 1), (SPACE, 2)] {
@@ -231,7 +227,7 @@ async fn nothing_moves_for_those_who_ask_for_that() {
     }
 }
 
-/// A recorded lesson has no relay to ask, and no other rules.
+/// A recorded lesson works without a relay, and under the same rules.
 #[tokio::test]
 async fn a_recorded_lesson_is_for_everybody() {
     let _turn = ONE_AT_A_TIME.lock().await;

@@ -1,4 +1,4 @@
-//! Attackers who know more than the papers' one, on real tabs' updates.
+//! Attackers stronger than the papers', on updates of real tabs.
 
 use std::path::Path;
 
@@ -9,13 +9,13 @@ use crate::{
     support::{Browser, Relay, robot, wait_for},
 };
 
-/// Where the sample photograph of this name is.
+/// The path of the sample photograph with this name.
 pub fn photograph(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../www/samples").join(name);
     path.canonicalize().unwrap_or_else(|error| panic!("{}: {error}", path.display())).display().to_string()
 }
 
-/// The pair of `naive` and `aware`, of one and the same round.
+/// The results of `naive` and `aware` for the same round.
 async fn pair(relay: &Relay, naive: &str, aware: &str, defence: &str) -> (Value, Value) {
     wait_for(&format!("{naive} and {aware} of one round"), || async {
         let (naive, aware) = (relay.attack(naive, defence).await, relay.attack(aware, defence).await);
@@ -24,7 +24,8 @@ async fn pair(relay: &Relay, naive: &str, aware: &str, defence: &str) -> (Value,
     .await
 }
 
-/// APRIL reads every sample photograph in a room, the dark ones too, round by round; behind a mask the naive attacker reads none.
+/// APRIL reconstructs every sample photograph in a room, dark ones too, round after round. Behind a mask the naive
+/// attacker reconstructs none.
 #[tokio::test]
 async fn april_reads_dark_photographs_in_a_room() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -53,10 +54,10 @@ async fn april_reads_dark_photographs_in_a_room() {
     }
 }
 
-/// Updates of new masks that a search may take: at times it ends in another valley (`docs/measurements.md`).
+/// Masked updates that a search may try: sometimes it ends in another local minimum (`docs/measurements.md`).
 const TRIES: u64 = 3;
 
-/// On one masked update of a real tab the papers' attacker sees nothing, and one who knows the mask sees the picture.
+/// On a masked update of a real tab, the papers' attacker sees nothing, and one who knows the mask sees the picture.
 #[tokio::test]
 async fn a_mask_stops_the_attacker_who_does_not_know_it() {
     const MASKED: &str = "random-binary:0.3";
@@ -67,7 +68,7 @@ async fn a_mask_stops_the_attacker_who_does_not_know_it() {
     let ada = browser.open(&join, PHONE).await;
     relay.client("Ada").await;
     let teacher = browser.open(&relay.teacher_link(), DESKTOP).await;
-    // A search begins with the next update, of which there is to be one alone.
+    // A search starts with the next update, and there must be only one.
     teacher.click("search").await;
     wait_for("the search to be asked for", || async { relay.room().await["search"].as_bool().filter(|on| *on) }).await;
     teacher.click("one-round").await;
@@ -102,7 +103,7 @@ async fn a_mask_stops_the_attacker_who_does_not_know_it() {
     .await;
     ada.screenshot("student-attacked").await;
 
-    // Rates that spare the position embedding leave linear equations, and nothing to guess.
+    // Rates that spare the position embedding leave linear equations, which are solved without a search.
     let spared = "random-binary:pos=0,0.3";
     relay.control(json!({ "do": "defence", "defence": spared })).await;
     relay.control(json!({ "do": "one_round" })).await;
@@ -110,7 +111,7 @@ async fn a_mask_stops_the_attacker_who_does_not_know_it() {
     assert!(ssim(&naive) <= 0.5 && ssim(&aware) >= 0.95, "{naive}\n{aware}");
 }
 
-/// A picture dropped on the projector is told from others by what a fixed-position update leaves.
+/// A picture dropped on the projector is distinguished from others by means of a fixed-position update.
 #[tokio::test]
 async fn a_dropped_picture_is_recognised() {
     let _turn = ONE_AT_A_TIME.lock().await;

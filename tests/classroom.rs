@@ -7,7 +7,8 @@ use crate::{
     support::{Browser, Relay, robot, skipped, wait_for},
 };
 
-/// Three tabs, one of them on WebGPU, and a headless client train together; what the attacks see follows the defence.
+/// Three tabs, one of them on WebGPU, and a headless client train together; what the attacks see depends on the
+/// defence.
 #[tokio::test]
 async fn a_lesson() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -31,7 +32,7 @@ async fn a_lesson() {
     assert!(gpu.attribute("device", "data-device").await.contains("WebGPU"));
     assert!(ada.attribute("bytes", "data-bytes").await.parse::<u64>().expect("a number") > 0);
 
-    // Without a defence the picture is there for anybody to see.
+    // Without a defence, anybody can see the picture.
     let plain = relay.attack("embedding", "none").await;
     assert!(ssim(&plain) >= 0.95, "{plain}");
     let own_view: f64 = ada.attribute("attacked", "data-ssim").await.parse().expect("a number");
@@ -60,7 +61,7 @@ async fn a_lesson() {
         "{fixed}"
     );
 
-    // A tab closed in the middle of a round does not stall the room.
+    // A tab that is closed during a round does not stall the room.
     gpu.close().await;
     let points = relay.rounds(2).await;
     assert_eq!(points[1]["updates"], 3, "{points:?}");
@@ -84,7 +85,7 @@ async fn a_lesson() {
     assert!(ssim(&masked) <= 0.3, "{masked}");
 }
 
-/// The teacher's page drives the room; the same page without the token, and a request without it, do not.
+/// The teacher's page controls the room; the same page without the token, and a request without it, do not.
 #[tokio::test]
 async fn only_the_teacher_controls() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -93,7 +94,7 @@ async fn only_the_teacher_controls() {
         assert_eq!(relay.control_with(token, json!({ "do": "start" })).await, status);
     }
     assert_eq!(relay.control_with(Some(&relay.token), json!({ "do": "dance" })).await, 400);
-    // The page hands on whatever number was typed; the relay alone knows the limits.
+    // The page sends any typed number; only the relay knows the limits.
     for seconds in [-1.0, 601.0] {
         let reason = relay.control_refused(json!({ "do": "attack_budget", "seconds": seconds })).await;
         assert!(reason.contains(&seconds.to_string()) && reason.contains("600"), "{reason}");
@@ -120,7 +121,7 @@ async fn only_the_teacher_controls() {
     teacher.click("pause").await;
     wait_for("the pause", || async { (relay.room().await["phase"] == "paused").then_some(()) }).await;
 
-    // One click loses nothing.
+    // A single click deletes nothing.
     teacher.click("reset").await;
     teacher.screenshot("projector-reset").await;
     assert!(relay.room().await["round"].as_u64() > Some(0));
@@ -128,7 +129,7 @@ async fn only_the_teacher_controls() {
     wait_for("the reset", || async { (relay.room().await["round"] == 0).then_some(()) }).await;
 }
 
-/// The browser takes the graphics adapter away in the midst of a lesson: the tab says so, and goes on with the CPU.
+/// The browser takes the graphics adapter away during a lesson: the tab reports it and continues on the CPU.
 #[tokio::test]
 async fn a_lost_graphics_adapter() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -137,7 +138,7 @@ async fn a_lost_graphics_adapter() {
     let link = relay.student_link("localhost", "nickname=Ada&image=coffee&device=webgpu&join=1");
     let ada = browser.open(&link, DESKTOP).await;
     if !ada.has_devtools() {
-        return skipped("only Chromium can be told to end its graphics process");
+        return skipped("only Chromium can end its graphics process on command");
     }
     let _robot = robot(&relay, "Robot");
     for nickname in ["Ada", "Robot"] {
@@ -158,7 +159,8 @@ async fn a_lost_graphics_adapter() {
     assert!(since.clone().count() > 3 && since.clone().all(|point| point["updates"] == 2), "{points:?}");
 }
 
-/// Over plain HTTP from another device the browser hides WebGPU: the page says so, points to HTTPS and trains meanwhile.
+/// Over plain HTTP from another device the browser hides WebGPU: the page says so, points to HTTPS and trains on the
+/// CPU.
 #[tokio::test]
 async fn an_insecure_page_trains_on_the_cpu_and_points_to_https() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -173,8 +175,8 @@ async fn an_insecure_page_trains_on_the_cpu_and_points_to_https() {
     tab.screenshot("student-insecure").await;
 }
 
-/// When the relay is killed and started again, the tab comes back by itself as the same client with its picture, rounds go on
-/// by themselves, and the teacher's page drives the room as before.
+/// When the relay is killed and restarted, the tab reconnects automatically as the same client with its picture, rounds
+/// continue automatically, and the teacher's page controls the room as before.
 #[tokio::test]
 async fn a_tab_comes_back() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -193,7 +195,7 @@ async fn a_tab_comes_back() {
     wait_for("the pause", || async { (relay.room().await["phase"] == "paused").then_some(()) }).await;
 }
 
-/// A page that was loaded anew brings its student back with one tap, as the same client with the same picture.
+/// A reloaded page brings its student back with one tap, as the same client with the same picture.
 #[tokio::test]
 async fn a_reloaded_tab_comes_back_with_one_tap() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -214,14 +216,15 @@ async fn a_reloaded_tab_comes_back_with_one_tap() {
     assert!(tab.text("trains-on").await.contains("dog"));
     tab.attribute("attacked", "data-ssim").await;
 
-    // Whoever leaves is not asked to come back.
+    // A student who leaves is not asked to come back.
     tab.click("leave").await;
     tab.reload().await;
     tab.wait_for("document.querySelector('[data-testid=\"join\"]')").await;
     assert!(!tab.shows("rejoin").await);
 }
 
-/// A tab and a headless client train a ResNet together, masked and not; what needs embeddings says so.
+/// A tab and a headless client train a ResNet together, with and without a mask; attacks that need patch embeddings say
+/// so.
 #[tokio::test]
 async fn a_room_trains_a_resnet() {
     let _turn = ONE_AT_A_TIME.lock().await;

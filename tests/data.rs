@@ -1,4 +1,4 @@
-//! Rounds on shared pictures: what they teach, how that is measured, and what a student can ask the model.
+//! Rounds on shared pictures: what the model learns, how this is measured, and what a student can ask the model.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::{
     support::{Browser, Relay, robot, wait_for},
 };
 
-/// The room once its rounds train on `pictures`.
+/// Waits until the room's rounds train on `pictures`.
 async fn training_on(relay: &Relay, pictures: &str) {
     wait_for(&format!("a round on {pictures} pictures"), || async {
         (relay.room().await["data"]["train_on"] == pictures).then_some(())
@@ -17,7 +17,7 @@ async fn training_on(relay: &Relay, pictures: &str) {
     .await;
 }
 
-/// The newest evaluation of a model that has trained.
+/// The newest evaluation of a trained model.
 async fn evaluation(relay: &Relay) -> Value {
     wait_for("an evaluation", || async {
         let evaluation = relay.room().await["evaluation"].clone();
@@ -26,8 +26,8 @@ async fn evaluation(relay: &Relay) -> Value {
     .await
 }
 
-/// A tab and a headless client learn from shared pictures; the projector shows how well and what is mistaken for what, a
-/// student asks the model about a picture of theirs; and back on private pictures everything is as it was.
+/// A tab and a headless client learn from shared pictures. The projector shows the accuracy and the confusions, and a
+/// student asks the model about a picture. Back on private pictures, everything is as before.
 #[tokio::test]
 async fn a_room_that_learns_from_shared_pictures() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -53,7 +53,7 @@ async fn a_room_that_learns_from_shared_pictures() {
     relay.control(json!({ "do": "target", "client": target })).await;
     let _robot = robot(&relay, "Robot");
     relay.client("Robot").await;
-    // Asked before there is a model, the answer comes with the first round.
+    // A question asked before there is a model is answered with the first round.
     ada.click("try-private").await;
     assert!(ada.text("try-waiting").await.contains("first round"));
 
@@ -80,12 +80,12 @@ async fn a_room_that_learns_from_shared_pictures() {
     assert!(!teacher.text("confusion-sentence").await.is_empty());
     teacher.screenshot("projector-learning").await;
 
-    // The question of before is answered, with the names of what the room now learns.
+    // The earlier question is answered again, with the class names of the shared pictures.
     ada.attribute_is("try-answer", "data-shared", "true").await;
     let first = |what: &str| format!("document.querySelector('[data-testid=\"try-class\"]')?.dataset.{what}");
     let classes = evaluation["classes"].as_array().expect("names").clone();
     let named = ada.wait_for(&first("name")).await;
-    assert!(classes.contains(&named), "{named} is none of {classes:?}");
+    assert!(classes.contains(&named), "{named} is not one of {classes:?}");
     let probability: f64 =
         ada.wait_for(&first("share")).await.as_str().and_then(|text| text.parse().ok()).expect("a number");
     assert!((0.1..=1.0).contains(&probability), "{probability}");
@@ -93,11 +93,11 @@ async fn a_room_that_learns_from_shared_pictures() {
     assert!(ada.text("try-problem").await.contains("LICENCE.md"));
     ada.choose_file("try-file", &photograph("cat.png")).await;
     ada.attribute("try-answer", "data-after").await;
-    // The answer may still be the one before.
+    // The answer may still be the previous one.
     ada.wait_for("document.querySelector('[data-testid=\"try-problem\"]')?.checkVisibility() ? null : true").await;
     ada.screenshot("student-learning").await;
 
-    // Divided anew, the same picture counts: other shares of the same set.
+    // After a new division the same picture is used, because the set is the same.
     teacher.click("partition-dirichlet").await;
     wait_for("the new division", || async {
         (relay.room().await["data"]["partition"] == "dirichlet:0.3").then_some(())

@@ -14,7 +14,7 @@ fn group<'a>(room: &'a Value, key: &str) -> &'a Value {
     groups.iter().find(|group| group["key"] == key).unwrap_or_else(|| panic!("no group {key}"))
 }
 
-/// Everybody who has the passphrase trains; who has none, or a wrong one, is asked before any harm is done; the relay
+/// Clients with the passphrase train. A client without it, or with a wrong one, is asked before it does harm. The relay
 /// averages what it cannot read.
 #[tokio::test]
 async fn an_encrypted_room() {
@@ -59,7 +59,7 @@ async fn an_encrypted_room() {
     assert_eq!(ada.wait_for(cipher).await, 2);
     ada.screenshot("student-encrypted").await;
 
-    // Adam's step on encrypted gradients would not be the encryption of its step.
+    // Adam's step on encrypted gradients is not the encryption of its plain step.
     let adam = json!({ "do": "optimiser", "optimiser": "adam:0.001" });
     let refusal = relay.control_refused(adam).await;
     assert!(refusal.contains("not linear") && refusal.contains("sgd:RATE"), "{refusal}");
@@ -74,13 +74,13 @@ async fn an_encrypted_room() {
     teacher.attribute_is("defence", "data-defence", "encrypted:keyed").await;
     teacher.screenshot("projector-encrypted").await;
 
-    // Nobody can decrypt for the relay, so it begins anew when the encryption ends.
+    // Nobody can decrypt for the relay, so it starts with a new model when the encryption ends.
     relay.control(json!({ "do": "defence", "defence": "none" })).await;
     let seen = relay.attack("embedding", "none").await;
     assert!(ssim(&seen) >= 0.95, "{seen}");
 }
 
-/// FedAvg in tabs and natively: weights go up, masks and noise protect them, and the counts are what theory expects.
+/// FedAvg in tabs and natively: clients send weights, masks and noise protect them, and the counts match theory.
 #[tokio::test]
 async fn a_room_under_fedavg() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -136,7 +136,7 @@ async fn a_room_under_fedavg() {
     assert!(sentence.contains("no meaningful guarantee"), "{sentence}");
     teacher.screenshot("projector-gaussian").await;
 
-    // What frozen masks drop is never trained.
+    // Values dropped by frozen masks are never trained.
     relay.control(json!({ "do": "defence", "defence": "frozen-binary:0.5" })).await;
     relay.attack("embedding", "frozen-binary:0.5").await;
     relay.rounds(2).await;

@@ -1,4 +1,4 @@
-//! What a room in a federation shows: to the class on the projector, and to whoever joins.
+//! What a room in a federation shows, to the class on the projector and to students who join.
 
 use serde_json::json;
 use unmask_core::VitPreset;
@@ -11,10 +11,10 @@ use crate::{
     },
 };
 
-/// A projector, on which nothing scrolls.
+/// A projector without scrolling.
 const BEAMER: (u32, u32) = (1280, 720);
 
-/// Waits until the element says this.
+/// Waits until the element has this text.
 async fn says(tab: &Tab, id: &str, words: &str) {
     let look = format!(
         "document.querySelector('[data-testid=\"{id}\"]')?.innerText.includes({}) || null",
@@ -60,7 +60,7 @@ async fn the_class_sees_its_federation() {
     drop(link);
     says(&beamer, "stage-federation", "no answer; the room goes on by itself").await;
     beamer.screenshot("federation-lost").await;
-    // So it does.
+    // It does.
     relay.control(json!({ "do": "start" })).await;
     relay.rounds(1).await;
 }

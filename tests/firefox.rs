@@ -1,4 +1,4 @@
-//! The lesson in short in another browser. `cargo xtask firefox` plays all of the others' tests there.
+//! The lesson in short in another browser. `cargo xtask firefox` runs all other lesson tests there.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::{
     support::{Browser, Relay, wait_for},
 };
 
-/// A tab joins, trains, is attacked and sees what leaks of it; and the teacher leads the stage by keyboard.
+/// A tab joins, trains, is attacked and sees what leaks, and the teacher leads the stage by keyboard.
 #[tokio::test]
 async fn a_lesson_in_firefox() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -27,7 +27,7 @@ async fn a_lesson_in_firefox() {
         arrive(&relay, &teacher, scene, beat).await;
         assert_fits(&teacher, &format!("scene {scene}, step {beat} in Firefox")).await;
     }
-    // The step asks for one round, which may be over by now.
+    // The step asks for one round, which may already be over.
     wait_for("a round of both", || async {
         relay.room().await["losses"].as_array()?.iter().any(|point| point["updates"] == 2).then_some(())
     })

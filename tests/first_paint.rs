@@ -1,14 +1,14 @@
-//! How soon a page shows something, and how soon its bundle has built it, in a browser that has never seen it.
+//! Measures how soon a page shows something, and how soon its bundle has built it, in a browser with an empty cache.
 
 use crate::{
     DESKTOP, ONE_AT_A_TIME, PHONE,
     support::{Browser, Relay},
 };
 
-/// Visits of each page, each in a browser with a cache of its own.
+/// Visits of each page, each in a new browser with its own cache.
 const VISITS: usize = 5;
 
-/// Milliseconds since the page was asked for until something was painted.
+/// Milliseconds from the request of the page until the first paint.
 const FIRST_PAINT: &str = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime";
 
 #[tokio::test]
@@ -43,7 +43,7 @@ async fn of_each_page() {
     }
 }
 
-/// Median, least and most.
+/// Median, minimum and maximum.
 fn range(mut milliseconds: Vec<f64>) -> String {
     milliseconds.sort_by(f64::total_cmp);
     let [least, .., most] = milliseconds[..] else { panic!("{milliseconds:?}") };

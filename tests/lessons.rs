@@ -21,7 +21,7 @@ mod volunteers;
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-/// Several Chromiums at a time on two cores would only make each other late.
+/// Several Chromiums in parallel on two cores would only slow each other down.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
 const DESKTOP: (u32, u32) = (1440, 1000);

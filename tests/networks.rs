@@ -1,4 +1,4 @@
-//! Devices whose network is not what it was: they slept, they got another address, or theirs was banned.
+//! Devices whose network changes: they slept, got another address, or had theirs banned.
 
 use std::{
     env,
@@ -14,14 +14,14 @@ use crate::{
     support::{Browser, Frozen, Line, Relay, Robot, Tab, robot, robot_at, skipped, wait_for},
 };
 
-/// A relay gives up a socket that was silent for half of this.
+/// A relay closes a socket that was silent for half of this.
 const ASLEEP: Duration = Duration::from_secs(62);
 
-/// Longest that a client takes to notice a lost connection, and to wait before it tries again; and what a slow machine may add
-/// until it is in.
+/// Longest time for a client to notice a lost connection, plus its wait before it reconnects, plus time for a slow
+/// machine.
 const BACK: Duration = Duration::from_millis(25_000 + 1_500 + 5_000);
 
-/// Opens the page of a student who has chosen everything, over this link.
+/// Opens a student's page over this link, with all choices made.
 async fn join(browser: &Browser, link: &str) -> Tab {
     let tab = browser.open(link, PHONE).await;
     tab.attribute_is("connection", "data-state", "online").await;
@@ -36,7 +36,7 @@ async fn said(relay: &Relay, line: &str) {
     wait_for(line, || async { is_said(&relay.room().await, line).then_some(()) }).await;
 }
 
-/// How long it takes until the room has said of each of them that they are back.
+/// Time until the room has reported that each of them is back.
 async fn until_back(relay: &Relay, names: [&str; 2]) -> Duration {
     let begun = Instant::now();
     for name in names {
@@ -45,18 +45,19 @@ async fn until_back(relay: &Relay, names: [&str; 2]) -> Duration {
     begun.elapsed()
 }
 
-/// The lid of a laptop: for a minute nothing of it runs, and the room has given it up. Opened again it is the same client.
+/// The lid of a laptop: its processes stop for a minute, and the room closes its sockets. After waking up it is the
+/// same client.
 #[tokio::test]
 async fn devices_that_slept_are_back_as_the_same_clients() {
     if !cfg!(target_os = "linux") {
-        return skipped("it finds a browser's processes as Linux lists them");
+        return skipped("only Linux lists a browser's processes");
     }
     let turn = ONE_AT_A_TIME.lock().await;
     let relay = Relay::start(&["--start"]).await;
     let browser = Browser::start().await;
     let tab = join(&browser, &relay.student_link("localhost", "nickname=Ada&image=cat&device=cpu&join=1")).await;
     let robot = robot(&relay, "Robot");
-    // Who never sent anything is forgotten sooner.
+    // A client that never sent an update is forgotten sooner.
     relay.rounds_with(2).await;
     relay.control(json!({ "do": "pause" })).await;
     let names = ["Ada", "Robot"];
@@ -67,7 +68,7 @@ async fn devices_that_slept_are_back_as_the_same_clients() {
     let mut processes = browser.processes().await;
     processes.push(robot.process());
     let asleep = Frozen::with_children(&processes);
-    // They are in nobody's way meanwhile.
+    // The stopped processes no longer slow down other tests.
     drop(turn);
     sleep(ASLEEP).await;
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -83,7 +84,8 @@ async fn devices_that_slept_are_back_as_the_same_clients() {
     tab.attribute_is("connection", "data-state", "online").await;
 }
 
-/// Nobody tells a device whose address has changed that its connections lead nowhere: what it sends is lost, and nothing comes.
+/// A device is not told that its address has changed and its connections are dead: what it sends is lost, and nothing
+/// arrives.
 #[tokio::test]
 async fn devices_with_another_address_are_back_as_the_same_clients() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -105,23 +107,23 @@ async fn devices_with_another_address_are_back_as_the_same_clients() {
         assert_eq!(relay.client(name).await["id"], id, "{name}");
     }
     tab.attribute_is("connection", "data-state", "online").await;
-    // One line each: the old connections are no clients of their own.
+    // One roster line each: the old connections are not separate clients.
     assert_eq!(relay.room().await["clients"].as_array().map(Vec::len), Some(2));
 }
 
-/// Tells the copy of this program that has a network of its own that it has one.
+/// Tells the child copy of this program that it has its own network.
 const OWN_NETWORK: &str = "UNMASK_TEST_NETWORK";
 
-/// A machine of its own on a cable of its own: what runs there has another address than anybody else.
+/// A separate machine on a separate cable, with its own address.
 struct Machine {
-    /// What keeps its network there.
+    /// The process that keeps its network alive.
     child: Child,
-    /// Of this machine, as seen from there.
+    /// The address of this machine, as seen from there.
     relay: String,
 }
 
 impl Machine {
-    /// The `number`th one. Needs a network of this program's own, whose cables nobody else sees.
+    /// The machine with this number. Needs a private network of this program, so that nobody else sees the cables.
     async fn connected(number: u8) -> Self {
         let child = Command::new("unshare").args(["--net", "sleep", "infinity"]).spawn().expect("unshare starts");
         let machine = Self { child, relay: format!("10.77.{number}.1") };
@@ -141,14 +143,14 @@ impl Machine {
         machine
     }
 
-    /// A program that runs there.
+    /// A call of a program on that machine.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.args(["--target", &self.child.id().to_string(), "--net", program]);
         command
     }
 
-    /// A headless client there.
+    /// A headless client on that machine.
     fn join(&self, relay: &Relay, name: &str) -> Robot {
         let link = relay.join_link().replace("127.0.0.1", &self.relay);
         Robot::spawn(&link, name, self.command(env!("CARGO_BIN_EXE_unmask")).stderr(Stdio::piped()))
@@ -167,7 +169,7 @@ fn ip(arguments: &[&str]) {
     assert!(status.success(), "ip {arguments:?}: {status}");
 }
 
-/// Runs the test of this name once more, in a network of its own. Whether this machine lets it.
+/// Runs the test with this name again in its own network. Returns false if this machine does not allow it.
 fn has_passed_in_own_network(name: &str) -> bool {
     let unshare = |program: &str| {
         let mut command = Command::new("unshare");
@@ -183,20 +185,20 @@ fn has_passed_in_own_network(name: &str) -> bool {
     let output = unshare(&own.to_string_lossy()).args(["--exact", name, "--nocapture"]).env(OWN_NETWORK, "1").output();
     let output = output.expect("it starts");
     let said = String::from_utf8_lossy(&output.stdout);
-    // A name that no test has runs none, and succeeds.
+    // If no test has the name, the run succeeds without tests.
     let has_passed = output.status.success() && said.contains("1 passed");
-    assert!(has_passed, "{name}, in a network of its own: {said}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(has_passed, "{name}, in its own network: {said}\n{}", String::from_utf8_lossy(&output.stderr));
     true
 }
 
-/// A headless client keeps no cookie: it is known by its address alone. Banned, it stays out under any name, with its ticket
-/// and after a restart of the relay; who has another address comes and goes.
+/// A headless client keeps no cookie and is known only by its address. When banned, it stays out under any name, with
+/// its ticket and after a restart of the relay; clients with other addresses are not affected.
 #[tokio::test]
 async fn a_ban_holds_for_an_address_of_its_own() {
     const NAME: &str = "networks::a_ban_holds_for_an_address_of_its_own";
     if env::var_os(OWN_NETWORK).is_none() {
         if !has_passed_in_own_network(NAME) {
-            skipped("it needs a network of its own: Linux, `ip`, `unshare` and `nsenter`, and leave to use them");
+            skipped("it needs its own network: Linux, `ip`, `unshare` and `nsenter`, and permission to use them");
         }
         return;
     }

@@ -1,4 +1,4 @@
-//! The pages' colours: contrast enough to be read, and differences that colour-blind people see too.
+//! The pages' colours have enough contrast to be read, and differ for colour-blind people too.
 
 use std::{collections::HashMap, path::Path};
 
@@ -7,14 +7,14 @@ use crate::support::Scheme;
 /// Red, green and blue of linear light, 0 to 1.
 type Light = [f64; 3];
 
-/// What text needs on its ground, and what lines and areas need beside each other (WCAG 2.2, 1.4.3 and 1.4.11).
+/// Contrast that text needs, and lines and areas (WCAG 2.2, 1.4.3 and 1.4.11).
 const TEXT: f64 = 4.5;
 const SHAPE: f64 = 3.0;
 
-/// CIE76 distance from which two areas are told apart at a glance.
+/// CIE76 distance at which two areas are easily distinguished.
 const APART: f64 = 20.0;
 
-/// How the world looks to those without red cones, and without green ones: Viénot, Brettel and Mollon 1999, on linear light.
+/// Colour vision without red cones and without green cones: Viénot, Brettel and Mollon 1999, on linear light.
 const PROTANOPIA: [Light; 3] = [[0.11238, 0.88762, 0.0], [0.11238, 0.88762, 0.0], [0.00401, -0.00401, 1.0]];
 const DEUTERANOPIA: [Light; 3] = [[0.29275, 0.70725, 0.0], [0.29275, 0.70725, 0.0], [-0.02234, 0.02234, 1.0]];
 
@@ -39,7 +39,7 @@ fn variables(css: &str) -> impl Iterator<Item = (String, Light)> + '_ {
 }
 
 fn light(hex: &str) -> Light {
-    assert_eq!(hex.len(), 6, "#{hex} is no colour of six digits");
+    assert_eq!(hex.len(), 6, "#{hex} is not a colour with six digits");
     [0, 2, 4].map(|at| {
         let value = f64::from(u8::from_str_radix(&hex[at..at + 2], 16).expect("hexadecimal digits")) / 255.0;
         if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
@@ -59,7 +59,7 @@ fn seen_with(matrix: &[Light; 3], colour: Light) -> Light {
     matrix.map(|row| row.iter().zip(colour).map(|(weight, value)| weight * value).sum::<f64>().clamp(0.0, 1.0))
 }
 
-/// CIE L*a*b* for the white D65.
+/// CIE L*a*b* for the white point D65.
 fn lab([red, green, blue]: Light) -> [f64; 3] {
     let f = |t: f64| if t > 216.0 / 24389.0 { t.cbrt() } else { (24389.0 / 27.0 * t + 16.0) / 116.0 };
     let x = f((0.4124 * red + 0.3576 * green + 0.1805 * blue) / 0.9505);
@@ -101,7 +101,7 @@ fn text_and_shapes_stand_out() {
     }
 }
 
-/// What means the opposite differs for everybody; that it also differs in sign or word is what the pages' markup sees to.
+/// Colours with opposite meanings differ for everybody. The pages also distinguish them by sign or word.
 #[test]
 fn opposites_differ_for_colour_blind_people() {
     for scheme in Scheme::ALL {
@@ -115,7 +115,7 @@ fn opposites_differ_for_colour_blind_people() {
     }
 }
 
-/// White is far from black and grey has no colour: the formulas are the usual ones.
+/// White is far from black and grey has no colour: the formulas are right.
 #[test]
 fn known_colours_have_known_values() {
     let (white, black, grey) = (light("ffffff"), light("000000"), light("777777"));

@@ -1,4 +1,4 @@
-//! Tabs on devices that come and go, and what their students decide.
+//! Tabs on devices that leave and return, and their students' decisions.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ use crate::{
 /// A cheap projector.
 const PROJECTOR: (u32, u32) = (1280, 720);
 
-/// A ticket works once, so that each time the page must have kept the newest.
+/// A ticket works once, so the page must keep the newest one each time.
 #[tokio::test]
 async fn a_tab_that_is_reloaded_again_and_again_stays_one_client() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -32,7 +32,8 @@ async fn a_tab_that_is_reloaded_again_and_again_stays_one_client() {
     assert_eq!(clients.as_array().map(Vec::len), Some(1), "{clients}");
 }
 
-/// Who typed the address has no key, and gets in by the PIN on the projector; what the address asks for waits for it.
+/// A student who typed the address has no key and joins with the PIN on the projector; the rest of the address is kept
+/// until then.
 #[tokio::test]
 async fn a_student_comes_in_by_the_pin() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -60,7 +61,7 @@ async fn a_student_comes_in_by_the_pin() {
     assert!(!tab.shows("pin").await);
 }
 
-/// A picture of one's own is not to be shown until its student says so, and the answer may change at any time.
+/// A student's own picture is not shown without consent, and the student can change the answer at any time.
 #[tokio::test]
 async fn a_student_says_whether_the_class_may_see_what_leaks() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -90,7 +91,8 @@ async fn a_student_says_whether_the_class_may_see_what_leaks() {
     assert_eq!(relay.client("Ada").await["may_show"], true);
 }
 
-/// A tab in the background is away on the roster, and keeps no screen lit; in sight again it is neither.
+/// A tab in the background is marked as away on the roster and releases its wake lock; in the foreground both are
+/// undone.
 #[tokio::test]
 async fn a_tab_out_of_sight_is_away_and_lets_the_screen_go() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -98,7 +100,7 @@ async fn a_tab_out_of_sight_is_away_and_lets_the_screen_go() {
     let browser = Browser::start().await;
     let tab = browser.open(&relay.student_link("localhost", "nickname=Ada&image=cat&device=cpu"), PHONE).await;
     tab.wait_for("document.querySelector('[data-testid=\"picture-name\"]')?.innerText === 'cat' || null").await;
-    // Headless there is no screen: the test counts the locks.
+    // A headless browser has no screen, so the test counts the locks.
     tab.wait_for(
         "(window.locks = 0, Object.defineProperty(navigator, 'wakeLock', { value: { request: async () => \
          (window.locks += 1, { release: async () => { window.locks -= 1 } }) } }), true)",
@@ -109,14 +111,14 @@ async fn a_tab_out_of_sight_is_away_and_lets_the_screen_go() {
     for (is_hidden, state, locks) in [(true, "away", 0), (false, "joined", 1)] {
         tab.hide(is_hidden).await;
         wait_for(state, || async { (relay.client("Ada").await["state"] == state).then_some(()) }).await;
-        // Firefox keeps what a test has made from being called by the page.
+        // In Firefox the page cannot call functions that a test has defined.
         if tab.has_devtools() {
             tab.wait_for(&format!("window.locks === {locks} || null")).await;
         }
     }
 }
 
-/// The teacher renames a client, and takes it out of the room.
+/// The teacher renames a client, and removes it from the room.
 #[tokio::test]
 async fn a_tab_hears_what_the_teacher_does_with_it() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -137,7 +139,7 @@ async fn a_tab_hears_what_the_teacher_does_with_it() {
     assert!(tab.shows("closed").await);
 }
 
-/// Even on 720 lines, less what the browser takes of them, and with the controls: what leaks is seen without scrolling.
+/// On 720 lines, minus the browser's own and with the controls: what leaks is visible without scrolling.
 #[tokio::test]
 async fn a_cheap_projector_shows_what_leaks() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -153,7 +155,7 @@ async fn a_cheap_projector_shows_what_leaks() {
     let place = teacher.wait_for(&place).await;
     let number = |at: usize| place[at].as_f64().expect("a number");
     assert!(number(0) >= 0.0 && number(1) <= number(3), "top, bottom, width, lines: {place}");
-    // To be recognised from the back row it must be large.
+    // It must be large enough to be recognised from the back row.
     assert!(number(2) >= 0.4 * number(3), "top, bottom, width, lines: {place}");
     let pin = relay.room().await["pin"].clone();
     assert_eq!(pin, teacher.attribute("pin", "data-pin").await);

@@ -1,8 +1,8 @@
-//! The pictures of docs/lesson.md, taken from a lesson that is played for them.
+//! The screenshots of docs/lesson.md, taken during a lesson.
 
 use std::path::PathBuf;
 
-use unmask_core::Scene;
+use unmask_lesson::Scene;
 
 use crate::{
     DESKTOP, ONE_AT_A_TIME, PHONE, replay,
@@ -11,19 +11,19 @@ use crate::{
     volunteers::has_picture,
 };
 
-/// Where they go.
+/// The folder of the screenshots.
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/images/lesson")
 }
 
-/// Most bytes of one: they travel with every clone.
+/// Largest size in bytes of a screenshot, because every clone contains it.
 const MOST_BYTES: u64 = 160_000;
 
-/// Nothing on the stage is still to come.
+/// True when nothing on the stage is still loading.
 const COMPLETE: &str = "(stage => !/Waiting|…/.test(stage.innerText) && [...stage.querySelectorAll('img')].every(image => image.complete && image.naturalWidth) \
                         || null)(document.querySelector('[data-testid=\"stage\"]'))";
 
-/// Takes a picture in light and one in dark.
+/// Takes a screenshot in light and one in dark.
 async fn take(tab: &Tab, name: &str, is_whole: bool) {
     for scheme in Scheme::ALL {
         tab.prefer(scheme).await;
@@ -35,7 +35,7 @@ async fn take(tab: &Tab, name: &str, is_whole: bool) {
     tab.prefer(Scheme::Light).await;
 }
 
-/// Plays the lesson and takes a picture of every scene, of the phone beside it, and of the pages around it.
+/// Plays the lesson and takes screenshots of every scene, of the phone, and of the other pages.
 #[tokio::test]
 #[ignore = "writes docs/images/lesson: cargo xtask screenshots"]
 async fn of_the_whole_lesson() {
@@ -123,7 +123,7 @@ async fn of_the_whole_lesson() {
     page.attribute("play", "data-playing").await;
     page.press(' ').await;
     page.attribute_is("play", "data-playing", "false").await;
-    // The mask on APRIL: what a lesson is recorded for.
+    // The mask on APRIL, the main point of a recorded lesson.
     replay::go_to(&page, replay::last_second_of(&lesson, Scene::April, 1)).await;
     page.attribute_is("stage", "data-scene", "3").await;
     page.attribute_is("stage", "data-beat", "1").await;
@@ -131,7 +131,7 @@ async fn of_the_whole_lesson() {
     take(&page, "replay", false).await;
 }
 
-/// One step of each scene says what it is about; of APRIL and the mask on it, both.
+/// One step of each scene shows its topic; for APRIL and the mask on it, two do.
 fn is_worth_a_picture(scene: u64, beat: u64) -> bool {
     matches!((scene, beat), (0 | 4 | 8, 0) | (1 | 5 | 6, 1) | (2 | 7 | 9, 2) | (3, 0 | 1))
 }

@@ -1,4 +1,4 @@
-//! A recorded lesson, played where there is no relay.
+//! A recorded lesson, played without a relay.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::json;
 use tokio::sync::OnceCell;
-use unmask_core::Scene;
+use unmask_lesson::Scene;
 use unmask_recording::{Player, Read, Recording};
 use unmask_wire::view::RoomView;
 
@@ -29,7 +29,7 @@ impl Drop for Program {
     }
 }
 
-/// A recorded lesson, in this folder.
+/// A recorded lesson, saved in this folder.
 async fn recorded(folder: &Path) -> PathBuf {
     static RECORDING: OnceCell<Vec<u8>> = OnceCell::const_new();
     let path = folder.join("lesson.unmask");
@@ -37,7 +37,7 @@ async fn recorded(folder: &Path) -> PathBuf {
     path
 }
 
-/// Two rounds, the second under a mask, of a robot that agreed to be shown.
+/// Two rounds, the second under a mask, with a robot that agreed to be shown.
 async fn record() -> Vec<u8> {
     let relay = Relay::start(&["--seed", "7"]).await;
     let _robot = robot(&relay, "Robot");
@@ -47,7 +47,7 @@ async fn record() -> Vec<u8> {
         relay.control(json!({ "do": "defence", "defence": defence })).await;
         relay.control(json!({ "do": "one_round" })).await;
         relay.attack("embedding", defence).await;
-        // A state a second is recorded.
+        // The relay records one state each second.
         tokio::time::sleep(std::time::Duration::from_secs(2)).await;
     }
     let (address, token) = (format!("{}/api/lesson.unmask", relay.http), format!("Bearer {}", relay.token));
@@ -58,7 +58,7 @@ async fn record() -> Vec<u8> {
     file.await.expect("the request ends")
 }
 
-/// The page's address, of a program that prints it first.
+/// Starts a program that prints the page's address first, and returns the address.
 pub fn replay(file: &Path) -> (Program, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_unmask"))
         .arg("replay")
@@ -73,7 +73,7 @@ pub fn replay(file: &Path) -> (Program, String) {
     (Program(child), line.trim().to_owned())
 }
 
-/// Waits until the page shows this round, with a reconstruction within it.
+/// Waits until the page shows this round and a reconstruction in it.
 async fn shows_round(page: &Tab, round: u32) {
     page.attribute_is("round", "data-round", &round.to_string()).await;
     let picture = format!(
@@ -90,7 +90,7 @@ async fn press(page: &Tab, key: &str) {
     page.wait_for(&script).await;
 }
 
-/// The relay is gone; the page plays, pauses, and goes where it is told, by keyboard too.
+/// After the relay is gone, the page plays, pauses and seeks, by keyboard too.
 #[tokio::test]
 async fn a_lesson_plays_without_its_relay() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -99,7 +99,7 @@ async fn a_lesson_plays_without_its_relay() {
     let (_program, address) = replay(&file);
     let browser = Browser::start().await;
     let page = browser.open(&address, DESKTOP).await;
-    // It plays by itself, and stops at its end: on the stage, and in the expert view.
+    // It plays automatically and stops at its end, on the stage and in the expert view.
     page.attribute_is("stage", "data-scene", "1").await;
     page.attribute_is("stage", "data-beat", "1").await;
     page.screenshot("replay-stage").await;
@@ -121,7 +121,7 @@ async fn a_lesson_plays_without_its_relay() {
     press(&page, " ").await;
     shows_round(&page, 2).await;
 
-    // Nothing on it reaches for a room.
+    // Nothing on the page connects to a room.
     for id in ["bar", "one-round", "search", "lock", "take-home", "take-recording", "pin"] {
         assert!(!page.shows(id).await, "{id} is shown");
     }
@@ -139,7 +139,7 @@ pub async fn go_to(page: &Tab, time: u64) {
     page.wait_for(&scrub).await;
 }
 
-/// The states of a recorded lesson, each with the time at which it begins, in milliseconds.
+/// The states of a recorded lesson, each with its start in milliseconds.
 fn states(file: &Path) -> impl Iterator<Item = (u64, RoomView)> {
     let Read { recording, .. } = Recording::read(&std::fs::read(file).expect("the recording")).expect("a recording");
     let mut player = Player::new(recording);
@@ -165,7 +165,7 @@ fn export(file: &Path, folder: &Path) {
     assert!(command.status().expect("the program starts").success());
 }
 
-/// The folder plays from a web server that knows nothing of unmask, below any path.
+/// The exported folder plays from any web server, below any path.
 #[tokio::test]
 async fn a_folder_plays_from_any_web_server() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -185,7 +185,7 @@ async fn a_folder_plays_from_any_web_server() {
     shows_round(&page, 2).await;
 }
 
-/// As plain a web server as there is.
+/// A minimal web server.
 fn serve(folder: PathBuf) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -233,7 +233,7 @@ fn answer(mut stream: TcpStream, folder: &Path) -> std::io::Result<()> {
     stream.write_all(&bytes)
 }
 
-/// The page asks for a lesson where none lies beside it.
+/// The page asks for a lesson if there is none beside it.
 #[tokio::test]
 async fn a_page_without_a_lesson_asks_for_one() {
     let _turn = ONE_AT_A_TIME.lock().await;

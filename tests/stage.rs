@@ -1,4 +1,4 @@
-//! The stage, end to end: a teacher plays the lesson by keyboard, with a class or with robots alone.
+//! The stage, end to end: a teacher plays the lesson by keyboard, with a class or with robots.
 
 use serde_json::{Value, json};
 
@@ -9,20 +9,20 @@ use crate::{
     volunteers::{fits, has_picture, poll},
 };
 
-/// The window of a cheap projector, and what of it a browser without a frame shows.
+/// The window of a cheap projector, which a browser without a frame fills.
 pub const PROJECTOR: (u32, u32) = (1280, 720);
 
 /// Steps of each scene.
 pub const BEATS: [u64; 10] = [1, 3, 3, 3, 3, 4, 3, 3, 1, 3];
 
-/// Students of a class, and which sample photographs theirs are; the first one has a picture of her own.
+/// The students of a class and their sample photographs; the first one has her own picture.
 const STUDENTS: [(&str, Option<&str>); 3] = [("Ada", None), ("Bob", Some("hubble")), ("Cleo", Some("cameraman"))];
 
-/// Those and two robots.
+/// The students and two robots.
 const CLASS: usize = STUDENTS.len() + 2;
 
-/// Answers the question on a phone with what it proposes; says yes once the phone has said which answer is in. A device that was
-/// late twice sits out until its student asks to come back.
+/// Answers the question on a phone with the proposed value; true once the phone shows the recorded answer. A device
+/// that was late twice sits out until its student asks to come back.
 const VOTE: &str = r#"(() => {
   const at = id => document.querySelector(`[data-testid="${id}"]`);
   if (at('voted')?.innerText) return true;
@@ -30,18 +30,18 @@ const VOTE: &str = r#"(() => {
   return null;
 })()"#;
 
-/// Scenes and steps at which the class is asked.
+/// Scenes and steps that ask the class.
 const QUESTIONS: [(u64, u64); 5] = [(2, 0), (4, 1), (6, 0), (7, 0), (9, 0)];
 
 /// Scene and step at which the relay searches.
 const SEARCH: (u64, u64) = (6, 1);
 
-/// Whether its picture can be recognised.
+/// Whether the reconstruction can be recognised.
 const FOUND: &str = "Number(document.querySelector('[data-testid=\"patience\"]')?.dataset.ssim) >= 0.6 || null";
 
-/// What is shown on the stage and does not fit, or is too small for the last row: everything on it that has text of its own or
-/// is a picture, below 24 px or beyond the slide's edges; and a message that is not there, or not all of it, or that lies below
-/// something else. A screen reader's link that shows with the focus alone is left out.
+/// Elements on the stage that do not fit or are too small for the last row: text and pictures smaller than 24 px or
+/// beyond the slide's edges, and messages that are missing, cut off or covered. Skips a screen reader's link that only
+/// shows with focus.
 const MISFITS: &str = r#"(() => {
   const slide = document.querySelector('[data-testid="stage"]').getBoundingClientRect();
   const unit = slide.width / 1280;
@@ -85,7 +85,7 @@ pub async fn assert_fits(tab: &Tab, place: &str) {
     assert_eq!(tab.wait_for(MISFITS).await, "nothing", "{place}");
 }
 
-/// The lesson's place in the room.
+/// The room's scene and step.
 pub async fn place(relay: &Relay) -> (u64, u64) {
     let lesson = relay.room().await["lesson"].clone();
     let names =
@@ -94,7 +94,7 @@ pub async fn place(relay: &Relay) -> (u64, u64) {
     (scene as u64, lesson["beat"].as_u64().expect("a step"))
 }
 
-/// Waits until room and page are there, and says yes if that costs rounds.
+/// Waits until room and page have arrived, and confirms if the step costs rounds.
 pub async fn arrive(relay: &Relay, tab: &Tab, scene: u64, beat: u64) {
     wait_for(&format!("scene {scene}, step {beat}"), || async {
         if tab.shows("loses-rounds").await {
@@ -109,7 +109,7 @@ pub async fn arrive(relay: &Relay, tab: &Tab, scene: u64, beat: u64) {
     tab.attribute_is("stage", "data-beat", &beat.to_string()).await;
 }
 
-/// A student shows the picture and takes it back, which is the end of the consent as well.
+/// A student shows the picture and takes it back, which also withdraws the consent.
 async fn show_and_hide(relay: &Relay, student: &Tab, name: &str) {
     student
         .wait_for("document.querySelector('[data-testid=\"come-back\"], [data-testid=\"show-original\"]') && true")
@@ -127,7 +127,7 @@ async fn show_and_hide(relay: &Relay, student: &Tab, name: &str) {
     .await;
 }
 
-/// A student comes in with a sample photograph, which the class may see, or with one of their own and their consent.
+/// A student joins with a sample photograph, which the class may see, or with their own picture and consent.
 async fn join(relay: &Relay, browser: &Browser, name: &str, sample: Option<&str>) -> Tab {
     let sample = sample.map(|sample| format!("&image={sample}&join=1")).unwrap_or_default();
     let link = relay.student_link("localhost", &format!("nickname={name}&device=cpu{sample}"));
@@ -143,9 +143,9 @@ async fn join(relay: &Relay, browser: &Browser, name: &str, sample: Option<&str>
     student
 }
 
-/// Space alone leads a class of three students and two robots through the whole lesson, and nothing on any step is cut off,
-/// scrolls or is too small to be read. Everybody votes on every question, and somebody withdraws a consent. Whoever loads a page
-/// anew is where the others are, the search of scene 6 succeeds, and axe-core finds nothing to mend in any scene.
+/// Space leads a class of three students and two robots through the whole lesson. No step has anything that is cut off,
+/// scrolls or is too small. Everybody votes on every question, and one student withdraws consent. A reloaded page shows
+/// the current step, the search of scene 6 succeeds, and axe-core finds no violation.
 #[tokio::test]
 async fn space_leads_a_class_through_the_whole_lesson() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -156,7 +156,7 @@ async fn space_leads_a_class_through_the_whole_lesson() {
     }
     let teacher = browser.open_view(&relay.stage_link(), PROJECTOR).await;
     let beamer = browser.open_view(&relay.beamer_link(), PROJECTOR).await;
-    // Another window of the teacher's, which is loaded anew in every scene and must not lead the room anywhere.
+    // Another window of the teacher, reloaded in every scene; it must not change the room's step.
     let restless = browser.open_view(&relay.stage_link(), PROJECTOR).await;
     let mut students = Vec::new();
     for (name, sample) in STUDENTS {
@@ -184,12 +184,12 @@ async fn space_leads_a_class_through_the_whole_lesson() {
             assert_fits(&teacher, &place).await;
             teacher.screenshot(&format!("stage-{scene}-{beat}")).await;
             if (scene, beat) == SEARCH {
-                // Whatever the class has learnt in five scenes, the search finds a model that nobody has trained.
+                // The class has trained for five scenes, but the search attacks an untrained model.
                 teacher.wait_for(FOUND).await;
             }
         }
         if scene == 8 {
-            // A photograph is asked about by a click, and Space goes on all the same.
+            // After a click on a photograph, Space still continues the lesson.
             teacher.click("ask-about").await;
             teacher.attribute("was-it", "data-verdict").await;
         }
@@ -197,7 +197,7 @@ async fn space_leads_a_class_through_the_whole_lesson() {
             show_and_hide(&relay, &students[0], STUDENTS[0].0).await;
         }
         for student in &students {
-            // That a class goes from scene to scene is no news for a phone.
+            // A change of scene must not show up as news on a phone.
             assert!(!student.shows("news").await, "scene {scene}: {}", student.text("news").await);
         }
         students[0].screenshot(&format!("phone-scene-{scene}")).await;
@@ -217,7 +217,7 @@ async fn space_leads_a_class_through_the_whole_lesson() {
     assert_accessible(&teacher, "the expert view").await;
 }
 
-/// APRIL and the mask: the pair is there, M takes the picture away and brings it back, and R follows its keys.
+/// APRIL and the mask: the pair is shown, M hides the picture and brings it back, and R follows its keys.
 #[tokio::test]
 async fn one_key_flips_the_mask() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -252,7 +252,8 @@ async fn one_key_flips_the_mask() {
     wait_for("the pause", || async { (relay.room().await["phase"] == "paused").then_some(()) }).await;
 }
 
-/// What a scene would cost is asked: Escape keeps the rounds, Enter gives them up. A page that is loaded anew stays where it was.
+/// The stage asks before a scene discards rounds: Escape keeps the rounds, Enter discards them. A reloaded page stays
+/// where it was.
 #[tokio::test]
 async fn rounds_are_lost_to_nobody_unasked() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -278,7 +279,7 @@ async fn rounds_are_lost_to_nobody_unasked() {
     assert_eq!(place(&relay).await, (3, 0));
     assert_eq!(teacher.wait_for("location.hash").await, "#scene=3");
 
-    // The other view and back, by key; while typing, keys are letters.
+    // The E key switches the view and back; in a text field, keys type letters.
     teacher.press('e').await;
     teacher.attribute_is("controls", "data-testid", "controls").await;
     assert_eq!(teacher.wait_for("location.hash").await, "#scene=3&expert");
@@ -286,7 +287,7 @@ async fn rounds_are_lost_to_nobody_unasked() {
     teacher.attribute_is("stage", "data-scene", "3").await;
 }
 
-/// What is asked of a relay that is down is said, the page goes on, and it leads the lesson again once the relay is back.
+/// Requests to a dead relay show an error, the page continues, and it leads the lesson again when the relay is back.
 #[tokio::test]
 async fn a_stage_outlives_its_relay() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -307,7 +308,7 @@ async fn a_stage_outlives_its_relay() {
     arrive(&relay, &teacher, 1, 0).await;
 }
 
-/// Robots that train beside the class have dots of their own in the trade-off.
+/// Robots that train in the second room have their own dots in the trade-off.
 #[tokio::test]
 async fn robots_beside_the_class_weigh_up_too() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -327,7 +328,7 @@ async fn robots_beside_the_class_weigh_up_too() {
     teacher.screenshot("stage-shadow").await;
 }
 
-/// The class votes for whose picture it is; the projector shows the votes, and then the answer.
+/// The class votes for the owner of a picture; the projector shows the votes, and then the answer.
 #[tokio::test]
 async fn robots_guess_whose_picture_it_is() {
     let _turn = ONE_AT_A_TIME.lock().await;

@@ -1,4 +1,4 @@
-//! The student's page in a lesson: two taps to the first update, votes, volunteers and their pictures, and the ways out.
+//! The student's page in a lesson: two taps to the first update, votes, volunteers and their pictures, and leaving.
 
 use std::{
     path::Path,
@@ -13,22 +13,22 @@ use crate::{
     support::{Browser, Relay, Tab, assert_accessible, wait_for},
 };
 
-/// Longest that a student may be told "online" after the relay fell silent, and what a slow machine may add.
+/// Longest time that a student may see "online" after the relay fell silent, plus time for a slow machine.
 const NOTICED: Duration = Duration::from_secs(25 + 2);
 
-/// Whether the page, as wide as it is, has nothing beyond its right edge.
+/// Asserts that nothing extends beyond the page's right edge.
 pub async fn fits(tab: &Tab, what: &str) {
     let widths = tab.wait_for("[document.documentElement.scrollWidth, innerWidth]").await;
     assert!(widths[0].as_u64() <= widths[1].as_u64(), "{what}: [width, window] is {widths}");
 }
 
-/// Waits until the sample or file of this name is the picture.
+/// Waits until the sample or file with this name is the picture.
 pub async fn has_picture(tab: &Tab, name: &str) {
     tab.wait_for(&format!("document.querySelector('[data-testid=\"picture-name\"]')?.innerText === '{name}' || null"))
         .await;
 }
 
-/// Waits until the error with this test id has gone.
+/// Waits until the error with this test id is gone.
 async fn no_problem(tab: &Tab, id: &str) {
     tab.wait_for(&format!("document.querySelector('[data-testid=\"{id}\"]').innerText === '' || null")).await;
 }
@@ -37,7 +37,7 @@ pub async fn scene(relay: &Relay, scene: &str) {
     relay.control(json!({ "do": "lesson", "scene": scene, "beat": 0 })).await;
 }
 
-/// The poll in force, once `is` holds of it.
+/// Waits until `is` holds for the current poll, and returns the poll.
 pub async fn poll(relay: &Relay, what: &str, is: impl Fn(&Value) -> bool) -> Value {
     wait_for(what, || async {
         let poll = relay.room().await["lesson"]["poll"].clone();
@@ -46,7 +46,8 @@ pub async fn poll(relay: &Relay, what: &str, is: impl Fn(&Value) -> bool) -> Val
     .await
 }
 
-/// Name and picture are proposed, so that whoever has opened the link needs one tap more; and the page then stands at its top.
+/// Name and picture are proposed, so that a student needs only one more tap after opening the link; the page is then
+/// scrolled to the top.
 #[tokio::test]
 async fn two_taps_lead_to_the_first_update() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -58,8 +59,8 @@ async fn two_taps_lead_to_the_first_update() {
         assert_eq!(tab.wait_for("[innerWidth, innerHeight]").await, json!([PHONE.0, PHONE.1]));
     }
     fits(&tab, "the form").await;
-    // Without scrolling, with room for what a phone's browser takes of the screen. No window of Firefox is as narrow as a phone,
-    // and its pictures are larger.
+    // Without scrolling, and with room for a phone browser's own controls. Firefox's windows cannot be as narrow as a
+    // phone, and its pictures are larger.
     if tab.has_devtools() {
         let bottom = "document.querySelector('[data-testid=\"join\"]').getBoundingClientRect().bottom";
         assert!(tab.wait_for(bottom).await.as_f64() <= Some(700.0), "{}", tab.wait_for(bottom).await);
@@ -74,7 +75,7 @@ async fn two_taps_lead_to_the_first_update() {
     fits(&tab, "the room").await;
     assert!(!tab.shows("device").await);
 
-    // What lies in Details is there, and stays open after a reload.
+    // The content of Details exists, and Details stay open after a reload.
     tab.text("device-reason").await;
     fits(&tab, "the room with its details").await;
     tab.reload().await;
@@ -86,7 +87,8 @@ async fn two_taps_lead_to_the_first_update() {
     tab.screenshot("phone-large").await;
 }
 
-/// The class is asked; answers can be changed until the question is closed, and then everybody sees them and their own.
+/// The class is asked. Answers can be changed until the question is closed; then everybody sees the result and their
+/// own answer.
 #[tokio::test]
 async fn a_student_votes_and_sees_the_result() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -106,7 +108,7 @@ async fn a_student_votes_and_sees_the_result() {
     fits(&tab, "a choice").await;
     let choose = async |place: usize| {
         let button = format!("document.querySelector('[data-testid=\"answer\"][data-answer=\"{place}\"]')");
-        // One tap: a second one is a second vote, which may arrive when the question is closed.
+        // One tap: a second tap is a second vote, which may arrive after the question is closed.
         tab.wait_for(&format!("({button} && !{button}.disabled) || null")).await;
         tab.run(&format!("{button}.click()")).await;
         tab.wait_for(&format!("{button}?.getAttribute('aria-pressed') === 'true' || null")).await;
@@ -115,7 +117,7 @@ async fn a_student_votes_and_sees_the_result() {
     choose(0).await;
     poll(&relay, "a vote", |poll| poll["voters"] == 1).await;
     choose(2).await;
-    // What a tab says comes in its order: once the room knows that it is out of sight, it has the vote.
+    // Messages of a tab arrive in order: when the room knows that it is hidden, it has the vote.
     for (is_hidden, state) in [(true, "away"), (false, "joined")] {
         tab.hide(is_hidden).await;
         wait_for(state, || async { (relay.client("Ada").await["state"] == state).then_some(()) }).await;
@@ -147,8 +149,8 @@ async fn a_student_votes_and_sees_the_result() {
     assert!(tab.text("judged").await.contains("31 seconds"));
 }
 
-/// Every student sees what leaks of their own picture; the class sees it, and the picture itself, of volunteers alone, and no
-/// longer than they like.
+/// Every student sees what leaks of their own picture. The class sees it, and the picture itself, only from volunteers,
+/// and only as long as they allow it.
 #[tokio::test]
 async fn a_volunteer_shows_a_picture_and_takes_it_back() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -160,7 +162,7 @@ async fn a_volunteer_shows_a_picture_and_takes_it_back() {
     tab.click("join").await;
     let id = relay.client("Ada").await["id"].clone();
     scene(&relay, "april").await;
-    // Privately, without anybody's leave.
+    // Privately, without anybody's permission.
     tab.attribute("leak", "data-ssim").await;
     assert_eq!(tab.attribute("leak", "data-by").await, "tab");
     assert!(tab.text("who-sees").await.starts_with("Only you"));
@@ -194,7 +196,7 @@ async fn a_volunteer_shows_a_picture_and_takes_it_back() {
     assert!(relay.room().await["attacks"].as_array().is_none_or(|cards| cards.iter().all(|card| card["client"] != id)));
 }
 
-/// A network that is lost without a word is noticed, and whoever does not want to wait need not.
+/// A connection that is lost silently is noticed, and a student can reconnect without waiting.
 #[tokio::test]
 async fn a_silent_relay_is_noticed_and_tried_again_at_once() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -216,7 +218,7 @@ async fn a_silent_relay_is_noticed_and_tried_again_at_once() {
     tab.screenshot("phone-lost").await;
     fits(&tab, "a lost connection").await;
     assert_accessible(&tab, "a lost connection").await;
-    // Pressed while the relay is still silent: once it is heard again, the tab may be back before anybody presses.
+    // Pressed while the relay is still silent: once it answers, the tab may be back before the press.
     tab.click("try-now").await;
     relay.thaw();
     tab.attribute_is("connection", "data-state", "online").await;
@@ -224,7 +226,7 @@ async fn a_silent_relay_is_noticed_and_tried_again_at_once() {
     assert!(!tab.shows("try-now").await);
 }
 
-/// Who leaves can have everything deleted, here and there.
+/// A student who leaves can delete all their data, on the device and in the room.
 #[tokio::test]
 async fn a_student_deletes_what_there_is_of_them() {
     let _turn = ONE_AT_A_TIME.lock().await;
@@ -253,7 +255,8 @@ async fn a_student_deletes_what_there_is_of_them() {
     tab.wait_for(&format!("document.querySelector('[data-testid=\"nickname\"]')?.value !== '{name}' || null")).await;
 }
 
-/// What phones and messengers hand over is read; what is not says so beside the picture, until something is.
+/// Files from phones and messengers are read. A file that cannot be read shows an error beside the picture, until
+/// another one works.
 #[tokio::test]
 async fn a_file_that_fails_says_so_at_the_picture_until_another_works() {
     let _turn = ONE_AT_A_TIME.lock().await;

@@ -1,4 +1,4 @@
-//! axe-core, which looks for what keeps people from using a page.
+//! axe-core, which checks the accessibility of a page.
 
 use std::{io::Read as _, sync::LazyLock};
 
@@ -14,7 +14,7 @@ static SOURCE: LazyLock<String> = LazyLock::new(|| {
     source
 });
 
-/// Every violation in a line: the rule, what it says, where, and why.
+/// Each violation on a line: rule, description, place, and reason.
 const VIOLATIONS: &str = r"
 const done = arguments[arguments.length - 1];
 const line = (rule, node) => `${rule.id} (${rule.help}): ${node.target.join(' ')}: ${node.failureSummary.replace(/\s+/g, ' ')}`;
@@ -22,10 +22,10 @@ axe.run(document, { resultTypes: ['violations'] }).then(
   found => done(found.violations.flatMap(rule => rule.nodes.map(node => line(rule, node))).join('\n')),
   error => done(`axe-core fails: ${error}`));";
 
-/// Fails with every violation of axe-core's rules on the page as it is, in light and in dark.
+/// Fails with all violations of axe-core's rules on the current page, in light and in dark.
 pub async fn assert_accessible(tab: &Tab, place: &str) {
     if !tab.has_devtools() {
-        skipped(format!("{place}: axe-core looks at light and dark in Chromium alone"));
+        skipped(format!("{place}: axe-core checks light and dark only in Chromium"));
         return;
     }
     let mut found = Vec::new();

@@ -18,13 +18,13 @@ use super::{
     in_time, skipped,
 };
 
-/// Most steps from the top of a page to what is looked for by keyboard.
+/// Most presses of Tab from the top of a page to an element.
 const FAR: usize = 120;
 
-/// WebDriver's code of the key Tab.
+/// WebDriver's code for the key Tab.
 const TAB: char = '\u{e004}';
 
-/// The element with a test id, in JavaScript, after the folds around it were opened.
+/// JavaScript for the element with a test id; opens the folds around it first.
 fn unfolded(id: &str) -> String {
     format!(
         "(element => {{ for (let fold; (fold = element?.closest('details:not([open])')) && fold !== element \
@@ -33,13 +33,13 @@ fn unfolded(id: &str) -> String {
     )
 }
 
-/// A browser that devices of a class have; all of its windows end when it is dropped.
+/// A browser for the devices of a class; its windows close when it is dropped.
 pub struct Browser {
     kind: Kind,
     drivers: Mutex<Vec<Driver>>,
 }
 
-/// One tab in a browser of its own, as on a device of its own.
+/// A tab in its own browser, like a separate device.
 pub struct Tab {
     kind: Kind,
     client: Client,
@@ -47,7 +47,7 @@ pub struct Tab {
     _profile: TempDir,
 }
 
-/// What a page's user likes to look at.
+/// The user's preferred colour scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
     Light,
@@ -66,12 +66,12 @@ impl Scheme {
 }
 
 impl Browser {
-    /// Chromium, or what `UNMASK_BROWSER` names.
+    /// Starts Chromium, or the browser in `UNMASK_BROWSER`.
     pub async fn start() -> Self {
         Self::of(Kind::chosen()).await
     }
 
-    /// Firefox, where it and its driver are there; says so where they are not.
+    /// Starts Firefox; reports a skipped test if Firefox or its driver is missing.
     pub async fn firefox() -> Option<Self> {
         if !Kind::Firefox.is_there() {
             skipped("there is no Firefox with a geckodriver; `cargo xtask setup` installs them");
@@ -84,17 +84,17 @@ impl Browser {
         Self { kind, drivers: Mutex::new(vec![Driver::start(kind).await]) }
     }
 
-    /// The drivers' numbers; their browsers are their children.
+    /// The drivers' process numbers; their browsers are child processes.
     pub async fn processes(&self) -> Vec<u32> {
         self.drivers.lock().await.iter().map(Driver::process).collect()
     }
 
-    /// Opens `address` in a fresh browser of `width` x `height` pixels, whose user reads English.
+    /// Opens `address` in a new browser of `width` x `height` pixels, for a user who reads English.
     pub async fn open(&self, address: &str, size: (u32, u32)) -> Tab {
         self.open_in(address, size, "en-US,en").await
     }
 
-    /// The same for a user with these languages, the preferred one first.
+    /// Like [`open`](Self::open), for a user with these languages, the preferred one first.
     pub async fn open_in(&self, address: &str, size: (u32, u32), languages: &str) -> Tab {
         let profile = tempfile::tempdir().expect("a temporary folder");
         let mut drivers = self.drivers.lock().await;
@@ -108,7 +108,7 @@ impl Browser {
         Tab { kind: self.kind, client, session, _profile: profile }
     }
 
-    /// The same with a view of `width` x `height` pixels, whatever the browser's frame takes of its window.
+    /// Like [`open`](Self::open), with a view of exactly `width` x `height` pixels, without the browser's frame.
     pub async fn open_view(&self, address: &str, size: (u32, u32)) -> Tab {
         let tab = self.open(address, size).await;
         tab.resize(size).await;
@@ -117,7 +117,7 @@ impl Browser {
 }
 
 impl Tab {
-    /// Gives the view this many pixels.
+    /// Resizes the view to this many pixels.
     pub async fn resize(&self, (width, height): (u32, u32)) {
         let frame = self.wait_for("[outerWidth - innerWidth, outerHeight - innerHeight]").await;
         let pixels = |at: usize| frame[at].as_u64().and_then(|pixels| u32::try_from(pixels).ok()).unwrap_or(0);
@@ -125,7 +125,7 @@ impl Tab {
         self.wait_for(&format!("innerWidth == {width} && innerHeight == {height} || null")).await;
     }
 
-    /// What `look`, a JavaScript expression, says once it is neither null, undefined nor empty.
+    /// Waits until the JavaScript expression `look` is not null, undefined or empty, and returns its value.
     pub async fn wait_for(&self, look: &str) -> Value {
         let script = format!("return {look}");
         let found = in_time(|| async {
@@ -141,57 +141,57 @@ impl Tab {
         }
     }
 
-    /// Runs a script, as a function of no arguments; what it returns.
+    /// Runs a script as the body of a function, and returns its result.
     pub async fn run(&self, script: &str) -> Value {
         self.client.execute(script, Vec::new()).await.expect("the script runs")
     }
 
-    /// Runs a script that calls its last argument with what it finds.
+    /// Runs a script that passes its result to its last argument.
     pub async fn run_async(&self, script: &str) -> Value {
         self.client.execute_async(script, Vec::new()).await.expect("the script runs")
     }
 
-    /// Attribute `attribute` of the element with this test id, once it has one.
+    /// Waits for the attribute `attribute` of the element with this test id.
     pub async fn attribute(&self, id: &str, attribute: &str) -> String {
         let look = format!("document.querySelector('[data-testid=\"{id}\"]')?.getAttribute('{attribute}')");
         self.wait_for(&look).await.as_str().unwrap_or_default().to_owned()
     }
 
-    /// Waits for that attribute to become `value`.
+    /// Waits until that attribute equals `value`.
     pub async fn attribute_is(&self, id: &str, attribute: &str, value: &str) {
         let element = format!("document.querySelector('[data-testid=\"{id}\"]')");
         self.wait_for(&format!("{element}?.getAttribute('{attribute}') === '{value}' || null")).await;
     }
 
-    /// Text of the element with this test id, once it has one; folds around it are opened.
+    /// Waits for the text of the element with this test id; opens the folds around it.
     pub async fn text(&self, id: &str) -> String {
         self.wait_for(&format!("{}?.innerText", unfolded(id))).await.as_str().unwrap_or_default().to_owned()
     }
 
-    /// Whether an element with this test id is shown.
+    /// Whether an element with this test id is visible.
     pub async fn shows(&self, id: &str) -> bool {
         let look = format!("return !!document.querySelector('[data-testid=\"{id}\"]')?.checkVisibility()");
         self.client.execute(&look, Vec::new()).await.expect("the page answers") == true
     }
 
-    /// Clicks the element with this test id, once it is there and shown.
+    /// Clicks the element with this test id when it is visible.
     pub async fn click(&self, id: &str) {
         let element = self.element(id).await;
         self.wait_for(&format!("document.querySelector('[data-testid=\"{id}\"]')?.checkVisibility() || null")).await;
         element.click().await.expect("it can be clicked");
     }
 
-    /// Presses and lets go of a key, wherever the focus is; by WebDriver's code where it has no letter.
+    /// Presses and releases a key in the focused element; a key without a letter is given by WebDriver's code.
     pub async fn press(&self, key: char) {
         let actions = KeyActions::new("keyboard".to_owned()).then(KeyAction::Down { value: key });
         let actions = actions.then(KeyAction::Up { value: key });
         self.client.perform_actions(actions).await.expect("the key goes down and up");
     }
 
-    /// Moves the focus by keyboard to the element with this test id, which must then be seen to have it.
+    /// Moves the focus by keyboard to the element with this test id, and asserts that the focus is visible.
     pub async fn tab_to(&self, id: &str) {
         self.wait_for(&format!("document.querySelector('[data-testid=\"{id}\"]')?.checkVisibility() || null")).await;
-        // What a label or a fold stands for is named where the label or the fold is.
+        // A label or a fold is identified by the element that it belongs to.
         let focused = "(element => {
             const shown = element.matches('input[type=file], .segment input') ? element.parentElement : element;
             const named = element.tagName === 'SUMMARY' ? element.parentElement : element;
@@ -202,27 +202,27 @@ impl Tab {
             self.press(TAB).await;
             let focused = self.run(&format!("return {focused}")).await;
             if focused[0] == id {
-                assert_ne!(focused[1], "none", "the focus on {id} is not seen");
+                assert_ne!(focused[1], "none", "the focus on {id} is not visible");
                 return;
             }
             passed.push(focused[0].as_str().unwrap_or("-").to_owned());
         }
-        panic!("no way leads to {id} by Tab, only to {}", passed.join(", "));
+        panic!("Tab never reaches {id}, only {}", passed.join(", "));
     }
 
-    /// Types `text` into the field with this test id, once it is there, in place of what it holds.
+    /// Replaces the content of the field with this test id by `text`.
     pub async fn fill(&self, id: &str, text: &str) {
         let element = self.element(id).await;
         element.clear().await.expect("it can be emptied");
         element.send_keys(text).await.expect("it can be typed into");
     }
 
-    /// Chooses the file `path` in the file field with this test id, once it is there.
+    /// Chooses the file `path` in the file field with this test id.
     pub async fn choose_file(&self, id: &str, path: &str) {
         self.element(id).await.send_keys(path).await.expect("it takes a file");
     }
 
-    /// The element with this test id, once it is there; folds around it are opened.
+    /// Waits for the element with this test id; opens the folds around it.
     async fn element(&self, id: &str) -> Element {
         let css = format!("[data-testid=\"{id}\"]");
         let element = self.client.wait().every(LOOK).for_element(Locator::Css(&css)).await;
@@ -231,22 +231,23 @@ impl Tab {
         element
     }
 
-    /// Loads the page anew, as an impatient student would.
+    /// Reloads the page, like an impatient student.
     pub async fn reload(&self) {
         self.client.refresh().await.expect("the page loads");
     }
 
-    /// Whether the page can be told what its user likes, and be as narrow as a phone: what DevTools do, and Chromium's driver alone hands on.
+    /// Whether the page's user preferences can be set and its window can be as narrow as a phone. This needs DevTools,
+    /// which only Chromium's driver offers.
     pub fn has_devtools(&self) -> bool {
         self.kind == Kind::Chromium
     }
 
-    /// Has the page see the colours that its user likes.
+    /// Sets the user's preferred colour scheme.
     pub async fn prefer(&self, scheme: Scheme) {
         self.emulate("prefers-color-scheme", scheme.name()).await;
     }
 
-    /// Has the page move as little as its user likes.
+    /// Sets the user's preference for less motion.
     pub async fn prefer_less_motion(&self) {
         self.emulate("prefers-reduced-motion", "reduce").await;
     }
@@ -257,7 +258,7 @@ impl Tab {
         self.wait_for(&format!("matchMedia('({feature}: {value})').matches || null")).await;
     }
 
-    /// Sets the browser's letters to this size, where 16 pixels are usual.
+    /// Sets the size of the browser's letters; the default is 16 pixels.
     pub async fn set_letters(&self, pixels: u32) {
         let sizes = json!({ "fontSizes": { "standard": pixels, "fixed": pixels } });
         self.session.devtools("Page.setFontSizes", sizes).await;
@@ -265,12 +266,12 @@ impl Tab {
         self.wait_for(&format!("{size} == '{pixels}px' || null")).await;
     }
 
-    /// Runs a script on every page that this tab will load, before anything of it.
+    /// Runs a script on every page that this tab will load, before the page's own scripts.
     pub async fn on_every_page(&self, script: &str) {
         self.session.devtools("Page.addScriptToEvaluateOnNewDocument", json!({ "source": script })).await;
     }
 
-    /// Has the page believe that it is out of sight, or back: headless, every page is in sight.
+    /// Makes the page believe that it is hidden, or visible again: in a headless browser, every page is visible.
     pub async fn hide(&self, is_hidden: bool) {
         self.run(&format!(
             "Object.defineProperty(document, 'hidden', {{ value: {is_hidden}, configurable: true }}); \
@@ -279,12 +280,12 @@ impl Tab {
         .await;
     }
 
-    /// Ends the process that the browser draws and computes in, as a driver does that crashes.
+    /// Ends the browser's graphics process, like a crashing driver.
     pub async fn lose_graphics(&self) {
         self.session.devtools("Browser.crashGpuProcess", json!({})).await;
     }
 
-    /// Saves a picture of the page where `UNMASK_SCREENSHOTS` names a folder.
+    /// Saves a screenshot if `UNMASK_SCREENSHOTS` names a folder.
     pub async fn screenshot(&self, name: &str) {
         if let Some(folder) = std::env::var_os("UNMASK_SCREENSHOTS") {
             let picture = self.client.screenshot().await.expect("a screenshot");
@@ -292,12 +293,12 @@ impl Tab {
         }
     }
 
-    /// Saves a picture of the page as WebP: of what is seen of it, or of all of it.
+    /// Saves a screenshot as WebP, of the visible part or of the whole page.
     pub async fn picture(&self, path: &Path, is_whole: bool) {
-        // What came last may still be on its way to the screen.
+        // The last change may not be painted yet.
         tokio::time::sleep(Duration::from_millis(300)).await;
         if is_whole {
-            // As tall as all of it: a picture beyond what is seen never comes in the dark.
+            // The view is made as tall as the page, because a screenshot beyond the visible part is never dark.
             let size = self.run("return [innerWidth, document.documentElement.scrollHeight]").await;
             let metrics = json!({ "width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": true });
             self.session.devtools("Emulation.setDeviceMetricsOverride", metrics).await;
@@ -312,7 +313,7 @@ impl Tab {
         save(path, &STANDARD.decode(data).expect("base64"));
     }
 
-    /// Closes the tab, as a student would.
+    /// Closes the tab, like a student.
     pub async fn close(self) {
         self.client.close().await.expect("the tab closes");
     }

@@ -1,4 +1,4 @@
-//! Browsers, and the programs that drive them.
+//! Browsers, and their drivers.
 
 use std::{
     net::TcpListener,
@@ -16,10 +16,10 @@ use super::wait_for;
 /// Time for the driver to end one of its browsers.
 const SHUTDOWN: Duration = Duration::from_secs(10);
 
-/// Neither browser makes a window narrower than this; what is narrower is a phone.
+/// Neither browser makes a window narrower than this; a narrower size is emulated as a phone.
 const NARROWEST_WINDOW: u32 = 500;
 
-/// Which browser it is, and all that depends on that.
+/// The kind of browser, and everything that depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Chromium,
@@ -27,7 +27,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What `UNMASK_BROWSER` names, or Chromium.
+    /// The browser in `UNMASK_BROWSER`, or Chromium.
     pub fn chosen() -> Self {
         match std::env::var("UNMASK_BROWSER").as_deref() {
             Err(_) | Ok("" | "chromium") => Self::Chromium,
@@ -36,7 +36,7 @@ impl Kind {
         }
     }
 
-    /// The program that drives it: what the variable of that name says, or the one on PATH.
+    /// The driver: the one in its variable, or the one on PATH.
     fn driver(self) -> String {
         let (variable, program) = match self {
             Self::Chromium => ("CHROMEDRIVER", "chromedriver"),
@@ -45,7 +45,7 @@ impl Kind {
         std::env::var(variable).unwrap_or_else(|_| program.to_owned())
     }
 
-    /// Whether driver and browser are there.
+    /// Whether driver and browser are installed.
     pub fn is_there(self) -> bool {
         let starts = |program: &str| {
             let mut version = Command::new(program);
@@ -55,7 +55,7 @@ impl Kind {
         starts(&self.driver()) && (self == Self::Chromium || starts(&firefox()))
     }
 
-    /// What to ask of the driver: a fresh browser without a screen, with a window of this size.
+    /// The capabilities of a new headless browser with a window of this size.
     fn capabilities(self, profile: &Path, size: (u32, u32), languages: &str) -> Value {
         match self {
             Self::Chromium => chromium(profile, size, languages),
@@ -79,10 +79,10 @@ fn chromium(profile: &Path, (width, height): (u32, u32), languages: &str) -> Val
         "--disable-sync".to_owned(),
         "--disable-dev-shm-usage".to_owned(),
         "--enable-unsafe-webgpu".to_owned(),
-        // A camera that sees a moving picture, and a student who lets the page use it.
+        // A fake camera with a moving picture, and a student who allows the page to use it.
         "--use-fake-device-for-media-stream".to_owned(),
         "--use-fake-ui-for-media-stream".to_owned(),
-        // A name that is neither localhost nor HTTPS, so that the page is no secure context.
+        // A name that is neither localhost nor HTTPS, so that the page is not a secure context.
         "--host-resolver-rules=MAP classroom.test 127.0.0.1".to_owned(),
         format!("--window-size={width},{height}"),
         format!("--user-data-dir={}", profile.display()),
@@ -95,7 +95,7 @@ fn chromium(profile: &Path, (width, height): (u32, u32), languages: &str) -> Val
     json!({ "goog:chromeOptions": options })
 }
 
-/// A phone is as wide as the narrowest window there.
+/// A phone is as wide as the narrowest window.
 fn firefox_options((width, height): (u32, u32), languages: &str) -> Value {
     json!({
         "binary": firefox(),
@@ -120,7 +120,7 @@ pub struct Driver {
     sessions: Vec<Session>,
 }
 
-/// One browser that a driver has started.
+/// A browser that a driver has started.
 #[derive(Debug, Clone)]
 pub struct Session(String);
 
@@ -138,17 +138,17 @@ impl Driver {
         Self { kind, child, port, sessions: Vec::new() }
     }
 
-    /// Its number.
+    /// Its process number.
     pub fn process(&self) -> u32 {
         self.child.id()
     }
 
-    /// A geckodriver drives one browser at a time.
+    /// A geckodriver drives only one browser at a time.
     pub fn is_busy(&self) -> bool {
         self.kind == Kind::Firefox && !self.sessions.is_empty()
     }
 
-    /// Starts a browser that keeps what it has to keep in `profile`, for a user with these languages, the preferred one first.
+    /// Starts a browser that stores its data in `profile`, for a user with these languages, the preferred one first.
     pub async fn open(&mut self, profile: &Path, size: (u32, u32), languages: &str) -> (Client, Session) {
         let Value::Object(capabilities) = self.kind.capabilities(profile, size, languages) else {
             unreachable!("an object was written above")
@@ -165,7 +165,7 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // A driver that is killed leaves its browsers running. Where it answers no longer, `cargo check-all` ends them.
+        // A killed driver leaves its browsers running. If it no longer answers, `cargo check-all` ends them.
         for session in &self.sessions {
             let _ = agent(SHUTDOWN).delete(&session.0).call();
         }
@@ -175,7 +175,7 @@ impl Drop for Driver {
 }
 
 impl Session {
-    /// A command that WebDriver does not have, by the names of Chromium's DevTools; what it answers.
+    /// Runs a command of Chromium's DevTools that WebDriver does not have; returns the answer.
     pub async fn devtools(&self, command: &str, parameters: Value) -> Value {
         let address = format!("{}/goog/cdp/execute", self.0);
         let body = json!({ "cmd": command, "params": parameters }).to_string();

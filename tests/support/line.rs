@@ -1,4 +1,4 @@
-//! A way to the relay that can be lost.
+//! A connection to the relay that can be lost.
 
 use std::{future::pending, io, net::Ipv4Addr};
 
@@ -9,19 +9,19 @@ use tokio::{
     task::{JoinHandle, JoinSet},
 };
 
-/// Carries connections to the relay from an address of its own, until the address changes.
+/// Forwards connections to the relay from its own address, until the address changes.
 pub struct Line {
     port: u16,
     to: u16,
-    /// How often the address has changed.
+    /// Number of changes of the address.
     address: watch::Sender<u8>,
-    /// Whether what the device sends waits.
+    /// Whether data from the device is held back.
     held: watch::Sender<bool>,
     carrier: JoinHandle<()>,
 }
 
 impl Line {
-    /// A line to this port of this machine.
+    /// A line to this port on this machine.
     pub async fn to(port: u16) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let own = listener.local_addr().expect("a bound port").port();
@@ -41,12 +41,12 @@ impl Line {
         link.replacen(&format!(":{}", self.to), &format!(":{}", self.port), 1)
     }
 
-    /// From here on the device has another address: what was open stays open, and nothing comes on it any more.
+    /// Changes the device's address: open connections stay open, but nothing arrives on them any more.
     pub fn change_address(&self) {
         self.address.send_modify(|address| *address += 1);
     }
 
-    /// Lets what the device sends wait, or go on; what it is sent arrives either way.
+    /// Holds back data from the device, or releases it; data to the device always arrives.
     pub fn hold(&self, is_held: bool) {
         self.held.send_replace(is_held);
     }
@@ -61,7 +61,7 @@ impl Drop for Line {
 async fn carry(mut device: TcpStream, port: u16, mut addresses: watch::Receiver<u8>, mut holds: watch::Receiver<bool>) {
     let address = *addresses.borrow_and_update();
     let socket = TcpSocket::new_v4().expect("a socket");
-    // Linux alone takes every address of the loopback network.
+    // Only Linux accepts every address of the loopback network.
     if cfg!(target_os = "linux") {
         socket.bind((Ipv4Addr::new(127, 0, 0, 2 + address), 0).into()).expect("an address of this machine");
     }
@@ -74,7 +74,7 @@ async fn carry(mut device: TcpStream, port: u16, mut addresses: watch::Receiver<
             if count == 0 {
                 return to_relay.shutdown().await;
             }
-            // Without a line there is nobody who could let it go on.
+            // Without the line, nothing can release the data.
             holds.wait_for(|is_held| !is_held).await.map_err(io::Error::other)?;
             to_relay.write_all(&bytes[..count]).await?;
         }

@@ -22,18 +22,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Software WebGPU on two shared cores is slow; what takes longer than this will not come.
+/// Software WebGPU on two shared cores is slow; anything that takes longer than this has failed.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// Between two looks: a test waits for dozens of things, one after the other, each of which costs half of this.
+/// Interval of polling. A test waits for dozens of conditions in sequence, and each costs half of this on average.
 const LOOK: Duration = Duration::from_millis(40);
 
-/// Asks again and again until `look` has an answer.
+/// Polls until `look` returns a value.
 pub async fn wait_for<T, F: Future<Output = Option<T>>>(what: &str, look: impl FnMut() -> F) -> T {
     in_time(look).await.unwrap_or_else(|| panic!("waited {PATIENCE:?} in vain for {what}"))
 }
 
-/// The same for those who can say more of what is there instead.
+/// Like [`wait_for`], for callers with a better error message.
 async fn in_time<T, F: Future<Output = Option<T>>>(mut look: impl FnMut() -> F) -> Option<T> {
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {

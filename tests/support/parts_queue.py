@@ -1,7 +1,7 @@
-"""HyperQueue without its program `hq`, which PyPI does not have: a server with a job of parts, and workers of a core each.
+"""HyperQueue without its program `hq`, not on PyPI: a server with a job of parts, and workers of one core each.
 
     parts_queue.py server FOLDER PARTS PROGRAM WORD...   submits `PROGRAM WORD... --part i/PARTS` for each i; exits when all are done
-    parts_queue.py worker FOLDER SERVER                  computes for the server in the folder SERVER until it is killed
+    parts_queue.py worker FOLDER SERVER                  computes for the server in SERVER until it is killed
 """
 
 import os
@@ -22,8 +22,8 @@ def server(folder, parts, *command):
 
 
 def worker(folder, server):
-    # The package starts workers beside a server alone. This one's server has nothing to do: its worker reads where to go
-    # from a file, and finds there where the other server is.
+    # The package starts a worker only with its own server. That server gets no jobs: the worker reads the address
+    # of a server from a file, which is replaced here by a link to the other server's.
     cluster = LocalCluster(os.path.abspath(folder))
     current = os.path.join(folder, "hq-current")
     os.remove(current)

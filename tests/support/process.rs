@@ -1,12 +1,12 @@
-//! Processes that stand still.
+//! Stopped processes.
 
 use std::{fs, process::Command};
 
-/// Processes that were stopped as a laptop's lid stops them; they go on when this is dropped.
+/// Processes stopped as by a laptop's lid; they continue when this is dropped.
 pub struct Frozen(Vec<u32>);
 
 impl Frozen {
-    /// Stops these processes and all that they started, each before those that it started.
+    /// Stops these processes and their descendants, each before its children.
     pub fn with_children(roots: &[u32]) -> Self {
         let mut frozen = Self(Vec::new());
         let mut next = roots.to_vec();
@@ -25,12 +25,12 @@ impl Drop for Frozen {
     }
 }
 
-/// A process that ended meanwhile needs no signal.
+/// A process that has ended needs no signal.
 pub fn signal(signal: &str, process: u32) {
     let _ = Command::new("kill").args([signal, &process.to_string()]).status().expect("kill starts");
 }
 
-/// Those that any of its threads has started, as Linux lists them.
+/// The children of all its threads, as Linux lists them.
 fn children(process: u32) -> Vec<u32> {
     let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else { return Vec::new() };
     let lists = threads.flatten().filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());

@@ -1,4 +1,4 @@
-//! The `unmask` binary as relay and as headless client.
+//! The `unmask` binary as a relay and as a headless client.
 
 use std::{
     io::Read,
@@ -15,7 +15,7 @@ use super::{process::signal, wait_for};
 /// A running relay; stopped when dropped.
 pub struct Relay {
     child: Child,
-    /// Holds what the relay keeps, for the one that follows it too.
+    /// Holds the relay's data, also for its successor.
     folder: Arc<TempDir>,
     /// `http://127.0.0.1:PORT`
     pub http: String,
@@ -28,7 +28,7 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Starts a relay on free ports, of the smallest model unless `arguments` name another.
+    /// Starts a relay on free ports, with the smallest model unless `arguments` name another.
     pub async fn start(arguments: &[&str]) -> Self {
         Self::start_in(Arc::new(tempfile::tempdir().expect("a temporary folder")), 0, 0, arguments).await
     }
@@ -36,17 +36,17 @@ impl Relay {
     async fn start_in(folder: Arc<TempDir>, http_port: u16, https_port: u16, arguments: &[&str]) -> Self {
         let ready = folder.path().join("ready.json");
         let _ = std::fs::remove_file(&ready);
-        // The program takes an option once; a test that names a model has another in mind than the smallest.
+        // The program accepts an option only once, and a test may name another model.
         let unless_given = |option: &'static str, value: &'static str| {
             if arguments.contains(&option) { Vec::new() } else { vec![option, value] }
         };
         let mut child = Command::new(env!("CARGO_BIN_EXE_unmask"))
             .arg("relay")
             .args(unless_given("--model", "vit_pico_patch4_16"))
-            // Attacks that take longer would keep the processor from the pages.
+            // Longer attacks would take processor time from the pages.
             .args(unless_given("--attack-seconds", "1"))
             .args(["--pace", "0.3"])
-            // A name that browsers map to this machine, and that is no secure context over plain HTTP.
+            // A name that browsers map to this machine, and that is not a secure context over plain HTTP.
             .args(["--host", "classroom.test"])
             .args(["--http-port", &http_port.to_string(), "--https-port", &https_port.to_string()])
             .arg("--data-dir")
@@ -59,7 +59,7 @@ impl Relay {
             .expect("the relay starts");
         let ready: Value = wait_for("the relay", || {
             let ended = child.try_wait().expect("the relay's state");
-            assert!(ended.is_none(), "the relay ended at once: {ended:?}; what it said stands above");
+            assert!(ended.is_none(), "the relay ended immediately: {ended:?}; see its output above");
             std::future::ready(read_json(&ready))
         })
         .await;
@@ -81,23 +81,23 @@ impl Relay {
         }
     }
 
-    /// Kills the relay and starts another one on the same ports, which goes on with its lesson.
+    /// Kills the relay and starts another one on the same ports, which resumes its lesson.
     pub async fn restart(mut self) -> Self {
         self.stop();
         Self::start_in(Arc::clone(&self.folder), self.http_port, self.https_port, &[]).await
     }
 
-    /// Stops the relay as a lost network would: sockets stay open, and nothing comes on them any more.
+    /// Stops the relay like a lost network: sockets stay open, and nothing arrives on them any more.
     pub fn freeze(&self) {
         signal("-STOP", self.child.id());
     }
 
-    /// Lets it go on.
+    /// Continues the stopped relay.
     pub fn thaw(&self) {
         signal("-CONT", self.child.id());
     }
 
-    /// Kills the relay, as a power cut would.
+    /// Kills the relay, like a power cut.
     pub fn stop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -116,7 +116,7 @@ impl Relay {
         .expect("the request ends")
     }
 
-    /// `POST /api/control` with `token`; the status.
+    /// `POST /api/control` with `token`; returns the status.
     pub async fn control_with(&self, token: Option<&str>, control: Value) -> u16 {
         self.ask(token, control).await.0
     }
@@ -137,7 +137,7 @@ impl Relay {
         .expect("the request ends")
     }
 
-    /// `POST /api/control` as the teacher, refused with this reason.
+    /// `POST /api/control` as the teacher; returns the reason of the refusal.
     pub async fn control_refused(&self, control: Value) -> String {
         let (status, reason) = self.ask(Some(&self.token), control.clone()).await;
         assert_eq!(status, 400, "{control}: {reason}");
@@ -150,32 +150,32 @@ impl Relay {
         assert_eq!(status, 204, "{control}");
     }
 
-    /// The address of the teacher's expert view.
+    /// URL of the teacher's expert view.
     pub fn teacher_link(&self) -> String {
         format!("{}&expert", self.stage_link())
     }
 
-    /// The address of an expert view that controls nothing.
+    /// URL of an expert view without controls.
     pub fn projector_link(&self) -> String {
         format!("{}&expert", self.beamer_link())
     }
 
-    /// The address of the stage with the presenter's bar, as the relay prints it for the teacher.
+    /// URL of the stage with the presenter's bar, as the relay prints it for the teacher.
     pub fn stage_link(&self) -> String {
         format!("http://localhost:{}/projector#token={}", self.http_port, self.token)
     }
 
-    /// The address of the stage alone, as the relay prints it for a projector.
+    /// URL of the stage without controls, as the relay prints it for a projector.
     pub fn beamer_link(&self) -> String {
         format!("http://localhost:{}/projector#view={}", self.http_port, self.projector_secret)
     }
 
-    /// The address of the student's page on a host of this name.
+    /// URL of the student's page on a host with this name.
     pub fn student_link(&self, host: &str, query: &str) -> String {
         format!("http://{host}:{}/?{query}#room={}", self.http_port, self.room_key)
     }
 
-    /// The address of the room for a headless client.
+    /// URL of the room for a headless client.
     pub fn join_link(&self) -> String {
         format!("{}/#room={}", self.http, self.room_key)
     }
@@ -184,7 +184,7 @@ impl Relay {
         self.http_port
     }
 
-    /// The client with this nickname, once it is in the room.
+    /// Waits for the client with this nickname in the room.
     pub async fn client(&self, nickname: &str) -> Value {
         wait_for(&format!("{nickname} in the room"), || async {
             let room = self.room().await;
@@ -194,7 +194,8 @@ impl Relay {
         .await
     }
 
-    /// The last result of `attack` made under `defence`, once it has a score or a remark instead of a picture.
+    /// Waits until `attack` has a result under `defence` with a score, or a remark instead of a picture; returns the
+    /// last one.
     pub async fn attack(&self, attack: &str, defence: &str) -> Value {
         wait_for(&format!("{attack} under {defence}"), || async {
             let room = self.room().await;
@@ -241,7 +242,7 @@ fn read_json(path: &Path) -> Option<Value> {
     serde_json::from_str(&std::fs::read_to_string(path).ok()?).ok()
 }
 
-/// The sample photographs of this repository.
+/// The folder of the sample photographs.
 fn samples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../www/samples")
 }
@@ -254,19 +255,19 @@ pub fn robot(relay: &Relay, name: &str) -> Robot {
     robot_at(&relay.join_link(), name)
 }
 
-/// The same at a link of this test's own.
+/// Like [`robot`], with a given link.
 pub fn robot_at(link: &str, name: &str) -> Robot {
     Robot::spawn(link, name, &mut Command::new(env!("CARGO_BIN_EXE_unmask")))
 }
 
-/// The same with the room's passphrase.
+/// Like [`robot`], with the room's passphrase.
 pub fn robot_with_passphrase(relay: &Relay, name: &str, passphrase: &str) -> Robot {
     let mut command = Command::new(env!("CARGO_BIN_EXE_unmask"));
     Robot::spawn(&relay.join_link(), name, command.env("UNMASK_PASSPHRASE", passphrase))
 }
 
 impl Robot {
-    /// A client in the room that a link leads to; `command` starts the program.
+    /// Starts `command` as a client in the room of a link.
     pub fn spawn(link: &str, name: &str, command: &mut Command) -> Self {
         let child = command
             .args(["join", link, "--name", name, "--device", "cpu", "--may-show", "--images"])
@@ -280,7 +281,7 @@ impl Robot {
         self.0.id()
     }
 
-    /// What it said on its errors, which must be a pipe, until the room dismissed it.
+    /// Returns its stderr, which must be a pipe, until the room dismisses it.
     pub async fn goodbye(&mut self) -> String {
         let status = wait_for("the client's end", || {
             let ended = self.0.try_wait().expect("a process of our own");

@@ -1,10 +1,10 @@
-//! Whether a report is what its schema in `docs/schema` says.
+//! Checks a report against its schema in `docs/schema`.
 
 use std::{fs, path::Path};
 
 use serde_json::Value;
 
-/// Fails with what does not fit, and where.
+/// Fails with each violation and its place.
 pub fn assert_conforms(report: &Value, schema: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../docs/schema/{schema}.json"));
     let text = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));

@@ -15,14 +15,14 @@ use tempfile::TempDir;
 use unmask_core::Architecture;
 use unmask_model::weights::{Storage, encode_state};
 
-/// Names the folder with Flower's programs, which `cargo xtask` makes and sets.
+/// The variable with the folder of Flower's programs, which `cargo xtask` creates and sets.
 const PROGRAMS: &str = "UNMASK_FLOWER_PROGRAMS";
-/// How the one SuperLink is called in Flower's settings.
+/// Name of the only SuperLink in Flower's settings.
 const NAME: &str = "here";
-/// Longest wait for anything that Flower does: its programs take seconds to start.
+/// Longest wait for Flower, whose programs take seconds to start.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Writes a private key of a node, and its public half.
+/// Writes a node's private key and its public key.
 const KEY: &str = "\
 import sys
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -32,7 +32,7 @@ open(sys.argv[1], 'wb').write(key.private_bytes(s.Encoding.PEM, s.PrivateFormat.
 open(sys.argv[2], 'wb').write(key.public_key().public_bytes(s.Encoding.OpenSSH, s.PublicFormat.OpenSSH))
 ";
 
-/// Writes a certificate of this machine that it signs itself, and its key.
+/// Writes a self-signed certificate of this machine, and its key.
 const CERTIFICATE: &str = "\
 import datetime, ipaddress, sys
 from cryptography import x509
@@ -57,12 +57,12 @@ fn app() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../integrations/flower")
 }
 
-/// A running SuperLink. Dropped, it ends with every process that it began, whatever became of the test.
+/// A running SuperLink. When dropped, it ends with all its descendants, even if the test failed.
 pub struct SuperLink {
     folder: TempDir,
     programs: PathBuf,
     port: u16,
-    /// Whether it takes registered nodes alone, which Flower does over TLS.
+    /// Whether it only accepts registered nodes, which Flower supports over TLS.
     is_closed: bool,
 }
 
@@ -79,12 +79,12 @@ pub struct Key {
 }
 
 impl SuperLink {
-    /// Starts one that takes every node, and waits until it answers; why there is none, where Flower is not there.
+    /// Starts a SuperLink that accepts every node, and waits until it answers. Returns the reason if Flower is missing.
     pub fn open() -> Result<Self, String> {
         Self::start(false)
     }
 
-    /// The same of one that takes registered nodes alone, with a certificate of its own.
+    /// Like [`open`](Self::open), for a SuperLink with its own certificate that only accepts registered nodes.
     pub fn closed() -> Result<Self, String> {
         Self::start(true)
     }
@@ -115,7 +115,7 @@ impl SuperLink {
         Ok(link)
     }
 
-    /// Starts its process, and waits until it answers.
+    /// Starts its process and waits until it answers.
     fn launch(&self) {
         let mut command = self.command("flower-superlink");
         if self.is_closed {
@@ -145,19 +145,19 @@ impl SuperLink {
         });
     }
 
-    /// Kills it with all that it began, for some time; it forgets nodes and runs, as it keeps them in memory alone.
+    /// Kills it with its descendants while `away` runs. It forgets nodes and runs, because they are only in memory.
     pub fn is_gone_while(&self, away: impl FnOnce()) {
         self.kill();
         away();
         self.launch();
     }
 
-    /// Where nodes find it.
+    /// The URL for nodes.
     pub fn url(&self) -> String {
         format!("{}://127.0.0.1:{}", if self.is_closed { "https" } else { "http" }, self.port)
     }
 
-    /// What has signed the certificate of a closed one: itself.
+    /// The certificate of a closed SuperLink, which is self-signed.
     pub fn certificate(&self) -> PathBuf {
         self.folder().join("superlink.pem")
     }
@@ -166,17 +166,17 @@ impl SuperLink {
         self.folder().join("superlink.key")
     }
 
-    /// A folder for what a test needs.
+    /// A folder for the test's files.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// What it said.
+    /// Its log.
     pub fn said(&self) -> String {
         fs::read_to_string(self.log()).unwrap_or_default()
     }
 
-    /// Waits for something to be found.
+    /// Waits until `found` returns a value.
     pub fn until<T>(&self, what: &str, mut found: impl FnMut() -> Option<T>) -> T {
         let begun = Instant::now();
         while begun.elapsed() < PATIENCE {
@@ -188,7 +188,7 @@ impl SuperLink {
         panic!("{what}: not within {PATIENCE:?}; the SuperLink said: {}", tail(&self.said()));
     }
 
-    /// Begins a run of the app under these settings, written as `flwr run --run-config` takes them.
+    /// Starts a run of the app with these settings, in the format of `flwr run --run-config`.
     pub fn run(&self, name: &str, settings: &str) -> Run {
         let log = self.folder().join(format!("{name}.log"));
         let child = self
@@ -203,7 +203,7 @@ impl SuperLink {
         Run { log, child }
     }
 
-    /// Makes a key of the kind that nodes have.
+    /// Creates a key for a node.
     pub fn key(&self, name: &str) -> Key {
         let key = Key {
             private: self.folder().join(format!("{name}.pem")),
@@ -213,7 +213,7 @@ impl SuperLink {
         key
     }
 
-    /// Writes the weights that runs of a model may begin with, always the same.
+    /// Writes initial weights for runs of a model, always the same.
     pub fn start_weights(&self, architecture: Architecture) -> PathBuf {
         let path = self.folder().join("start.safetensors");
         let weights = encode_state(architecture, &architecture.initial(5), Storage::F32).expect("weights");
@@ -221,7 +221,7 @@ impl SuperLink {
         path
     }
 
-    /// Lets the SuperLink know this key, as its owner does.
+    /// Registers this key with the SuperLink.
     pub fn register(&self, key: &Key) {
         let output = self.command("flwr").args(["supernode", "register"]).arg(&key.public).arg(NAME).output();
         let output = output.expect("flwr starts");
@@ -255,7 +255,7 @@ impl SuperLink {
         self.folder().join("superlink.log")
     }
 
-    /// The numbers of all processes that it began, and theirs: they leave its process group, but not its environment.
+    /// The numbers of its descendant processes. They leave its process group, but keep its environment.
     pub fn processes(&self) -> Vec<u32> {
         let mark = [b"FLWR_HOME=", self.home().as_os_str().as_encoded_bytes()].concat();
         let number = |entry: fs::DirEntry| {
@@ -267,7 +267,7 @@ impl SuperLink {
     }
 
     fn kill(&self) {
-        // One that is killed cannot begin another, but the others can until their turn comes.
+        // A killed process starts no others, but the remaining ones can until they are killed.
         for _ in 0..50 {
             let processes = self.processes();
             if processes.is_empty() {
@@ -288,18 +288,18 @@ impl Drop for SuperLink {
 }
 
 impl Run {
-    /// Waits for the end of the run; what its app said.
+    /// Waits for the end of the run; returns the app's output.
     pub fn wait(mut self, link: &SuperLink) -> String {
         link.until("the run's end", || self.child.try_wait().expect("a process"));
         self.said()
     }
 
-    /// Whether it has ended.
+    /// Whether the run has ended.
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("a process").is_some()
     }
 
-    /// What the app said so far.
+    /// The app's output so far.
     pub fn said(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -318,7 +318,7 @@ pub fn tail(log: &str) -> String {
     lines[lines.len().saturating_sub(30)..].join("\n")
 }
 
-/// A path as a value of `--run-config`.
+/// A path as a value for `--run-config`.
 pub fn quoted(path: impl AsRef<OsStr>) -> String {
     format!("{:?}", path.as_ref().to_str().expect("a path in Unicode"))
 }
