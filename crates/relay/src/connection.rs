@@ -61,7 +61,9 @@ enum Read {
     Message { message: ClientMessage, values: Vec<f32>, bytes: u64 },
     /// Invalid input, for which the connection must be closed.
     Bad(String),
+    /// The peer closed it.
     Closed,
+    /// The connection was lost.
     Broken,
 }
 
