@@ -1,15 +1,22 @@
 #!/usr/bin/env python3
-"""Makes the gradients that low-rank completion is measured on, with timm and torch, in float32 unless said otherwise.
+"""Computes the gradients for the measurements of low-rank completion, with timm and torch, in float32 by default.
 
     python3 -m venv venv && venv/bin/pip install torch timm safetensors scikit-image
     venv/bin/python scripts/completion_gradients.py           # the committed one: vit_nano_patch8_32, a photograph
     venv/bin/python scripts/completion_gradients.py --all     # those of the measured tables, 150 MB in data/completion
 
-A file is of one photograph, one model and one update, `MODEL-START-UPDATE-PHOTOGRAPH.safetensors`: the gradients of both
-embeddings under timm's names, and `image` ([side, side, 3], u8). A start is `fresh`, timm's own initial weights, or
-`trained` on CIFAR-10. An update is `sgd`, one gradient, `sgd64`, the same computed and written in float64, or `avg`: the weights before five steps of SGD at a rate of 0.01 over
-the photograph, less those after, as a client of federated averaging would have it; `avg64` the same in float64. `slow` and `fast` are eight gradients in a row,
-each at the weights that the last one's step of SGD led to, at rates of 0.01 and 0.1; their tensors are called `NAME.0` to `NAME.7`.
+A file holds one update of one model on one photograph, `MODEL-START-UPDATE-PHOTOGRAPH.safetensors`: the gradients of
+both embeddings under timm's names, and `image` ([side, side, 3], u8).
+
+START is `fresh`, timm's own initial weights, or `trained` on CIFAR-10. UPDATE is one of
+
+    sgd         one gradient
+    sgd64       the same, computed and written in float64
+    avg         the weights before five steps of SGD on the photograph at a rate of 0.01, minus the weights after, as a
+                client of federated averaging would have them
+    avg64       the same in float64
+    slow, fast  eight gradients in a row, each at the weights after the previous gradient's step of SGD, at rates of
+                0.01 and 0.1; the tensors are called `NAME.0` to `NAME.7`
 """
 
 import argparse
@@ -37,9 +44,9 @@ MODELS = {
     "vit_small_patch32_224": (224, 32, 384, 12, 6),
     "vit_base_patch32_224": (224, 32, 768, 12, 12),
 }
-# Steps and pictures a step; the larger model takes seconds for each.
+# Steps, and pictures per step; the larger model takes seconds for each step.
 TRAINING = {"vit_nano_patch8_32": (600, 64), "vit_lab_patch8_32": (600, 64), "vit_small_patch32_224": (100, 8)}
-# Whose gradients in float64 would take hundreds of megabytes.
+# Models whose gradients in float64 would take hundreds of megabytes.
 LARGE = ["vit_base_patch32_224"]
 READ = ["pos_embed", "patch_embed.proj.weight", "patch_embed.proj.bias"]
 SAMPLES = ["astronaut.png", "cat.png", "coffee.png", "rocket.png", "cameraman.jpg", "hubble.jpg"]
@@ -51,13 +58,13 @@ ROUNDS, MOVING = 8, {"slow": 0.01, "fast": 0.1}
 
 
 def cifar10(file):
-    """Labels, and pictures `[N, 3, 32, 32]` of u8."""
+    """Labels, and pictures `[N, 3, 32, 32]` as u8."""
     records = torch.from_numpy(np.fromfile(CIFAR10 / f"{file}.bin", dtype=np.uint8).reshape(-1, 3073).copy())
     return records[:, 0].long(), records[:, 1:].reshape(-1, 3, 32, 32)
 
 
 def square(path, side):
-    """The middle of a picture, `[side, side, 3]` of u8."""
+    """The centre of a picture, `[side, side, 3]` as u8."""
     image = Image.open(path).convert("RGB")
     least = min(image.size)
     left, top = (image.width - least) // 2, (image.height - least) // 2
@@ -66,7 +73,7 @@ def square(path, side):
 
 
 def photographs(side):
-    """Twenty where CIFAR-10 fits the model's pictures, otherwise fourteen."""
+    """Twenty photographs if CIFAR-10 fits the model's side, otherwise fourteen."""
     library = Path(skimage.__file__).parent / "data"
     found = {Path(file).stem: square(ROOT / "www" / "samples" / file, side) for file in SAMPLES}
     found |= {Path(file).stem: square(library / file, side) for file in SCIKIT_IMAGE}
@@ -77,7 +84,7 @@ def photographs(side):
 
 
 def model_input(pictures):
-    """`[N, 3, side, side]` in [-1, 1] of u8."""
+    """Converts u8 to `[N, 3, side, side]` in [-1, 1]."""
     return (pictures.float() / 255 - 0.5) / 0.5
 
 
@@ -107,7 +114,7 @@ def difference(model, image):
 
 
 def rounds(model, image, rate):
-    """Gradients of ROUNDS rounds, between which the model moves."""
+    """Gradients of ROUNDS rounds, with a step of the model between them."""
     moving = copy.deepcopy(model)
     optimiser = torch.optim.SGD(moving.parameters(), lr=rate)
     found = {}
@@ -176,8 +183,8 @@ SHOWN = ["cat", "coffee", "rocket"]
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--all", action="store_true", help="those of the measured table instead")
-    parser.add_argument("--model", choices=MODELS, action="append", help="of these models alone")
+    parser.add_argument("--all", action="store_true", help="compute those of the measured tables instead")
+    parser.add_argument("--model", choices=MODELS, action="append", help="only of this model (may be repeated)")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     if arguments.all:

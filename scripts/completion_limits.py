@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Draws docs/images/completion-limits.svg: up to which rate R of a mask counting allows low-rank completion, for every ViT.
+"""Draws docs/images/completion-limits.svg: for every ViT, the largest rate R at which counting allows completion.
 
     python3 scripts/completion_limits.py
 
-Z is (L + S + 1) x D of rank S, and known per unknown is (1 - R) (L + S + 1) D / (S (L + 1 + D)). The points are those of the
-measured table in docs/reports/attack-notes.md.
+Z is (L + S + 1) x D of rank S, and known per unknown is (1 - R) (L + S + 1) D / (S (L + 1 + D)). The points are from
+the measured table in docs/reports/attack-notes.md.
 """
 
 from pathlib import Path
@@ -22,7 +22,7 @@ MODELS = {
     "vit_small_patch32_224": (224, 32, 384),
     "ViT-B/32 (no preset)": (224, 32, 768),
 }
-# Rate and share of updates whose picture came back exactly.
+# Rate, and share of updates with an exactly reconstructed picture.
 MEASURED = {
     "vit_lab_patch4_32": [(0.1, 1 / 1)],
     "vit_nano_patch8_32": [(0.5, 57 / 60), (0.7, 51 / 60)],
@@ -34,7 +34,7 @@ LEFT, WIDTH, TOP, ROW = 200, 560, 44, 30
 
 
 def limit(side, patch, dim):
-    """The R at which known per unknown is 1; 0 where the rank is full anyway."""
+    """The R at which known per unknown is 1; 0 if the rank is full."""
     patches, values = (side // patch) ** 2, 3 * patch * patch
     if patches >= dim:
         return 0.0

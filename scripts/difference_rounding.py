@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What the rounding of weights costs an attack on their differences, unmasked: PSNR in dB of G_pos^T X = G_E.
+"""Measures how rounded weights harm an attack on their unmasked difference: PSNR in dB of G_pos^T X = G_E.
 
-    venv/bin/python scripts/difference_rounding.py      # as scripts/completion_gradients.py
+    venv/bin/python scripts/difference_rounding.py      # with the venv of scripts/completion_gradients.py
 
-For four photographs: from a gradient; from the weights before 1, 5 and 20 steps of SGD at 0.01 less those after; from that of five steps
-in float64; and of five steps in float32 again, each equation weighed by how finely its weights are rounded, and with a Wiener filter by
-the prior of patches (correlation 0.98 of neighbouring pixels, 0.95 of channels) at the noise that is really there.
+For four photographs it attacks a gradient; the difference of the weights before and after 1, 5 and 20 steps of SGD at
+0.01; that of five steps in float64; and that of five steps in float32 again, first with each equation weighted by the
+rounding of its weights, then with a Wiener filter that uses the prior of patches (correlation 0.98 of neighbouring
+pixels, 0.95 of channels) and the actual noise.
 """
 
 import copy
@@ -39,7 +40,7 @@ def least_squares(tensors):
 
 
 def weighed(tensors, before):
-    """Equations g_dl = sum_s p_sd x_sl, with the variance that rounding leaves each: ulp(E_dl)^2 + sum_s ulp(P_sd)^2 x_sl^2."""
+    """Equations g_dl = sum_s p_sd x_sl, with the variance by rounding: ulp(E_dl)^2 + sum_s ulp(P_sd)^2 x_sl^2."""
     position, patch = rows(tensors, "pos_embed").T, rows(tensors, "patch_embed.proj.weight")
     ulp = {name: np.spacing(np.abs(rows(before, name)).astype(np.float32)).astype(float) for name in made.READ[:2]}
     found = least_squares(tensors)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How hard the generated data set is: a linear model and vit_nano_patch4_32, trained with PyTorch and timm.
+"""Measures the difficulty of the generated data set with a linear model and vit_nano_patch4_32, in PyTorch and timm.
 
     python3 -m venv venv && venv/bin/pip install torch timm
     cargo run --release -p unmask-data --features datasets --example generated_records -- /tmp/generated 1
     venv/bin/python scripts/generated_reference.py /tmp/generated
 
-Prints the accuracy on the 2000 test pictures after every epoch over the 10000 training pictures; a second argument
-says how many epochs.
+Prints the accuracy on the 2000 test pictures after every epoch over the 10000 training pictures. A second argument sets
+the number of epochs.
 """
 
 import sys

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Makes crates/tensors/testdata/files/*: one tiny ViT, and a tiny ResNet, as the libraries write them.
+"""Writes crates/tensors/testdata/files/*: a tiny ViT and a tiny ResNet in the formats of several libraries.
 
     python3 -m venv venv && venv/bin/pip install torch timm numpy safetensors torchvision transformers
     venv/bin/python scripts/make_model_files.py
     venv/bin/python scripts/make_model_files.py --large FOLDER
 
-Before a file is written, the library's own model computes the same logits as timm's, so that what stands under its names
-is what timm has under timm's. With --large it writes models of the usual sizes with random weights instead, each with a
-gradient of one picture: what `UNMASK_MODEL_FILES=FOLDER cargo xtask test --test any_model -- --ignored` reads.
+Before it writes a file, it checks that the library's own model computes the same logits as timm's, so that both files
+hold the same model. With --large it instead writes models of the usual sizes with random weights, each with the
+gradient of one picture, for `UNMASK_MODEL_FILES=FOLDER cargo xtask test --test any_model -- --ignored`.
 """
 
 import argparse
@@ -25,7 +25,7 @@ IMAGE, PATCH, DIM, DEPTH, HEADS, CLASSES = 8, 4, 6, 2, 2, 3
 
 
 def fill(model, seed=1):
-    """Values that f16 and bf16 hold exactly, other ones in every tensor."""
+    """Values that f16 and bf16 represent exactly, different in every tensor."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, tensor in model.state_dict().items():
@@ -76,7 +76,7 @@ def renamed(state, fronts, blocks):
 
 
 def hugging_face_state(state):
-    """As transformers 5 has them in memory; it writes those of its fourth version to files."""
+    """The names of transformers 5 in memory; its files have those of version 4."""
     made = OrderedDict()
     fronts = {
         "cls_token": "vit.embeddings.cls_token",
@@ -100,7 +100,7 @@ def hugging_face_state(state):
 
 
 def mixed(state):
-    """Every number type, views into a common storage, and tensors whose last dimension does not run fastest."""
+    """Every number type, views into a shared storage, and tensors whose last dimension is not contiguous."""
     types = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
     made = OrderedDict()
     for index, (name, tensor) in enumerate(state.items()):

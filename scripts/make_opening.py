@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""www/opening/strip.png, which moves while the page loads, from the lesson that comes with the program: needs Pillow.
+"""Makes www/opening/strip.png, the animation shown while the page loads, from the shipped lesson. Needs Pillow.
 
     python scripts/make_opening.py
 
-One row of pictures of 32 x 32: robot 1's photograph, then what APRIL, not told the mask, read from its updates in
-four rounds without a mask and in four with a random mask at R = 0.5.
+One row of pictures of 32 x 32: robot 1's photograph, then what APRIL, without the mask, reconstructed from its updates
+in four rounds without a mask and in four with a random mask at R = 0.5.
 """
 
 import base64
@@ -21,7 +21,7 @@ UNMASKED, MASKED = "guess", "mask"
 
 
 def values(node, name):
-    """All values under this name, wherever they stand."""
+    """All values under this name, at any depth."""
     if isinstance(node, dict):
         for key, value in node.items():
             if key == name:
@@ -49,7 +49,7 @@ def main():
                 original = picture(shown)
             elif "/april/" in shown["address"] and scene in read:
                 read[scene].append(picture(shown))
-    # The last ones: the first round of a scene may have begun before its mask.
+    # The last rounds, because the first round of a scene may have started before its mask.
     row = [original, *read[UNMASKED][-ROUNDS:], *read[MASKED][-ROUNDS:]]
     strip = Image.new("RGB", (SIDE * len(row), SIDE))
     for column, tile in enumerate(row):

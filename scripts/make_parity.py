@@ -4,9 +4,9 @@
     python3 -m venv venv && venv/bin/pip install torch timm numpy
     venv/bin/python scripts/make_parity.py
 
-No weights are stored. Both sides draw every value from its tensor's name and its place in it: see `draw`. Of each
-gradient its norm is stored, and its inner products with two more vectors drawn in the same way, which no permutation,
-transposition or change of sign leaves alone.
+No weights are stored: both sides draw every value from the name of its tensor and its position (see `draw`). For each
+gradient the file holds the norm and the inner products with two more vectors drawn in the same way. A permutation,
+transposition or sign change would alter them.
 """
 
 import json
@@ -31,7 +31,7 @@ VITS = {
 
 
 def draw(name, count):
-    """`count` values in [-1, 1), multiples of 2^-23: splitmix64 started from the FNV-1a hash of `name`."""
+    """`count` values in [-1, 1), multiples of 2^-23: splitmix64 seeded with the FNV-1a hash of `name`."""
     seed = 0xCBF29CE484222325
     for byte in name.encode():
         seed = (seed ^ byte) * 0x100000001B3 % 2**64
@@ -44,7 +44,7 @@ def draw(name, count):
 
 
 def value(name, shape):
-    """A parameter or running statistic: every factor is a power of two, so that f32 holds it exactly."""
+    """A parameter or running statistic. Every factor is a power of two, so that f32 represents it exactly."""
     u = torch.from_numpy(draw(name, math.prod(shape))).reshape(shape)
     if name.endswith("running_var"):
         return 1 + u / 2
@@ -163,7 +163,7 @@ def main():
     for preset, labels in cases.items():
         made = reference(preset, labels)
         path = OUT / f"{preset}.json"
-        # One line a tensor, so that a change shows where it is.
+        # One line for each tensor, so that a diff shows which one changed.
         lines = json.dumps(made).replace('"gradients": {', '"gradients": {\n').replace("], ", "],\n")
         path.write_text(lines + "\n")
         print(f"{path.name}: {path.stat().st_size} bytes, loss {made['loss']:.9f}")

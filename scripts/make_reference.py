@@ -5,7 +5,7 @@
     venv/bin/python scripts/make_reference.py
 
 Each file holds `weights.*` and `gradients.*` under timm's names, `input` ([batch, 3, 16, 16] in [0, 1]), `labels`,
-`logits` and `loss`. Weights are rounded to f32 before the float64 run, so that both sides see the same ones; results
+`logits` and `loss`. Weights are rounded to f32 before the float64 run, so that both sides use the same ones; results
 are rounded to f32 afterwards.
 """
 
@@ -41,8 +41,8 @@ def vit(size, april_block):
 
 
 def randomise(model, generator):
-    """Draws every parameter: timm's zero biases and unit norms would hide mistakes, and its small q and k weights
-    leave attention nearly uniform."""
+    """Draws every parameter at random: timm's zero biases and unit norms would hide mistakes, and its small q and k
+    weights leave attention nearly uniform."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Makes the reference vectors of the attacks with timm and torch in float64, of one photograph: scikit-image's astronaut.
+"""Makes the reference vectors of the attacks with timm and torch in float64, for scikit-image's astronaut.
 
     python3 -m venv venv && venv/bin/pip install torch timm safetensors scikit-image
     venv/bin/python scripts/make_vectors.py          # the committed ones
-    venv/bin/python scripts/make_vectors.py --lab    # the whole ones of vit_lab_patch4_32, 46 MB in data/vectors
+    venv/bin/python scripts/make_vectors.py --lab    # the complete ones of vit_lab_patch4_32, 46 MB in data/vectors
 
-A case is a folder of `weights` (f32), `gradients_f64`, `mask_r*` (u8, 1 = kept; hides a share r), `expected` (the
-photograph and what the closed forms make of gradients and masks, `[side, side, 3]` in [0, 1]) and `info.json` (PSNR and
-SSIM of those, label, loss), under timm's names. `matching.safetensors` holds a gradient, a mask that hides half of it, a
-start `x0`, and for either the terms of token matching there, d(their sum)/dx, and x after ten steps of sign-Adam.
+A case is a folder with `weights` (f32), `gradients_f64`, `mask_r*` (u8, 1 = kept; hides a share r), `expected` (the
+photograph and the results of the closed forms for gradients and masks, `[side, side, 3]` in [0, 1]) and `info.json`
+(PSNR and SSIM of the results, label, loss), under timm's names. `matching.safetensors` holds a gradient, a mask that
+hides half of it and a start `x0`. For each, with and without the mask, it holds the terms of token matching at `x0`,
+d(their sum)/dx, and x after ten steps of sign-Adam.
 
-The committed cases hold only the tensors that an attack reads. `gradients` is `gradients_f64` rounded to f32, and left
-out where that is there.
+The committed cases hold only the tensors that an attack reads. `gradients` is `gradients_f64` rounded to f32, and is
+left out of cases that hold `gradients_f64`.
 """
 
 import argparse
@@ -36,12 +37,12 @@ RATES = [0.2, 0.5, 0.8]
 POSITION, PATCH, PATCH_BIAS = "pos_embed", "patch_embed.proj.weight", "patch_embed.proj.bias"
 QKV = "blocks.0.attn.qkv.weight"
 CLOSED_FORMS = ["cls_token", POSITION, PATCH, PATCH_BIAS, QKV, "blocks.0.attn.qkv.bias"]
-# Singular values up to this share of the largest are left out, as the attacks do.
+# The attacks discard singular values up to this share of the largest.
 CUTOFF = {torch.float64: 1e-14, torch.float32: 2.0**-25}
 
 
 def initial(size, april_block, seed=0):
-    """timm's own initial values, seeded, rounded to f32 so that both sides see the same."""
+    """timm's own initial values, seeded, rounded to f32 so that both sides use the same."""
     torch.manual_seed(seed)
     model = vit(size, april_block)
     with torch.no_grad():
@@ -55,7 +56,7 @@ def names(size, april_block):
 
 
 def photograph(side):
-    """`[side, side, 3]` in [0, 1]: the face."""
+    """The face, `[side, side, 3]` in [0, 1]."""
     return torch.from_numpy(resize(skimage.data.astronaut()[:260, 90:350], (side, side), anti_aliasing=True)).float()
 
 
@@ -97,7 +98,7 @@ def embedding_inversion(gradients, patch, cutoff):
 
 
 def april(weights, gradients, patch, cutoff):
-    """A^T z = sum of W^T dW over q, k and v; then the patch embedding undone. From f32 the noise decides what is kept."""
+    """A^T z = sum of W^T dW over q, k and v; then inverts the patch embedding. For f32 the noise sets the cutoff."""
     if cutoff == CUTOFF[torch.float32]:
         return april_filtered(weights, gradients, patch, cutoff)
     b = weights[QKV].T @ gradients[QKV]
@@ -107,7 +108,7 @@ def april(weights, gradients, patch, cutoff):
 
 
 def april_filtered(weights, gradients, patch, rounding):
-    """M X E^T = R + noise by Wiener's filter, as `crates/attack/src/wiener.rs` says; D >= L."""
+    """M X E^T = R + noise by a Wiener filter, as in `crates/attack/src/wiener.rs`; D >= L."""
     a, weight = gradients[POSITION][0], weights[PATCH].flatten(1)
     b = weights[QKV].T @ gradients[QKV]
     known = weights[POSITION][0].clone()
@@ -134,7 +135,7 @@ def april_filtered(weights, gradients, patch, rounding):
 
 
 def case(folder, size, april_block, *, weights=None, gradients=(), rounded=(), rates=RATES, seed=0):
-    """Writes one case: of weights and masks the tensors named, or all; gradients in f64, and those rounded to f32."""
+    """Writes one case: the named tensors of weights and masks, or all; gradients in f64, and rounded to f32."""
     side, patch = size[:2]
     model, image = initial(size, april_block, seed), photograph(side)
     logits, loss, whole = gradient(model, image)
@@ -174,7 +175,7 @@ def case(folder, size, april_block, *, weights=None, gradients=(), rounded=(), r
 
 
 def classroom(size, seed, april_block=True):
-    """A model as `crates/core/src/init.rs` begins a room's, in f32."""
+    """A model initialised like a room's in `crates/core/src/init.rs`, in f32."""
     model, generator = vit(size, april_block), torch.Generator().manual_seed(seed)
 
     def normal(shape, std):
@@ -197,7 +198,7 @@ def classroom(size, seed, april_block=True):
 
 
 def samples(folder, size, pictures, seed):
-    """The classroom's photographs: weights once, then for each the gradients that APRIL reads, and the photograph."""
+    """The classroom's photographs: the weights once, then each photograph with the gradients that APRIL reads."""
     model = classroom(size, seed)
     plain = {name: parameter.detach() for name, parameter in model.named_parameters()}
     write(folder / "weights.safetensors", {name: plain[name] for name in [POSITION, PATCH, PATCH_BIAS, QKV]})
@@ -214,7 +215,7 @@ def samples(folder, size, pictures, seed):
 
 
 def matching(path, model, side):
-    """Token matching by differentiating twice, which fused attention cannot."""
+    """Token matching by second derivatives, which fused attention does not support."""
     for block in model.blocks:
         block.attn.fused_attn = False
     generator = torch.Generator().manual_seed(42)
@@ -227,7 +228,7 @@ def matching(path, model, side):
         loss = torch.nn.functional.cross_entropy(model(x), torch.tensor([LABEL]))
         return dict(zip(names, torch.autograd.grad(loss, parameters, create_graph=True)))
 
-    # What a client sends is rounded to f32.
+    # A client sends values rounded to f32.
     sent = {name: g.detach().float() for name, g in gradients(model_input(photograph(side))).items()}
     generator = torch.Generator().manual_seed(1)
     half = {name: (torch.rand(g.shape, generator=generator, dtype=torch.float64) >= 0.5) for name, g in sent.items()}
@@ -268,7 +269,7 @@ def write(path, tensors):
 
 def committed():
     reads = [POSITION, PATCH, PATCH_BIAS, QKV]
-    # Of the first seeds the one at which f32 leaves most of the picture after a singular value was left out.
+    # Of the first seeds, the one with the best picture from f32 after a singular value was discarded.
     case(ATTACK / "pico_april", PICO, True, weights=reads, gradients=[POSITION, PATCH, QKV], seed=10)
     case(ATTACK / "pico_standard", PICO, False, weights=reads, gradients=[POSITION, QKV], rates=[])
     # The pictures that a fixed cutoff of singular values loses.
@@ -293,6 +294,6 @@ def lab():
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--lab", action="store_true", help="the whole vectors of vit_lab_patch4_32 instead")
+    parser.add_argument("--lab", action="store_true", help="write the complete vectors of vit_lab_patch4_32 instead")
     torch.set_num_threads(1)
     lab() if parser.parse_args().lab else committed()

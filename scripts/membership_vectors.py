@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What membership by span is tested and measured on: class tokens and gradients of batches, with timm and torch in f32.
+"""Makes the vectors to test and measure membership by span: class tokens and gradients of batches, by timm in f32.
 
     venv/bin/python scripts/membership_vectors.py              # the committed ones, of the sample photographs
     venv/bin/python scripts/membership_vectors.py --measure    # data/vectors/membership: 1,000 strangers of CIFAR-10
 
-A file holds `gradient_B` (dl/d(fc1.weight) of the last block `[4 D, D]`, mean over the batch) for batches of several sizes B,
-the first of `members` each, and class tokens as they enter that layer, `[n, D]`: `members`, `mirrored` and `recoloured` copies of
-them (red and blue swapped), and `strangers`. `--measure` wants CIFAR-10 as `unmask data cifar10` fetches it, and adds models that were
-trained on 200 batches of 64 by Adam.
+A file holds `gradient_B` (dl/d(fc1.weight) of the last block `[4 D, D]`, mean over the batch) for batches of several
+sizes B, each with the first `members`. It also holds the class tokens that enter that layer, `[n, D]`: of `members`, of
+their `mirrored` and `recoloured` copies (red and blue swapped), and of `strangers`. `--measure` needs CIFAR-10 as
+fetched by `unmask data cifar10`, and adds models trained on 200 batches of 64 by Adam.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def trained(model, images, labels):
 
 
 def standard(size, seed):
-    """A room's initial weights without the April block: norm and residual as they are in timm."""
+    """A room's initial weights without the April block, so with timm's norm and residual."""
     return classroom(size, seed, april_block=False)
 
 

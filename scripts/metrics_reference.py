@@ -1,4 +1,4 @@
-"""Prints scikit-image's PSNR and SSIM of pictures made by formula (crates/data/src/test_pattern.rs).
+"""Prints scikit-image's PSNR and SSIM of the formula pictures in crates/data/src/test_pattern.rs.
 
     pip install scikit-image
     python scripts/metrics_reference.py > crates/data/src/metrics_reference.in

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""What decides whether a search sees through masks that it does not know: weights, width, pixels or objective.
+"""Measures what decides whether a search sees through unknown masks: weights, width, pixels or objective.
 
     python3 -m venv venv && venv/bin/pip install torch numpy pillow scikit-image
     venv/bin/python scripts/naive_search.py                # 3 minutes on one core
-    venv/bin/python scripts/naive_search.py --steps 100    # in short
+    venv/bin/python scripts/naive_search.py --steps 100    # a short run
 
-The LeNet of Deep Leakage from Gradients attacked by Inverting Gradients with PyTorch's exact second derivatives, on the six sample
-photographs, label 3: mean SSIM, and how many of them reach 0.5. The attacker takes what a mask dropped for zeros, but for the last
-column, where it knows the mask. `moved` is the part of the gradient that depends on the picture at all: ||g(x) - g(grey)|| / ||g(x)||
-at the same label, mean over the photographs. At usual weights it is what a mask's zeros drown.
+Attacks the LeNet of Deep Leakage from Gradients with Inverting Gradients and PyTorch's exact second derivatives, on the
+six sample photographs with label 3. Prints the mean SSIM and the number of pictures that reach 0.5. The attacker treats
+dropped values as zeros, except in the last column, where it knows the mask. `moved` is the share of the gradient that
+depends on the picture: ||g(x) - g(grey)|| / ||g(x)|| at the same label, mean over the photographs. At usual weights a
+mask's zeros drown it.
 """
 
 import argparse
@@ -53,7 +54,7 @@ def loss(weights, image):
 
 
 def gradients(weights, images):
-    """`[pictures, P]`."""
+    """Returns `[pictures, P]`."""
     parts = vmap(grad(loss), in_dims=(None, 0))(weights, images)
     return torch.cat([part.reshape(len(images), -1) for part in parts], 1)
 
@@ -77,7 +78,7 @@ def search(weights, images, rate, objective, steps, knows_mask, weight):
         found = gradients(weights, x)
         rough = (x[..., 1:] - x[..., :-1]).abs().mean((1, 2, 3)) + (x[..., 1:, :] - x[..., :-1, :]).abs().mean((1, 2, 3))
         goal = distance(found * mask if knows_mask else found, sent, objective)
-        # Smoothness must not be all that is searched for where a start leaves little unexplained.
+        # If a start leaves little to explain, smoothness must not dominate the objective.
         smoothness = 0.002 * (goal.detach() / 0.1).clamp(max=1) if smoothness is None else smoothness
         goal = goal + smoothness * rough
         x.grad = torch.autograd.grad(goal.sum(), x)[0].sign()
@@ -96,7 +97,7 @@ def moved(weights, images):
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--steps", type=int, default=300)
-    arguments.add_argument("--smoothness", type=float, help="weight of total variation; by what a start leaves to explain if absent")
+    arguments.add_argument("--smoothness", type=float, help="weight of total variation; default: by the start")
     arguments = arguments.parse_args()
     steps, weight = arguments.steps, arguments.smoothness
     torch.set_num_threads(1)

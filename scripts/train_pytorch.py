@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""The work of `unmask train` in a plain PyTorch loop, timed: FedSGD under random binary masks.
+"""Does the work of `unmask train` in a plain PyTorch loop, and times it: FedSGD under random binary masks.
 
     cargo xtask bench-peers --only train
 
-Each round every client takes the loss and gradient of its batch, drops a share of the values under a fresh mask, and the server
-steps with Adam along the sum of what was sent over the number of senders, value by value. Prints the versions, and the seconds that
-the rounds took: neither the start of Python nor the reading of pictures is among them, as in `run.json`. Without --cifar10 the
-pictures are noise, as many as the generated ones and of their size, since time does not depend on what is in them.
-`train_reference.py` beside this compares losses, and has no masks.
+In each round every client computes the loss and gradient of its batch and drops a share of the values under a new mask.
+The server then takes a step of Adam along the sum of the received values over the number of senders, value by value.
+Prints the versions and the seconds of the rounds. As in `run.json`, they include neither the start of Python nor the
+reading of pictures. Without --cifar10 the pictures are noise, with the number and size of the generated ones, because
+the time does not depend on their content. `train_reference.py` compares losses, and has no masks.
 """
 
 import argparse
@@ -24,7 +24,7 @@ GENERATED = 10000
 
 
 def batches(shard, size, generator):
-    """The client's pictures in one order after another, without a break between them."""
+    """Endless batches of the client's pictures, reshuffled after each pass."""
     left = torch.empty(0, dtype=torch.long)
     while True:
         while len(left) < size:
@@ -34,7 +34,7 @@ def batches(shard, size, generator):
 
 
 def pictures(folder):
-    """[n, 3, 32, 32] in 0..255, and labels [n]."""
+    """Pictures [n, 3, 32, 32] in 0..255, and labels [n]."""
     if folder:
         return cifar10(folder)
     generator = torch.Generator().manual_seed(1)
@@ -47,7 +47,7 @@ def settings(path):
     config = tomllib.loads(path.read_text())
     (defence, share), (optimiser, rate) = config["defence"].split(":"), config["optimiser"].split(":")
     if (config["rule"], defence, optimiser) != ("fedsgd", "random-binary", "adam"):
-        raise SystemExit(f"{path}: only FedSGD with Adam under random binary masks is repeated here")
+        raise SystemExit(f"{path}: this script only repeats FedSGD with Adam under random binary masks")
     return config["model"], config["clients"], config["batch"], float(share), float(rate)
 
 
@@ -83,7 +83,7 @@ def main():
             total += mask * update
             senders += mask
             loss_of_all += loss.item() / clients
-        # A value that nobody sent does not move the mean: its sum is 0.
+        # A value that no client sent does not change: its sum is 0.
         mean = total / senders.clamp(min=1)
         for parameter, part in zip(parameters, mean.split(lengths)):
             parameter.grad = part.view_as(parameter)

@@ -5,9 +5,9 @@
     python3 -m venv venv && venv/bin/pip install torch timm safetensors numpy
     venv/bin/python scripts/train_reference.py RUN CIFAR_FOLDER
 
-From RUN it takes run.json (model, optimiser), start.safetensors (the initial weights), order.csv (which client trained on
-which pictures) and metrics.csv (the losses); from CIFAR_FOLDER the official binary files. Exit code 1 if a loss is off by
-more than --tolerance, or the final weights by more than --weights of their norm.
+It reads run.json (model, optimiser), start.safetensors (the initial weights), order.csv (which client trained on which
+pictures) and metrics.csv (the losses) from RUN, and the official binary files from CIFAR_FOLDER. Exit code 1 if a loss
+differs by more than --tolerance, or the final weights by more than --weights, relative to their norm.
 """
 
 import argparse
@@ -63,12 +63,12 @@ def main():
     parser.add_argument("run", type=Path)
     parser.add_argument("cifar", type=Path)
     parser.add_argument("--tolerance", type=float, default=1e-3, help="largest difference of a round's loss")
-    parser.add_argument("--weights", type=float, default=1e-3, help="largest difference of the weights, of their norm")
+    parser.add_argument("--weights", type=float, default=1e-3, help="largest relative difference of the weights")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     config = json.loads((arguments.run / "run.json").read_text())["config"]
     if config["rule"] != "fedsgd" or config["defence"] != "none" or config["augment"]:
-        sys.exit("only FedSGD without a defence and without augmentation is repeated here")
+        sys.exit("this script only repeats FedSGD without a defence and without augmentation")
     model = vit(config["model"])
     model.load_state_dict(load_file(arguments.run / "start.safetensors"))
     images, labels = cifar10(arguments.cifar)

@@ -1,9 +1,9 @@
-"""What the tests share: nodes in this process, and a grid that asks them."""
+"""Shared by the tests: nodes in this process, and a grid that asks them."""
 
 from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
-# What a ServerApp's process knows of itself, without which Flower makes no message.
+# The run's context, without which Flower creates no messages.
 TaskIdentity.run_id = TaskIdentity.task_id = TaskIdentity.node_id = 1
 
 
@@ -12,7 +12,7 @@ def record(arrays):
 
 
 class Nodes:
-    """A grid of nodes that answer at once; each is a function from (global arrays, config) to (arrays, metrics)."""
+    """A grid of nodes that answer immediately; each is a function from (global arrays, config) to (arrays, metrics)."""
 
     def __init__(self, *nodes):
         self.nodes = dict(enumerate(nodes, start=1))

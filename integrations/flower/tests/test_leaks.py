@@ -26,7 +26,7 @@ def program(request, capsys):
     found = shutil.which(os.environ.get("UNMASK_PROGRAM", "unmask"))
     if found is None:
         reason = "there is no program unmask; build it, and name it in UNMASK_PROGRAM"
-        # Where `cargo check-all` listens.
+        # `cargo check-all` reads this.
         with capsys.disabled():
             print(f"\nskipped: {request.node.name}: {reason}", flush=True)
         pytest.skip(reason)
@@ -39,7 +39,7 @@ def start():
 
 
 def trains_on_the_cat(keep=lambda shape: None):
-    """A client after one step on a photograph, whose gradient PyTorch computed as far as the embeddings go."""
+    """A client after one step on a photograph; PyTorch computed the gradients of its embeddings."""
     gradients = load_file(DATA / "vit_nano_patch8_32-fresh-sgd-cat.safetensors")
 
     def client(arrays, config):
@@ -63,7 +63,7 @@ def train(strategy, start, folder, *clients):
 
 
 def photograph(path):
-    """The client's picture, as unmask reads it."""
+    """The client's picture, in a format that unmask reads."""
     import struct
     import zlib
 
@@ -147,5 +147,5 @@ def test_a_node_that_says_no_number_is_refused_and_the_page_written(said, tmp_pa
     leaks = leak_report(tmp_path, tmp_path / "page.html", attacks=["label"], program=sys.executable)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert [leak.node for leak in leaks] == ["1", "2"]
-    assert all("makes no number of local steps" in leak.refusal for leak in leaks), leaks
-    assert page.count("makes no number of local steps") == 2 and "<b>" not in page
+    assert all("does not give a number of local steps" in leak.refusal for leak in leaks), leaks
+    assert page.count("does not give a number of local steps") == 2 and "<b>" not in page

@@ -1,4 +1,4 @@
-"""MaskedFedAvg: FedAvg, and one division."""
+"""MaskedFedAvg: FedAvg and a division."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def plain(arrays, examples):
 
 
 def masked(arrays, masks, examples):
-    """A client that keeps what `masks` hide."""
+    """A client that does not send the entries hidden by `masks`."""
     kept = {name: np.where(masks[name], array, 0).astype(array.dtype) for name, array in arrays.items()}
     return plain(kept | {name + MASK_SUFFIX: np.uint8(mask) for name, mask in masks.items()}, examples)
 
@@ -46,7 +46,7 @@ def test_the_result_is_the_weighted_mean_over_those_who_sent_an_entry(seed):
         total = weights.sum(0)
         mean = (weights * values).sum(0) / np.where(total > 0, total, 1)
         np.testing.assert_allclose(found[name], np.where(total > 0, mean, former), rtol=0, atol=1e-6)
-        # Bit for bit, where nobody sent an entry.
+        # Bit for bit, where no client sent an entry.
         assert (found[name][total == 0] == former[total == 0]).all()
         assert found[name].dtype == np.float32
 
@@ -71,7 +71,7 @@ ONES = {name: np.ones_like(array) for name, array in FORMER.items()}
 
 
 def lying(array, shape=None, data=None):
-    """An array that says of itself what it is not."""
+    """An array with a false description."""
     true = Array(array)
     return Array(true.dtype, shape or true.shape, true.stype, true.data if data is None else data)
 
@@ -94,4 +94,4 @@ def lying(array, shape=None, data=None):
 def test_masks_that_are_none_count_for_nothing(sent, reason, caplog):
     found = run(MaskedFedAvg, plain(FORMER, 1), plain(ONES | sent, 1000))
     assert all((found[name] == FORMER[name]).all() for name in FORMER)
-    assert f"Left out the reply of node 2: {reason}" in caplog.text
+    assert f"Ignored the reply of node 2: {reason}" in caplog.text

@@ -1,4 +1,4 @@
-"""Received: what passes between a strategy and its nodes, on the disk."""
+"""Received stores the messages between a strategy and its nodes."""
 
 import json
 

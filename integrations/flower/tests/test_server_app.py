@@ -15,7 +15,7 @@ CONFIG |= {"round-timeout": 1.0, "lr": 0.0, "local-epochs": 0, "batch-size": 0}
 
 
 class Silent(Nodes):
-    """Nodes that never answer, and keep what they were asked."""
+    """Nodes that never answer, and record the messages."""
 
     asked = ()
 

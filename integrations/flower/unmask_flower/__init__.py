@@ -1,4 +1,4 @@
-"""unmask's side of Flower: masked clients, and what a Flower server sees of its clients' pictures."""
+"""unmask for Flower: masked clients, and what a Flower server sees of its clients' pictures."""
 
 from unmask_flower.deadline import Deadline
 from unmask_flower.leaks import Leak, leak_report

@@ -1,4 +1,4 @@
-"""Messages that end with the round they belong to."""
+"""Messages that expire with their round."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -8,10 +8,10 @@ from flwr.serverapp import Grid
 
 
 class Deadline:
-    """A grid that tells each node how long the round is; any strategy may be started on it.
+    """A grid for any strategy, whose messages expire with the round.
 
-    A strategy waits `timeout` seconds for replies, but gives its messages twelve hours. A room that nobody is in, or that
-    its teacher has paused, answers with its reason when the message ends: hours after the round, without this.
+    A strategy waits `timeout` seconds for replies, but its messages expire after twelve hours. An empty or paused room
+    answers with its reason when the message expires, which would otherwise be hours after the round.
     """
 
     def __init__(self, grid: Grid) -> None:

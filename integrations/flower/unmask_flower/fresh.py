@@ -1,4 +1,4 @@
-"""Fresh weights of a Vision Transformer under timm's names, without PyTorch."""
+"""Initial weights of a Vision Transformer under timm's names, without PyTorch."""
 
 import numpy as np
 
@@ -6,9 +6,9 @@ import numpy as np
 def fresh_vit(
     seed: int, *, side: int = 32, patch: int = 4, dim: int = 96, depth: int = 4, classes: int = 10
 ) -> dict[str, np.ndarray]:
-    """Arrays of a ViT as timm draws them, in timm's order; without further numbers those of vit_nano_patch4_32.
+    """Arrays of a ViT, initialised like timm's and in timm's order; by default vit_nano_patch4_32.
 
-    No shape tells the heads: nodes take those of the preset.
+    The shapes do not give the number of heads: nodes use the preset's.
     """
     random = np.random.default_rng(seed)
     tokens = (side // patch) ** 2

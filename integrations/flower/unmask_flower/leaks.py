@@ -29,7 +29,7 @@ VERDICTS = {
 
 @dataclass
 class Leak:
-    """What one attack made of what one node sent in one round."""
+    """The result of one attack on one node's update in one round."""
 
     round: int
     node: str
@@ -37,9 +37,9 @@ class Leak:
     is_masked: bool
     metrics: Mapping[str, Any]
     report: Mapping[str, Any] = field(default_factory=dict)
-    """As in report.json of `unmask invert`; empty where the attack cannot work."""
+    """The report.json of `unmask invert`; empty if the attack cannot work."""
     refusal: str | None = None
-    """Why it cannot, in the words of `unmask invert`."""
+    """Why it cannot work, in the words of `unmask invert`."""
     pictures: Sequence[bytes] = ()
     """PNG files."""
 
@@ -54,24 +54,24 @@ def leak_report(
     arguments: Sequence[str] = (),
     program: str = "unmask",
 ) -> list[Leak]:
-    """Attacks what a strategy received, and writes one page of what came out.
+    """Attacks the updates that a strategy received, and writes one page of results.
 
-    `received` is a folder that :class:`Received` filled. Every update in it is attacked as `unmask invert` does: the weights
-    that a node sent are a gradient, times a learning rate. `rate` is that rate; if absent the one that the node says, the
-    `lr` that the server sent, or else 1, which scales the gradient and changes no picture. `names` are those of the parameters in timm's or PyTorch's
-    words, where Flower has numbers in their place (ArrayRecord of a list). `arguments` are passed on, such as
-    ("--heads", "3", "--mean", "0.5").
+    `received` is a folder written by :class:`Received`. Every update in it is attacked with `unmask invert`: the change
+    of the weights is a gradient times a learning rate. `rate` is that rate; by default the one in the node's metrics,
+    the `lr` that the server sent, or else 1, which scales the gradient and changes no picture. `names` are the
+    parameters' names in timm or PyTorch, if Flower only numbers them (ArrayRecord of a list). `arguments` are passed
+    on, such as ("--heads", "3", "--mean", "0.5").
 
-    `attacks` are names of `unmask invert --help`; if absent the embedding's equations and the labels, and of masked
-    updates the completion by rank too. Searches work as well, and take minutes each.
+    `attacks` are names from `unmask invert --help`; by default embedding and label, and for masked updates also
+    completion. Searches work too, but take minutes each.
 
-    The attacks are those of the program `unmask`, of the same version as the page, and not of the wheel: only the program
-    runs the model, to say of a picture without the original beside it how far to trust it.
+    The attacks come from the program `unmask`, in the version of this package, not from the wheel: only the program
+    runs the model, which it needs to judge a picture without the original.
     """
     found = shutil.which(program)
     if found is None:
         raise FileNotFoundError(
-            f"there is no program {program!r} on PATH; build unmask and give program= the path to it"
+            f"there is no program {program!r} on PATH; build unmask and give its path as program="
         )
     rounds = sorted(Path(received).glob("round-*"), key=lambda folder: int(folder.name.removeprefix("round-")))
     if not rounds:
@@ -102,9 +102,9 @@ def _round(
             leak = Leak(int(folder.name.removeprefix("round-")), node.removeprefix("node-"), attack, is_masked, metrics)
             try:
                 local_rate, steps = _training(config, metrics)
-            # The node may say anything of its training.
+            # The node may report anything about its training.
             except (TypeError, ValueError, ArithmeticError) as error:
-                leak.refusal = f"What the node says of its training makes no number of local steps: {error}"
+                leak.refusal = f"What the node reports does not give a number of local steps: {error}"
                 yield leak
                 continue
             with tempfile.TemporaryDirectory(prefix="unmask-leaks-") as place:
@@ -125,7 +125,7 @@ def _round(
 
 
 def _training(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> tuple[float, int]:
-    """Rate and number of a node's local steps: as it says, or else as the server asked for."""
+    """Rate and number of a node's local steps: as it reports them, or else as the server requested."""
     rate, epochs, batch = config.get("lr", 1.0), config.get("local-epochs", 1), config.get("batch-size", 0)
     if said := re.fullmatch(r"fedavg:epochs=(\d+),rate=(.+)", str(metrics.get("rule"))):
         rate, epochs, batch = float(said[2]), int(said[1]), int(metrics.get("batch", batch))
@@ -134,7 +134,7 @@ def _training(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> tuple[fl
 
 
 def _named(path: Path, names: Sequence[str] | None, place: Path) -> Path:
-    """The file, or a copy of it under `names` where its arrays are numbered."""
+    """The file, or a copy of it with `names` if its arrays are numbered."""
     if names is None or not path.exists():
         return path
     arrays = load_file(path)
@@ -168,13 +168,12 @@ def _page(leaks: Sequence[Leak]) -> str:
 <head><meta charset="utf-8"><title>What this Flower server could see</title><style>{STYLE}</style></head>
 <body>
 <h1>What this Flower server could see</h1>
-<p><strong>{len(seen)} of {len(updates)} updates</strong> gave a recognisable picture away, to nobody but the server that
-averages them. Nothing was needed beside the weights before and after a node's training, which every strategy receives.</p>
-<p>Recognisable means: the picture's own gradient explains the update, or the equations of the embedding hold for it. That
-an attack sees nothing does not mean that there is nothing to see: the picture of one attack, on one update, may be beyond
-it where another attack succeeds.</p>
+<p><strong>{len(seen)} of {len(updates)} updates</strong> gave away a recognisable picture to the server that averages
+them. The attacks only need the weights before and after a node's training, which every strategy receives.</p>
+<p>Recognisable means: the picture's own gradient explains the update, or the equations of the embedding hold for it. An
+attack that sees nothing does not prove that there is nothing to see: another attack may succeed on the same update.</p>
 <table>
-<thead><tr><th>Round</th><th>Node</th><th>Attack</th><th>What came out</th><th>How far to trust it</th></tr></thead>
+<thead><tr><th>Round</th><th>Node</th><th>Attack</th><th>Result</th><th>How far to trust it</th></tr></thead>
 <tbody>
 {rows}
 </tbody>
@@ -205,7 +204,7 @@ def _count(examples: Any) -> str:
 
 
 def _pictures(leak: Leak) -> str:
-    alt = html.escape(f"what {leak.attack} made of the update of node {leak.node} in round {leak.round}")
+    alt = html.escape(f"result of {leak.attack} on the update of node {leak.node} in round {leak.round}")
     shown = [
         f'<img alt="{alt}" src="data:image/png;base64,{base64.b64encode(picture).decode("ascii")}">'
         for picture in leak.pictures
@@ -222,11 +221,11 @@ def _trust(report: Mapping[str, Any]) -> str:
         because = f": {html.escape(report['because'])}" if report.get("because") else ""
         lines.append(f'<span class="{html.escape(verdict)}">{VERDICTS.get(verdict, html.escape(verdict))}</span>{because}')
     if (misfit := report.get("misfit")) is not None:
-        lines.append(f"Left unexplained of the update: {100 * misfit:.3g} %")
+        lines.append(f"Unexplained share of the update: {100 * misfit:.3g} %")
     if (ssim := report.get("ssim")) is not None:
         lines.append(f"SSIM {ssim:.3f}")
     if (hidden := report.get("hidden_share", 0)) > 0:
-        lines.append(f"Hidden of the values read: {100 * hidden:.0f} %")
+        lines.append(f"Hidden share of the values read: {100 * hidden:.0f} %")
     lines += [html.escape(note) for note in report.get("notes", ())]
     return "<br>".join(lines)
 
@@ -234,13 +233,13 @@ def _trust(report: Mapping[str, Any]) -> str:
 def main(given: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m unmask_flower.leaks",
-        description="Attacks what a Flower strategy received, and writes one page of what came out.",
-        epilog="What follows -- goes to `unmask invert`: -- --heads 3 --truth photo.jpg",
+        description="Attacks the updates that a Flower strategy received, and writes one page of results.",
+        epilog="Arguments after -- are passed to `unmask invert`: -- --heads 3 --truth photo.jpg",
     )
-    parser.add_argument("received", metavar="FOLDER", help="what Received(grid, FOLDER), or the app's `received`, kept")
+    parser.add_argument("received", metavar="FOLDER", help="folder of Received(grid, FOLDER) or the app's `received`")
     parser.add_argument("--out", metavar="FILE", default="leaks.html", help="the page (default: %(default)s)")
     parser.add_argument("--attack", metavar="NAME", action="append", help="one of `unmask invert --help`; may be repeated")
-    parser.add_argument("--rate", metavar="RATE", type=float, help="of local training; the server's lr if absent")
+    parser.add_argument("--rate", metavar="RATE", type=float, help="local learning rate; the server's lr if absent")
     parser.add_argument("--unmask", metavar="PROGRAM", default="unmask", help="the program (default: %(default)s on PATH)")
     given = list(sys.argv[1:] if given is None else given)
     split = given.index("--") if "--" in given else len(given)

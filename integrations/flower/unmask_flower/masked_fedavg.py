@@ -1,4 +1,4 @@
-"""Federated averaging of clients that send a part of their weights."""
+"""Federated averaging of clients that send only a part of their weights."""
 
 from collections.abc import Iterable
 from logging import WARNING
@@ -10,19 +10,19 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg
 
 MASK_SUFFIX = ".mask"
-"""Behind a parameter's name it names the array B of what arrived, 1 = sent, in the shape of the parameter."""
+"""Suffix of a parameter's name for its mask B (1 = sent), which has the shape of the parameter."""
 
 
 class MaskedFedAvg(FedAvg):
-    """FedAvg, and one division.
+    """FedAvg and a division.
 
-    A masked client sends two arrays a parameter: B * W, its weights with zeros in place of what stays with it, as NAME,
-    and B as NAME.mask. FedAvg averages both with the same factors, so that their quotient is the weighted mean over
-    those who sent an entry. An entry that nobody sent keeps its former value, bit for bit.
+    A masked client sends two arrays for each parameter: B * W, its weights with zeros for hidden entries, as NAME, and
+    B as NAME.mask. FedAvg averages both with the same factors, so their quotient is the weighted mean over the clients
+    that sent an entry. An entry that no client sent keeps its former value, bit for bit.
 
-    Arrays without a mask are averaged as ever, and so are the clients that send none. A reply whose masks are no masks is
-    left out: it could count its weights more often than its examples. So is one whose arrays cannot be read, or do not
-    have the shape of the parameter: it would end the run of all others.
+    Arrays and clients without masks are averaged as usual. A reply with invalid masks is ignored, because it could
+    count its weights more often than its examples. A reply whose arrays cannot be read, or have another shape than the
+    parameter, is ignored too, because it would end the run for all others.
     """
 
     _former = ArrayRecord()
@@ -42,7 +42,7 @@ class MaskedFedAvg(FedAvg):
         for record in records:
             for name in masked - record.keys():
                 if (plain := record.get(name.removesuffix(MASK_SUFFIX))) is not None:
-                    # Not `plain.shape`, which is what the sender says of it.
+                    # Not `plain.shape`, which the sender claims.
                     record[name] = Array(np.ones(plain.numpy().shape, np.uint8))
         arrays, metrics = super().aggregate_train(server_round, replies)
         return (None if arrays is None else self._divide(arrays)), metrics
@@ -64,18 +64,18 @@ class MaskedFedAvg(FedAvg):
     def _is_sound(self, reply: Message) -> bool:
         wrong = None if reply.has_error() else next(self._wrong(reply), None)
         if wrong is not None:
-            log(WARNING, "Left out the reply of node %d: %s", reply.metadata.src_node_id, wrong)
+            log(WARNING, "Ignored the reply of node %d: %s", reply.metadata.src_node_id, wrong)
         return wrong is None
 
     def _wrong(self, reply: Message) -> Iterable[str]:
-        """What is wrong with the arrays of a reply."""
+        """The errors in the arrays of a reply."""
         for record in reply.content.array_records.values():
             arrays = {}
             for name, array in record.items():
                 try:
                     arrays[name] = array.numpy()
                     kind, shape = arrays[name].dtype.kind, arrays[name].shape
-                # Whatever the sender wrote there: no npy, an archive of several, a shape beyond all memory.
+                # The sender can write anything: not an npy, an archive of several, a shape larger than memory.
                 except Exception as error:
                     yield f"{name} cannot be read: {error}"
                     return

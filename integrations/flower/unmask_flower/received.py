@@ -1,4 +1,4 @@
-"""What a strategy sends and receives, kept in a folder."""
+"""Stores what a strategy sends and receives in a folder."""
 
 import json
 import math
@@ -20,14 +20,14 @@ OWN = re.compile(r"config\.json|global(\.mask)?\.safetensors|node-\d+(\.json|(\.
 
 
 class Received:
-    """A grid that keeps what passes through it; any strategy may be started on it.
+    """A grid for any strategy that stores the messages.
 
-    In `folder` stand, for each round of training, round-N/global.safetensors (what the server sent), round-N/config.json,
-    and of each node that answered node-ID.safetensors, node-ID.mask.safetensors where it is masked, and node-ID.json with
-    what it says of its training.
+    For each round of training, `folder` holds round-N/global.safetensors (what the server sent), round-N/config.json,
+    and for each node that answered node-ID.safetensors, node-ID.mask.safetensors if it is masked, and node-ID.json with
+    its training metrics.
 
-    A run in the folder of a former one replaces each round that it reaches: the former's files in round-N go, since an
-    update says something beside the weights alone that it began with. Other files stay, and so do the rounds after the last.
+    A run in the folder of an earlier one replaces each round that it reaches: the earlier files in round-N are deleted,
+    because an update only makes sense with the weights that it started from. Other files and later rounds stay.
     """
 
     def __init__(self, grid: Grid, folder: str | PathLike[str]) -> None:
@@ -60,11 +60,11 @@ class Received:
                 continue
             try:
                 _save_arrays(node, reply.content)
-            # Whatever the node wrote in place of arrays: what to make of it is the strategy's to say.
+            # The node can send anything instead of arrays; the strategy decides what to do with it.
             except Exception as error:
                 for suffix in (".safetensors", ".mask.safetensors"):
                     node.with_suffix(suffix).unlink(missing_ok=True)
-                _save_values(node.with_suffix(".json"), {"error": f"its arrays cannot be kept: {error}"})
+                _save_values(node.with_suffix(".json"), {"error": f"its arrays cannot be stored: {error}"})
                 continue
             records = [*reply.content.config_records.values(), *reply.content.metric_records.values()]
             _save_values(node.with_suffix(".json"), {key: value for record in records for key, value in record.items()})
@@ -80,7 +80,7 @@ def _save_arrays(path: Path, content: RecordDict) -> None:
 
 
 def _arrays(record: ArrayRecord) -> dict[str, np.ndarray]:
-    # safetensors writes memory in the order it lies in.
+    # safetensors writes memory in its physical order.
     return {name: np.ascontiguousarray(array.numpy()) for name, array in record.items()}
 
 
@@ -90,7 +90,7 @@ def _save_values(path: Path, values: dict[str, Any]) -> None:
 
 
 def _shown(value: Any) -> Any:
-    """A value as JSON has it, which knows neither bytes nor NaN, by which nodes tell that they did not measure."""
+    """A value as JSON, which has neither bytes nor NaN. Nodes send NaN for what they did not measure."""
     if isinstance(value, list):
         return [_shown(entry) for entry in value]
     if isinstance(value, float) and not math.isfinite(value):

@@ -1,4 +1,4 @@
-"""The server of a federation of rooms and native clients: FedAvg as Flower has it, or MaskedFedAvg."""
+"""The server of a federation of rooms and native clients, with Flower's own FedAvg or MaskedFedAvg."""
 
 from logging import WARNING
 from pathlib import Path
@@ -25,7 +25,7 @@ def main(grid: Grid, context: Context) -> None:
     if config["strategy"] not in STRATEGIES:
         raise ValueError(f"there is no strategy {config['strategy']!r}; choose one of {', '.join(STRATEGIES)}")
     arrays = load_file(config["initial"]) if config["initial"] else fresh_vit(int(config["seed"]))
-    # Before hours of training, not after them.
+    # Fails before hours of training rather than after them.
     out = Path(config["out"]) if config["out"] else None
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -45,8 +45,8 @@ def main(grid: Grid, context: Context) -> None:
     )
     if out is None:
         return
-    # A Result without arrays is one of a run in which no node ever answered.
+    # The result has no arrays if no node ever answered.
     if not result.arrays:
-        log(WARNING, "No node ever answered: there is no model to write to %s, which is left as it was", out)
+        log(WARNING, "No node ever answered: there is no model to write to %s, which is unchanged", out)
     else:
         save_file({name: array.numpy() for name, array in result.arrays.items()}, out)
