@@ -110,7 +110,7 @@ pub(crate) fn known_architecture(model: ModelDescription) -> Result<Architecture
     let outdated = |error| format!("{error}; reload the page or update this client");
     let architecture = Architecture::try_from(model).map_err(outdated)?;
     if architecture.classes() == 0 {
-        return Err(format!("{architecture} with 0 classes is no model"));
+        return Err(format!("{architecture} with 0 classes is not a model"));
     }
     Ok(architecture)
 }

@@ -30,7 +30,7 @@ pub(crate) fn arrays<'py>(what: &str, value: &Bound<'py, PyAny>) -> PyResult<Arr
     for item in mapping.items()? {
         let (name, tensor): (Bound<'py, PyAny>, Bound<'py, PyAny>) = item.extract()?;
         let name: String =
-            name.extract().map_err(|_| value_error(format!("{what} has a key that is no name: {name}")))?;
+            name.extract().map_err(|_| value_error(format!("{what} has a key that is not a name: {name}")))?;
         if tensor.is_none() {
             continue;
         }

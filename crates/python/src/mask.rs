@@ -85,7 +85,7 @@ fn draw(file: &TensorFile, rates: &GroupRates, seed: MaskSeed) -> Result<Vec<Par
     read.map_err(|error| said(&error))?;
     if let Some(name) = reader.names().into_iter().find(|name| layout.get(name).is_none()) {
         return Err(format!(
-            "{UPDATE} holds {name}, which is no parameter of {architecture}; leave it out, as named_parameters() does"
+            "{UPDATE} holds {name}, which is not a parameter of {architecture}; leave it out, as named_parameters() does"
         ));
     }
     let mut entries = Mask::new(seed, rates, &layout).entries();
@@ -113,13 +113,13 @@ fn group_rates(rates: &Bound<'_, PyAny>) -> PyResult<GroupRates> {
         return parts.join(",").parse().map_err(value_error);
     }
     let rate: f64 = rates.extract().map_err(|_| {
-        value_error(format!("{rates} is no share of zeros; give a number, or a dict of groups and numbers"))
+        value_error(format!("{rates} is not a share of zeros; give a number, or a dict of groups and numbers"))
     })?;
     Ok(GroupRates::uniform(ZeroRate::new(rate).map_err(value_error)?))
 }
 
 fn mask_seed(seed: &Bound<'_, PyAny>) -> PyResult<MaskSeed> {
-    let refused = || value_error(format!("{seed} is no seed; give 32 bytes, or an int from 0 to 2**256 - 1"));
+    let refused = || value_error(format!("{seed} is not a seed; give 32 bytes, or an int from 0 to 2**256 - 1"));
     let bytes = match seed.is_instance_of::<PyInt>() {
         true => seed.call_method1("to_bytes", (32, "little")).map_err(|_| refused())?,
         false => seed.clone(),

@@ -33,11 +33,11 @@ pub enum Change {
 /// Why a change does not apply to a value.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ChangeError {
-    #[error("it changes fields of what is no object")]
+    #[error("it changes fields of a value that is not an object")]
     NoObject,
-    #[error("it changes entries of what is no list")]
+    #[error("it changes entries of a value that is not a list")]
     NoList,
-    #[error("it changes a field {0:?}, which is not there")]
+    #[error("it changes a missing field {0:?}")]
     NoField(String),
     #[error("it changes entry {index} of a list of {len}")]
     NoEntry { index: usize, len: usize },

@@ -88,7 +88,7 @@ impl Player {
     /// In words, if the state does not describe a room.
     pub fn recorded(&self) -> Result<RoomView, String> {
         RoomView::deserialize(&self.state).map_err(|error| {
-            format!("what was recorded after {:.1} s is no state of a room ({error})", self.time() as f64 / 1000.0)
+            format!("what was recorded after {:.1} s is not a state of a room ({error})", self.time() as f64 / 1000.0)
         })
     }
 

@@ -56,7 +56,7 @@ pub struct Read {
 /// Why a recording cannot be played or extended.
 #[derive(Debug, Error)]
 pub enum RecordingError {
-    #[error("this is no recording of a lesson: its first line does not say so")]
+    #[error("this is no recording of a lesson: its first line is missing or wrong")]
     NoRecording,
     #[error(
         "this recording has format {0}, and this program reads {FORMAT}; play it with the program that recorded it"
@@ -302,13 +302,13 @@ impl Recording {
         if text.len() > MAX_LINE {
             return Err(format!("it has more than {} MiB", MAX_LINE >> 20));
         }
-        let text = str::from_utf8(text).map_err(|_| "it is no text".to_owned())?;
+        let text = str::from_utf8(text).map_err(|_| "it is not text".to_owned())?;
         let line = match serde_json::from_str(text).map_err(|error| error.to_string())? {
             Written::Recording(_) => return Err("another recording begins".to_owned()),
             Written::Picture { address, client, is_original, png } => {
-                let png = STANDARD.decode(png).map_err(|error| format!("its picture is none: {error}"))?;
+                let png = STANDARD.decode(png).map_err(|error| format!("its picture cannot be decoded: {error}"))?;
                 if !png.starts_with(&PNG) {
-                    return Err("its picture is no PNG".to_owned());
+                    return Err("its picture is not a PNG".to_owned());
                 }
                 if !self.known.insert(address.clone()) {
                     return Err(format!("there are two pictures {address:?}"));
@@ -615,8 +615,8 @@ mod tests {
         for (lines, whole, reason) in [
             (head.clone(), 0, "another recording"),
             (format!("{picture}\n{picture}\n"), 1, "two pictures"),
-            (picture.replace("iVBO", "AAAA"), 0, "no PNG"),
-            (r#"{"state":{"at":0,"change":{"list":{"drop":1}}}}"#.to_owned(), 0, "no list"),
+            (picture.replace("iVBO", "AAAA"), 0, "not a PNG"),
+            (r#"{"state":{"at":0,"change":{"list":{"drop":1}}}}"#.to_owned(), 0, "not a list"),
             (r#"{"state":{"at":0,"change":{"to":"#.to_owned() + &"[".repeat(100_000), 0, "recursion limit"),
             ("\"".to_owned() + &"a".repeat(MAX_LINE) + "\"", 0, "more than 4 MiB"),
         ] {

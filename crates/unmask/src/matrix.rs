@@ -154,7 +154,7 @@ impl Matrix {
         );
         if rows.len() < planned {
             let left = planned - rows.len();
-            return Err(Failure::Other(anyhow!("stopped with {left} rows to go; the same command goes on from here")));
+            return Err(Failure::Other(anyhow!("stopped with {left} rows to go; the same command resumes")));
         }
         Ok(())
     }

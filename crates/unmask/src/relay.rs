@@ -303,14 +303,14 @@ fn seconds(text: &str) -> Result<Duration, String> {
         .ok()
         .filter(|seconds| (0.0..=86_400.0).contains(seconds))
         .map(Duration::from_secs_f64)
-        .ok_or_else(|| format!("{text:?} is no time; give seconds between 0 and 86400, such as 1.5"))
+        .ok_or_else(|| format!("{text:?} is not a time; give seconds between 0 and 86400, such as 1.5"))
 }
 
 fn share(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()
         .filter(|share| *share > 0.0 && *share <= 1.0)
-        .ok_or_else(|| format!("{text:?} is no share of the clients; give a number above 0 and at most 1, such as 0.8"))
+        .ok_or_else(|| format!("{text:?} is not a share of the clients; give a number above 0, at most 1, such as 0.8"))
 }
 
 /// A positive time.
@@ -398,7 +398,7 @@ mod tests {
         assert_eq!(seconds("0.3").unwrap(), Duration::from_millis(300));
         assert!(some_seconds("0").unwrap_err().contains("nobody can train") && some_seconds("60").is_ok());
         for bad in ["", "-1", "nan", "1e9", "soon"] {
-            assert!(seconds(bad).unwrap_err().contains("is no time"), "{bad}");
+            assert!(seconds(bad).unwrap_err().contains("is not a time"), "{bad}");
         }
     }
 }

@@ -494,7 +494,7 @@ fn arguments_that_do_not_go_together_are_named() {
     };
     let flower = ["--flower", "http://127.0.0.1:9"];
     for (arguments, words) in [
-        (&["--data", "generated", "--shard", "3/2"][..], "\"3/2\" is no shard"),
+        (&["--data", "generated", "--shard", "3/2"][..], "\"3/2\" is not a shard"),
         (&["--data", "generated"], "--shard"),
         (&["--data", "generated", "--shard", "1/2", "--images", "x"], "--images"),
         (&["--rule", "fedsgd"], "Flower's strategies average weights"),
@@ -507,7 +507,7 @@ fn arguments_that_do_not_go_together_are_named() {
     }
     let said = refused(&["http://127.0.0.1:1", "--defence", "none"]);
     assert!(said.contains("cannot be used with"), "{said}");
-    assert!(refused(&["--flower", "ftp://x"]).contains("no address of a SuperLink"));
+    assert!(refused(&["--flower", "ftp://x"]).contains("not the address of a SuperLink"));
 }
 
 /// `VmHWM` of a process, in bytes.

@@ -30,13 +30,13 @@ impl Env {
         let root = Path::new(&manifest)
             .ancestors()
             .nth(2)
-            .with_context(|| format!("{} is no crate of a workspace", Path::new(&manifest).display()))?
+            .with_context(|| format!("{} is not a crate of a workspace", Path::new(&manifest).display()))?
             .to_path_buf();
         let home = std::env::home_dir();
         let cache = cache_dir(std::env::var_os("XDG_CACHE_HOME").as_deref(), home.as_deref())?;
         let target_dir = match std::env::var_os("UNMASK_TARGET_DIR").filter(|dir| !dir.is_empty()) {
             Some(dir) => std::path::absolute(&dir)
-                .with_context(|| format!("UNMASK_TARGET_DIR={} is no path", Path::new(&dir).display()))?,
+                .with_context(|| format!("UNMASK_TARGET_DIR={} is not a path", Path::new(&dir).display()))?,
             None => cache.join("target"),
         };
         let tools_dir = cache.join("tools");

@@ -104,7 +104,7 @@ impl Fuzz {
         let all = TARGETS.map(str::to_owned);
         let targets = if self.targets.is_empty() { &all[..] } else { &self.targets };
         if let Some(input) = &self.input {
-            let path = std::path::absolute(input).with_context(|| format!("{} is no path", input.display()))?;
+            let path = std::path::absolute(input).with_context(|| format!("{} is not a path", input.display()))?;
             return targets.iter().try_for_each(|target| {
                 env::run(env.command(&program.to_string_lossy()).env("UNMASK_FUZZ_TARGET", target).arg(&path))
             });

@@ -51,7 +51,7 @@ def test_arrays_that_cannot_be_read_do_not_end_the_run(tmp_path):
     )
     assert result.arrays["w"].numpy().tolist() == [2, 3, 4]
     assert not (tmp_path / "round-1/node-2.safetensors").exists()
-    assert "cannot be kept" in json.loads((tmp_path / "round-1/node-2.json").read_text())["error"]
+    assert "cannot be stored" in json.loads((tmp_path / "round-1/node-2.json").read_text())["error"]
 
 
 def test_a_second_run_leaves_no_update_of_the_first(tmp_path):

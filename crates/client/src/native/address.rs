@@ -2,7 +2,7 @@
 
 /// An address that leads to no room.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is no address of a room; give the one the relay prints, such as http://192.168.1.5:8080")]
+#[error("\"{0}\" is not the address of a room; give the one the relay prints, such as http://192.168.1.5:8080")]
 pub struct AddressError(String);
 
 /// The room's addresses, and the secret from the link.
@@ -67,7 +67,7 @@ mod tests {
             assert_eq!(address.secret.as_deref(), secret, "{given}");
         }
         for given in ["", "ftp://x", "http:///x"] {
-            assert!(RoomAddress::parse(given).unwrap_err().to_string().contains("is no address"), "{given}");
+            assert!(RoomAddress::parse(given).unwrap_err().to_string().contains("is not the address"), "{given}");
         }
     }
 }

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Nobody answers, the PIN is wrong, or too many were tried; the message contains the relay's own sentence.
 pub(crate) fn exchange(session: &str, pin: &str, accept_any_certificate: bool) -> anyhow::Result<String> {
     let is_pin = pin.len() == 6 && pin.bytes().all(|digit| digit.is_ascii_digit());
-    ensure!(is_pin, "\"{pin}\" is no PIN; give the six digits that the projector shows");
+    ensure!(is_pin, "\"{pin}\" is not a PIN; give the six digits that the projector shows");
     let agent: Agent = Agent::config_builder()
         .http_status_as_error(false)
         .timeout_global(Some(PATIENCE))

@@ -36,7 +36,7 @@ pub struct ShardChoice {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is no shard; give its number and that of all shards, such as 1/10, at most {MOST_SHARDS} of them")]
+#[error("\"{0}\" is not a shard; give its number and the number of shards (at most {MOST_SHARDS}), such as 1/10")]
 pub struct ShardChoiceError(String);
 
 impl FromStr for ShardChoice {
