@@ -56,7 +56,7 @@ reads the whole state_dict(). The other attacks need patch embeddings and refuse
 const SEARCHES: &str = "
 The searches are matching, jigsaw and inverting-gradients. A search runs the model thousands of times. It needs the
 labels: it reads them from the gradients of head.weight and head.bias, or takes --labels. Watch reconstruction.png while
-it runs. Ctrl-C stops a search and keeps the best picture so far; press it again to end the program.
+it runs. Ctrl-C stops a search and keeps what it found. It stops closed forms too. Press it again to end the program.
 
 result/ then holds reconstruction.png, reconstruction.safetensors (\"reconstruction\", f32 [H, W, 3] in [0, 1]) and
 report.json (docs/schema/report.json describes it). For a batch it holds reconstruction-0.png, reconstruction-1.png and

@@ -53,7 +53,7 @@ pub struct Relay {
     #[arg(long, value_name = "STEP", default_value = "adam:0.001")]
     optimiser: unmask_relay::OptimiserKind,
     /// How updates are averaged. mean: as in the papers. clipped: scales down updates much larger than the others.
-    /// aligned: also leaves out updates that point against the others, such as one with its sign flipped under Adam.
+    /// aligned: also leaves out updates that point against the others, which stops flipped signs under Adam.
     /// aligned, trimmed-mean:SHARE and median hold every update of a round in memory.
     #[arg(long, value_name = "WAY", default_value = "clipped")]
     aggregate: Aggregation,
@@ -123,7 +123,7 @@ pub struct Relay {
     #[arg(long)]
     shadow_room: bool,
     /// A file with the passphrase of an encrypted room, for the --headless clients. Only for trials: a relay whose
-    /// machine knows the passphrase could decrypt.
+    /// machine knows the passphrase could read along.
     #[arg(long, value_name = "FILE", requires = "headless")]
     passphrase_file: Option<PathBuf>,
     /// Open the projector's page on this machine, if there is a desktop.
