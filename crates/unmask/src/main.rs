@@ -66,7 +66,7 @@ enum Command {
     Journal(journal::Journal),
     /// Play a recorded lesson in the browser, without a room.
     Replay(replay::Replay),
-    /// Record a lesson with simulated clients on this machine.
+    /// Record a lesson with headless clients on this machine.
     Record(record::Record),
     /// Join a room as a headless client, with pictures from a folder.
     Join(join::Join),

@@ -212,7 +212,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Opens the room and starts the simulated clients.
+    /// Opens the room and starts the headless clients.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -325,7 +325,7 @@ fn some_seconds(text: &str) -> Result<Duration, String> {
 /// with both tested weights and masks; it sometimes misses the later ones (docs/measurements.md).
 const ROBOTS_PHOTOGRAPHS: [&str; 6] = ["cat", "rocket", "coffee", "astronaut", "hubble", "cameraman"];
 
-/// Starts the simulated clients, each with another photograph.
+/// Starts the headless clients, each with another photograph.
 fn headless(
     running: &Running,
     (count, seed): (u16, u64),

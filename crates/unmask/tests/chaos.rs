@@ -60,7 +60,7 @@ fn free_ports() -> [u16; 2] {
     listeners.map(|listener| listener.local_addr().unwrap().port())
 }
 
-/// A running relay with three simulated clients; killed when dropped.
+/// A running relay with three headless clients; killed when dropped.
 struct Relay {
     child: Child,
     lines: Arc<Mutex<Vec<String>>>,

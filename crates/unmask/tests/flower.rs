@@ -64,7 +64,7 @@ impl Member {
         Self { child, folder }
     }
 
-    /// Starts a room with two simulated clients, in which only the federation starts rounds, and waits until it is a
+    /// Starts a room with two headless clients, in which only the federation starts rounds, and waits until it is a
     /// node. After a kill this takes a minute, during which the SuperLink counts the old node as connected.
     fn relay(link: &SuperLink, name: &str, key: &Path, rounds: &str) -> Self {
         Self::relay_with(link, name, key, rounds, &["--headless", "2"])

@@ -71,7 +71,7 @@ enum Job {
     /// Writes dist/unmask-VERSION-TARGET.tar.gz in the target folder, for this machine's kind of system, with its
     /// SHA-256 beside it. Users of the archive need no compiler.
     Dist,
-    /// Record the lesson that comes with the program, with simulated clients on the sample photographs
+    /// Record the lesson that comes with the program, with headless clients on the sample photographs
     ///
     /// Takes some minutes. The file goes to assets/lesson.unmask, which the next build embeds.
     RecordLesson {

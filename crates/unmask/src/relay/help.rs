@@ -46,14 +46,14 @@ Shards are public: the relay has them too. After each round the model is tested 
 Examples
 
     unmask relay --open                                a lesson, with the projector's page opened on this machine
-    unmask relay --headless 4 --start                  a room that trains immediately, with four simulated clients
+    unmask relay --headless 4 --start                  a room that trains immediately, with four headless clients
     unmask relay --defence random-binary:0.5           masks from the first round on
     unmask relay --rule fedavg:epochs=2,rate=0.05      clients send weights, not gradients
     unmask relay --defence encrypted --optimiser sgd:0.1
                                                        students agree on a passphrase and type it into their tabs
     unmask relay --model vit_lab_patch4_32 --optimiser sgd:0.1
     unmask relay --data cifar10 --train-on shared --batch 16 --partition dirichlet:0.3 --headless 4 --start
-                                                       four simulated clients learn from skewed shards
+                                                       four headless clients learn from skewed shards
     unmask relay --data cifar10 --weights pretrained   start from a model that was trained on CIFAR-10
 
 The teacher can change defence, rule, optimiser, batch size and pictures at any time. A change takes effect in the next
