@@ -38,7 +38,6 @@ const ROOMS_LOST: f64 = 0.01;
 const QUORUM: f64 = 0.8;
 const LEAST: f64 = 5.0;
 
-/// Measurements of one model.
 struct Measured {
     name: &'static str,
     /// Bytes of the weights, and of a tab's update.

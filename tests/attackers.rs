@@ -9,7 +9,6 @@ use crate::{
     support::{Browser, Relay, robot, wait_for},
 };
 
-/// The path of the sample photograph with this name.
 pub fn photograph(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../www/samples").join(name);
     path.canonicalize().unwrap_or_else(|error| panic!("{}: {error}", path.display())).display().to_string()

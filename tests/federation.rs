@@ -14,7 +14,6 @@ use crate::{
 /// A projector without scrolling.
 const BEAMER: (u32, u32) = (1280, 720);
 
-/// Waits until the element has this text.
 async fn says(tab: &Tab, id: &str, words: &str) {
     let look = format!(
         "document.querySelector('[data-testid=\"{id}\"]')?.innerText.includes({}) || null",

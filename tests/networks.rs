@@ -150,7 +150,6 @@ impl Machine {
         command
     }
 
-    /// A headless client on that machine.
     fn join(&self, relay: &Relay, name: &str) -> Robot {
         let link = relay.join_link().replace("127.0.0.1", &self.relay);
         Robot::spawn(&link, name, self.command(env!("CARGO_BIN_EXE_unmask")).stderr(Stdio::piped()))

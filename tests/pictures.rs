@@ -11,7 +11,6 @@ use crate::{
     volunteers::has_picture,
 };
 
-/// The folder of the screenshots.
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/images/lesson")
 }

@@ -29,7 +29,6 @@ impl Drop for Program {
     }
 }
 
-/// A recorded lesson, saved in this folder.
 async fn recorded(folder: &Path) -> PathBuf {
     static RECORDING: OnceCell<Vec<u8>> = OnceCell::const_new();
     let path = folder.join("lesson.unmask");
@@ -73,7 +72,6 @@ pub fn replay(file: &Path) -> (Program, String) {
     (Program(child), line.trim().to_owned())
 }
 
-/// Waits until the page shows this round and a reconstruction in it.
 async fn shows_round(page: &Tab, round: u32) {
     page.attribute_is("round", "data-round", &round.to_string()).await;
     let picture = format!(
@@ -185,7 +183,6 @@ async fn a_folder_plays_from_any_web_server() {
     shows_round(&page, 2).await;
 }
 
-/// A minimal web server.
 fn serve(folder: PathBuf) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -233,7 +230,6 @@ fn answer(mut stream: TcpStream, folder: &Path) -> std::io::Result<()> {
     stream.write_all(&bytes)
 }
 
-/// The page asks for a lesson if there is none beside it.
 #[tokio::test]
 async fn a_page_without_a_lesson_asks_for_one() {
     let _turn = ONE_AT_A_TIME.lock().await;

@@ -21,7 +21,6 @@ use super::{
 /// Most presses of Tab from the top of a page to an element.
 const FAR: usize = 120;
 
-/// WebDriver's code for the key Tab.
 const TAB: char = '\u{e004}';
 
 /// JavaScript for the element with a test id; opens the folds around it first.
@@ -117,7 +116,6 @@ impl Browser {
 }
 
 impl Tab {
-    /// Resizes the view to this many pixels.
     pub async fn resize(&self, (width, height): (u32, u32)) {
         let frame = self.wait_for("[outerWidth - innerWidth, outerHeight - innerHeight]").await;
         let pixels = |at: usize| frame[at].as_u64().and_then(|pixels| u32::try_from(pixels).ok()).unwrap_or(0);
@@ -157,7 +155,6 @@ impl Tab {
         self.wait_for(&look).await.as_str().unwrap_or_default().to_owned()
     }
 
-    /// Waits until that attribute equals `value`.
     pub async fn attribute_is(&self, id: &str, attribute: &str, value: &str) {
         let element = format!("document.querySelector('[data-testid=\"{id}\"]')");
         self.wait_for(&format!("{element}?.getAttribute('{attribute}') === '{value}' || null")).await;
@@ -168,7 +165,6 @@ impl Tab {
         self.wait_for(&format!("{}?.innerText", unfolded(id))).await.as_str().unwrap_or_default().to_owned()
     }
 
-    /// Whether an element with this test id is visible.
     pub async fn shows(&self, id: &str) -> bool {
         let look = format!("return !!document.querySelector('[data-testid=\"{id}\"]')?.checkVisibility()");
         self.client.execute(&look, Vec::new()).await.expect("the page answers") == true
@@ -217,7 +213,6 @@ impl Tab {
         element.send_keys(text).await.expect("it can be typed into");
     }
 
-    /// Chooses the file `path` in the file field with this test id.
     pub async fn choose_file(&self, id: &str, path: &str) {
         self.element(id).await.send_keys(path).await.expect("it takes a file");
     }
@@ -242,12 +237,10 @@ impl Tab {
         self.kind == Kind::Chromium
     }
 
-    /// Sets the user's preferred colour scheme.
     pub async fn prefer(&self, scheme: Scheme) {
         self.emulate("prefers-color-scheme", scheme.name()).await;
     }
 
-    /// Sets the user's preference for less motion.
     pub async fn prefer_less_motion(&self) {
         self.emulate("prefers-reduced-motion", "reduce").await;
     }
@@ -313,7 +306,6 @@ impl Tab {
         save(path, &STANDARD.decode(data).expect("base64"));
     }
 
-    /// Closes the tab, like a student.
     pub async fn close(self) {
         self.client.close().await.expect("the tab closes");
     }

@@ -45,7 +45,6 @@ impl Kind {
         std::env::var(variable).unwrap_or_else(|_| program.to_owned())
     }
 
-    /// Whether driver and browser are installed.
     pub fn is_there(self) -> bool {
         let starts = |program: &str| {
             let mut version = Command::new(program);
@@ -120,7 +119,6 @@ pub struct Driver {
     sessions: Vec<Session>,
 }
 
-/// A browser that a driver has started.
 #[derive(Debug, Clone)]
 pub struct Session(String);
 
@@ -138,7 +136,6 @@ impl Driver {
         Self { kind, child, port, sessions: Vec::new() }
     }
 
-    /// Its process number.
     pub fn process(&self) -> u32 {
         self.child.id()
     }

@@ -36,7 +36,6 @@ impl Line {
         Self { port: own, to: port, address, held, carrier }
     }
 
-    /// The same link over this line.
     pub fn through(&self, link: &str) -> String {
         link.replacen(&format!(":{}", self.to), &format!(":{}", self.port), 1)
     }

@@ -19,7 +19,6 @@ pub struct Relay {
     folder: Arc<TempDir>,
     /// `http://127.0.0.1:PORT`
     pub http: String,
-    /// The teacher's token.
     pub token: String,
     room_key: String,
     projector_secret: String,
@@ -92,7 +91,6 @@ impl Relay {
         signal("-STOP", self.child.id());
     }
 
-    /// Continues the stopped relay.
     pub fn thaw(&self) {
         signal("-CONT", self.child.id());
     }
@@ -103,7 +101,6 @@ impl Relay {
         let _ = self.child.wait();
     }
 
-    /// `GET /api/room`
     pub async fn room(&self) -> Value {
         let address = format!("{}/api/room", self.http);
         let token = format!("Bearer {}", self.token);
@@ -150,7 +147,6 @@ impl Relay {
         assert_eq!(status, 204, "{control}");
     }
 
-    /// URL of the teacher's expert view.
     pub fn teacher_link(&self) -> String {
         format!("{}&expert", self.stage_link())
     }
@@ -184,7 +180,6 @@ impl Relay {
         self.http_port
     }
 
-    /// Waits for the client with this nickname in the room.
     pub async fn client(&self, nickname: &str) -> Value {
         wait_for(&format!("{nickname} in the room"), || async {
             let room = self.room().await;
@@ -242,7 +237,6 @@ fn read_json(path: &Path) -> Option<Value> {
     serde_json::from_str(&std::fs::read_to_string(path).ok()?).ok()
 }
 
-/// The folder of the sample photographs.
 fn samples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../www/samples")
 }
@@ -255,12 +249,10 @@ pub fn robot(relay: &Relay, name: &str) -> Robot {
     robot_at(&relay.join_link(), name)
 }
 
-/// Like [`robot`], with a given link.
 pub fn robot_at(link: &str, name: &str) -> Robot {
     Robot::spawn(link, name, &mut Command::new(env!("CARGO_BIN_EXE_unmask")))
 }
 
-/// Like [`robot`], with the room's passphrase.
 pub fn robot_with_passphrase(relay: &Relay, name: &str, passphrase: &str) -> Robot {
     let mut command = Command::new(env!("CARGO_BIN_EXE_unmask"));
     Robot::spawn(&relay.join_link(), name, command.env("UNMASK_PASSPHRASE", passphrase))

@@ -17,7 +17,6 @@ use unmask_model::weights::{Storage, encode_state};
 
 /// The variable with the folder of Flower's programs, which `cargo xtask` creates and sets.
 const PROGRAMS: &str = "UNMASK_FLOWER_PROGRAMS";
-/// Name of the only SuperLink in Flower's settings.
 const NAME: &str = "here";
 /// Longest wait for Flower, whose programs take seconds to start.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -66,7 +65,6 @@ pub struct SuperLink {
     is_closed: bool,
 }
 
-/// A run of the app.
 pub struct Run {
     log: PathBuf,
     child: Child,
@@ -152,7 +150,6 @@ impl SuperLink {
         self.launch();
     }
 
-    /// The URL for nodes.
     pub fn url(&self) -> String {
         format!("{}://127.0.0.1:{}", if self.is_closed { "https" } else { "http" }, self.port)
     }
@@ -166,17 +163,14 @@ impl SuperLink {
         self.folder().join("superlink.key")
     }
 
-    /// A folder for the test's files.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Its log.
     pub fn said(&self) -> String {
         fs::read_to_string(self.log()).unwrap_or_default()
     }
 
-    /// Waits until `found` returns a value.
     pub fn until<T>(&self, what: &str, mut found: impl FnMut() -> Option<T>) -> T {
         let begun = Instant::now();
         while begun.elapsed() < PATIENCE {
@@ -203,7 +197,6 @@ impl SuperLink {
         Run { log, child }
     }
 
-    /// Creates a key for a node.
     pub fn key(&self, name: &str) -> Key {
         let key = Key {
             private: self.folder().join(format!("{name}.pem")),
@@ -221,7 +214,6 @@ impl SuperLink {
         path
     }
 
-    /// Registers this key with the SuperLink.
     pub fn register(&self, key: &Key) {
         let output = self.command("flwr").args(["supernode", "register"]).arg(&key.public).arg(NAME).output();
         let output = output.expect("flwr starts");
@@ -294,12 +286,10 @@ impl Run {
         self.said()
     }
 
-    /// Whether the run has ended.
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("a process").is_some()
     }
 
-    /// The app's output so far.
     pub fn said(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -312,7 +302,6 @@ impl Drop for Run {
     }
 }
 
-/// The last lines of a log.
 pub fn tail(log: &str) -> String {
     let lines: Vec<&str> = log.lines().collect();
     lines[lines.len().saturating_sub(30)..].join("\n")

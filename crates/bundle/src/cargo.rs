@@ -15,7 +15,6 @@ use crate::assets::{Program, Recipe};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
-/// The path of each program's wasm.
 #[derive(Default)]
 pub struct Compiled(HashMap<(Recipe, String), PathBuf>);
 

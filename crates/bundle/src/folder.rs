@@ -116,7 +116,6 @@ pub fn files(folder: &Path) -> Result<Vec<(String, Vec<u8>)>> {
 mod tests {
     use super::*;
 
-    /// Random bytes cannot be compressed.
     fn random(bytes: usize) -> Vec<u8> {
         (0..bytes / 32).flat_map(|block| Sha256::digest(block.to_le_bytes()).to_vec()).collect()
     }

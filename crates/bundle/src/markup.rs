@@ -2,10 +2,8 @@
 
 use anyhow::{Context, Result};
 
-/// A part of a page's source.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// Text that stays as it is.
     Text(&'a str),
     Link(Attributes<'a>),
 }
@@ -19,7 +17,6 @@ impl<'a> Attributes<'a> {
         self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
     }
 
-    /// The value of a required attribute.
     pub fn required(&self, name: &str) -> Result<&'a str> {
         self.get(name).with_context(|| format!("a link has no {name}: {self:?}"))
     }

@@ -34,13 +34,11 @@ fn program(name: &str) -> Command {
     program
 }
 
-/// Whether `name` is installed in this version.
 fn is_there(name: &str, version: &str) -> bool {
     let output = program(name).arg("--version").output();
     output.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).split_whitespace().nth(1) == Some(version))
 }
 
-/// The version of wasm-bindgen in Cargo.lock.
 fn wasm_bindgen() -> String {
     let lock = fs::read_to_string(root().join("Cargo.lock")).unwrap();
     let (_, rest) = lock.split_once("name = \"wasm-bindgen\"\nversion = \"").unwrap();

@@ -78,7 +78,6 @@ pub struct OutgoingUpdate {
     pub frames: Vec<Vec<u8>>,
     /// The content of the frames, except batch norm's statistics.
     pub update: ProtectedUpdate,
-    /// Length of the frames.
     pub bytes: usize,
     /// Size of an unprotected update's values, in bytes.
     pub plain_bytes: usize,
@@ -96,7 +95,6 @@ pub enum ClientError {
     Picture { side: usize, values: usize },
 }
 
-/// A picture that cannot be shown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ShowError {
     #[error(transparent)]
@@ -201,7 +199,6 @@ impl Client {
         self.keys.set(passphrase);
     }
 
-    /// The last shard received.
     pub fn shard(&self) -> Option<&Arc<Shard>> {
         self.shard.as_ref()
     }
@@ -231,7 +228,6 @@ impl Client {
         frames(&ClientMessage::Visibility { is_hidden }, &[])
     }
 
-    /// Answers the class's question with this number.
     pub fn vote(&self, poll: u32, answer: u16) -> Result<Vec<Vec<u8>>, WireError> {
         frames(&ClientMessage::Vote { poll, answer }, &[])
     }
@@ -251,7 +247,6 @@ impl Client {
         Ok(frames(&ClientMessage::Original { side: ORIGINAL_SIDE }, &original_words(pixels)?)?)
     }
 
-    /// Stops showing the class that picture.
     pub fn hide_original(&self) -> Result<Vec<Vec<u8>>, WireError> {
         frames(&ClientMessage::HideOriginal, &[])
     }

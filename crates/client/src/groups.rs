@@ -19,11 +19,9 @@ const DROPPED: [u8; 4] = [0x8a, 0x8f, 0x98, 0xff];
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupComparison {
     pub group: ParamGroup,
-    /// Values in the group.
     pub values: usize,
     /// Share of zeros in what leaves: dropped values, or values unchanged under FedAvg.
     pub zeros: f32,
-    /// L2 norm before the defence.
     pub norm_before: f32,
     /// L2 norm of what leaves.
     pub norm_after: f32,
@@ -32,9 +30,7 @@ pub struct GroupComparison {
     pub noise: Option<f32>,
     /// Whether ciphertext leaves. Only the embeddings are ever encrypted.
     pub ciphertext: bool,
-    /// Width of the pictures in pixels.
     pub width: usize,
-    /// Height of the pictures in pixels.
     pub height: usize,
     /// The top left piece of the group's largest tensor, RGBA: blue below zero, red above, white at zero.
     pub before: Vec<u8>,
@@ -109,7 +105,6 @@ impl Drawing<'_> {
     }
 }
 
-/// The values of one group in a flat vector.
 fn values<'a>(layout: &'a ParamLayout, group: ParamGroup, flat: &'a [f32]) -> impl Iterator<Item = f32> + 'a {
     layout.group_ranges(group).flat_map(|range| flat[range].iter().copied())
 }

@@ -9,9 +9,7 @@ use zeroize::Zeroizing;
 /// Why the room's cipher is not available.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Locked {
-    /// No passphrase was given.
     Missing,
-    /// The passphrase is not the room's.
     Wrong,
     /// The passphrase may be right, but the cipher cannot be made.
     Broken(KeyError),

@@ -53,7 +53,6 @@ pub struct PrivatePicture {
 }
 
 impl PrivatePicture {
-    /// A picture of class `label`.
     pub fn new(picture: Picture, label: usize) -> Self {
         Self { picture, label, resized: Mutex::new(None) }
     }
@@ -86,7 +85,6 @@ enum Origin {
 }
 
 impl RoundPictures {
-    /// Whether they are the client's own.
     pub fn are_private(&self) -> bool {
         matches!(self.origin, Origin::Private(_))
     }

@@ -11,7 +11,6 @@ use crate::{LocalTask, Shard};
 /// The pictures of one round.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PictureSelection {
-    /// The client's own, which never leave it.
     Private,
     /// Pictures of its shard of the room's data set.
     Shared {
@@ -33,7 +32,6 @@ pub struct RoundPlan {
     pub defence: Defence,
     /// One gradient, or local epochs.
     pub rule: Rule,
-    /// Samples per step.
     pub batch: usize,
     pub pictures: PictureSelection,
     /// Global weights w in plaintext, and running statistics.

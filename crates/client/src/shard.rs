@@ -43,12 +43,10 @@ impl Shard {
         self.header.number
     }
 
-    /// Name of the data set, for people.
     pub fn data(&self) -> &str {
         &self.header.data
     }
 
-    /// How the data set was divided.
     pub fn partition(&self) -> Partition {
         self.header.partition
     }
@@ -58,7 +56,6 @@ impl Shard {
         (self.header.index, self.header.shards)
     }
 
-    /// Names of the classes, by label.
     pub fn classes(&self) -> &[String] {
         &self.header.classes
     }

@@ -44,7 +44,6 @@ pub enum TrainingError {
 }
 
 impl LocalTask<'_> {
-    /// Trains `network` on `pictures`, those of this round.
     pub async fn train(&self, network: &Network, pictures: &impl PictureSource) -> Result<LocalUpdate, TrainingError> {
         match self.rule {
             Rule::FedSgd => {
@@ -112,7 +111,6 @@ mod tests {
         Network::new(Architecture::from(VitPreset::Pico), OpenDevice::cpu().device()).unwrap()
     }
 
-    /// Five pictures.
     fn pictures(network: &Network) -> Batch {
         let side = network.architecture().side();
         let images = (0..5 * 3 * side * side).map(|i| (i * i % 251) as f32 / 250.0).collect();

@@ -46,12 +46,10 @@ struct Run {
     layout: ParamLayout,
     network: Network,
     cipher: Option<Arc<Cipher>>,
-    /// One share for each client.
     shares: Vec<Pictures>,
 }
 
 impl Run {
-    /// The plaintext weights after all rounds.
     fn weights(&self, settings: RoundSettings) -> Vec<f32> {
         let architecture = self.network.architecture();
         let mut room = Room::new(GlobalModel { architecture, state: architecture.initial(5) }, settings);

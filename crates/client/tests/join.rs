@@ -89,7 +89,6 @@ fn inputs(positions: &[usize]) -> (Vec<f32>, Vec<usize>) {
     (images, positions.iter().map(|&i| samples[i].label).collect())
 }
 
-/// Runs a client with `passphrase` against a relay that follows `script`.
 async fn with_client(passphrase: Option<&str>, script: impl AsyncFnOnce(&mut Relay)) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let options = JoinOptions {

@@ -24,7 +24,6 @@ impl Target {
     /// All targets, the fastest first.
     pub const ALL: [Self; 3] = [Self::Frames, Self::Rounds, Self::Session];
 
-    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Frames => "frames",
@@ -33,7 +32,6 @@ impl Target {
         }
     }
 
-    /// The target with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|target| target.name() == name)
     }

@@ -48,7 +48,6 @@ enum Length {
 }
 
 impl Values {
-    /// About `len` values.
     pub(crate) fn fill(&self, len: usize) -> Vec<f32> {
         let len = match self.length {
             Length::Whole | Length::Fitting => len,
@@ -62,7 +61,6 @@ impl Values {
     }
 }
 
-/// The steps encoded in the bytes, at most `most`.
 pub(crate) fn steps<'a, T: Arbitrary<'a>>(data: &'a [u8], most: usize) -> impl Iterator<Item = T> {
     let mut bytes = Unstructured::new(data);
     std::iter::from_fn(move || if bytes.is_empty() { None } else { T::arbitrary(&mut bytes).ok() }).take(most)

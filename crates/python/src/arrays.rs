@@ -105,7 +105,6 @@ pub(crate) fn pictures(what: &str, value: &Bound<'_, PyAny>, side: usize) -> PyR
     Ok(values.chunks(side * side * VitConfig::CHANNELS).map(<[f32]>::to_vec).collect())
 }
 
-/// A new array that owns its values.
 pub(crate) fn array<'py>(py: Python<'py>, values: &[f32], shape: &[usize]) -> PyResult<Bound<'py, PyAny>> {
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     from_bytes(py, &bytes, "<f4", shape)
@@ -117,7 +116,6 @@ pub(crate) fn bits<'py>(py: Python<'py>, values: &[bool], shape: &[usize]) -> Py
     from_bytes(py, &bytes, "u1", shape)
 }
 
-/// Labels, one for each picture.
 pub(crate) fn integers<'py>(py: Python<'py>, values: &[usize]) -> PyResult<Bound<'py, PyAny>> {
     let bytes: Vec<u8> = values.iter().flat_map(|&value| (value as i64).to_le_bytes()).collect();
     from_bytes(py, &bytes, "<i8", &[values.len()])

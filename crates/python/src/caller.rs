@@ -24,7 +24,6 @@ impl Caller {
         self.raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }
 
-    /// The kept exception.
     pub(crate) fn raised(self) -> Option<PyErr> {
         self.raised.into_inner().unwrap_or_else(PoisonError::into_inner)
     }

@@ -66,7 +66,6 @@ pub(crate) fn mask<'py>(
     Ok((masked, mask))
 }
 
-/// The mask of one array.
 struct Part {
     name: String,
     shape: Vec<usize>,

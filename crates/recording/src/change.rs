@@ -10,7 +10,6 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// A completely different value.
     To(Value),
     /// In an object: the fields that are gone, and those that are new or changed.
     Fields {

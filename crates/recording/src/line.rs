@@ -9,7 +9,6 @@ use crate::change::Change;
 /// Version of the file format; increases with every change of it.
 pub(crate) const FORMAT: u32 = 1;
 
-/// The first line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Head {
     pub(crate) format: u32,
@@ -19,7 +18,6 @@ pub(crate) struct Head {
     pub(crate) began: u64,
 }
 
-/// A line as written.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Written {
@@ -33,7 +31,6 @@ pub(crate) enum Written {
         png: String,
     },
     State {
-        /// Milliseconds since the recording began.
         at: u64,
         change: Change,
     },
@@ -68,7 +65,6 @@ pub(crate) enum Line {
 }
 
 impl Line {
-    /// The state at `at`, as a change.
     pub(crate) fn state(at: u64, change: Change) -> serde_json::Result<Self> {
         Ok(Self::State { at, text: serde_json::to_string(&Written::State { at, change })?.into() })
     }

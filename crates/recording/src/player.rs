@@ -19,9 +19,7 @@ pub struct Player {
     recording: Recording,
     /// The states' times in milliseconds, ascending, and their places among the lines.
     states: Vec<(u64, usize)>,
-    /// Places of the pictures.
     pictures: BTreeMap<String, usize>,
-    /// Number of states that have been computed.
     made: usize,
     state: Value,
 }
@@ -44,7 +42,6 @@ impl Player {
         self.states.last().map_or(0, |(at, _)| *at)
     }
 
-    /// Number of states.
     pub fn states(&self) -> usize {
         self.states.len()
     }
@@ -92,7 +89,6 @@ impl Player {
         })
     }
 
-    /// A picture as PNG, by its address.
     pub fn picture(&self, address: &str) -> Option<&[u8]> {
         match self.recording.lines().get(*self.pictures.get(address)?)? {
             Line::Picture(picture) => Some(&picture.png),

@@ -37,7 +37,6 @@ pub struct Recording {
     lines: Vec<Line>,
     /// Bytes in the text of all lines.
     bytes: usize,
-    /// The last state.
     last: Value,
     /// Its time, in milliseconds since the start.
     last_at: u64,
@@ -103,7 +102,6 @@ impl Recording {
         self.lines.len()
     }
 
-    /// Whether nothing has been recorded.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
@@ -225,7 +223,6 @@ impl Recording {
         Ok(())
     }
 
-    /// The last state, computed from the start.
     fn last_state(&self) -> serde_json::Result<Value> {
         let mut last = Value::Null;
         self.each_state(|_, value| {

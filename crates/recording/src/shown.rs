@@ -45,7 +45,6 @@ pub fn shown(room: &RoomView) -> RoomView {
     }
 }
 
-/// A picture that a room shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Address<'a> {
     /// The owner, or the client whose update it was reconstructed from.
@@ -55,7 +54,6 @@ pub struct Address<'a> {
     pub is_original: bool,
 }
 
-/// The pictures that a room shows.
 pub fn addresses(room: &RoomView) -> impl Iterator<Item = Address<'_>> {
     let made = room.attacks.iter().filter_map(|card| {
         Some(Address { client: card.client, address: card.picture.as_deref()?, is_original: false })

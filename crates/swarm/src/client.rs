@@ -20,7 +20,6 @@ const VALUE: f32 = 1e-3;
 pub(crate) struct Notes {
     /// Times from one plan to the next, at each client.
     pub(crate) intervals: Vec<Duration>,
-    /// Accepted updates.
     pub(crate) accepted: u64,
     /// Plans without an accepted update.
     pub(crate) lost: u64,
@@ -40,7 +39,6 @@ impl Notes {
 pub(crate) struct Notebook(Arc<Mutex<Notes>>);
 
 impl Notebook {
-    /// Most troubles that are kept.
     const MAX_TROUBLES: usize = 20;
 
     pub(crate) fn take(&self) -> Notes {
@@ -66,7 +64,6 @@ pub(crate) struct LightClient {
     pub(crate) from: IpAddr,
     pub(crate) nickname: String,
     pub(crate) notebook: Notebook,
-    /// The ticket to come back as the same client.
     pub(crate) ticket: Option<[u8; 16]>,
 }
 

@@ -52,7 +52,6 @@ pub struct HostileOptions {
     /// Clients that send messages as fast as they can; the same number of connections send requests as fast as they
     /// can.
     pub floods: usize,
-    /// Time of the measurement.
     pub time: Duration,
     /// The room's pause between rounds.
     pub pace: Duration,
@@ -60,11 +59,9 @@ pub struct HostileOptions {
     pub deadline: Duration,
 }
 
-/// The results.
 #[derive(Debug)]
 pub struct HostileReport {
     options: HostileOptions,
-    /// Accepted updates of honest clients.
     pub accepted: u64,
     /// Plans of honest clients without an accepted update, counted from each client's first plan.
     pub lost: u64,
@@ -78,7 +75,6 @@ pub struct HostileReport {
     pub megabytes: Option<f64>,
     /// Most file descriptors.
     pub descriptors: Option<usize>,
-    /// Problems of honest clients.
     pub troubles: Vec<String>,
 }
 

@@ -15,7 +15,6 @@ impl Times {
         self.0.get((share * last as f64).ceil() as usize).copied().unwrap_or_default()
     }
 
-    /// Number of times.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -45,7 +44,6 @@ impl fmt::Display for Times {
 pub(crate) struct Usage {
     /// Resident memory in MB (10^6 bytes).
     pub(crate) megabytes: f64,
-    /// Open file descriptors.
     pub(crate) descriptors: usize,
 }
 

@@ -14,7 +14,6 @@ use tempfile::TempDir;
 
 use crate::measure::Usage;
 
-/// Longest wait for the room to open.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The room's address and key.
@@ -89,7 +88,6 @@ impl RelayProcess {
         Usage::of(self.child.id())
     }
 
-    /// Returns an error if the relay has ended.
     pub(crate) fn check(&mut self) -> anyhow::Result<()> {
         let ended = self.child.try_wait()?;
         ensure!(ended.is_none(), "the relay has ended: {ended:?}");

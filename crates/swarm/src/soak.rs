@@ -15,7 +15,6 @@ use crate::{
     socket::device,
 };
 
-/// Longest time for a round.
 const DEADLINE: Duration = Duration::from_secs(60);
 /// Interval between two measurements of the relay.
 const LOOK: Duration = Duration::from_secs(1);
@@ -41,11 +40,9 @@ pub struct SoakOptions {
     pub stay: Duration,
 }
 
-/// The results.
 #[derive(Debug)]
 pub struct SoakReport {
     options: SoakOptions,
-    /// Accepted updates.
     pub accepted: u64,
     /// Plans without an accepted update.
     pub lost: u64,
@@ -57,7 +54,6 @@ pub struct SoakReport {
     pub descriptors: Option<(usize, usize)>,
     /// Resident memory in MB at the start and the end of that time.
     pub megabytes: Option<(f64, f64)>,
-    /// Problems of clients.
     pub troubles: Vec<String>,
 }
 

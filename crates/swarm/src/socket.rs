@@ -33,7 +33,6 @@ pub(crate) async fn connect(door: &Door, from: IpAddr, has_small_buffer: bool) -
     Ok(socket.connect(door.address).await?)
 }
 
-/// A socket of the room.
 pub(crate) struct Socket {
     stream: WebSocketStream<TcpStream>,
     assembler: Assembler,
@@ -67,7 +66,6 @@ impl Socket {
         Ok(())
     }
 
-    /// Sends a custom frame.
     pub(crate) async fn frame(&mut self, frame: Vec<u8>) -> anyhow::Result<()> {
         Ok(self.stream.send(Message::Binary(frame.into())).await?)
     }

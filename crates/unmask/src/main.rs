@@ -178,7 +178,6 @@ fn commit() -> Option<Commit> {
     Some(Commit { sha, has_local_changes: option_env!("VERGEN_GIT_DIRTY") == Some("true") })
 }
 
-/// Returns the model with the block that APRIL needs, if asked for.
 fn with_april_block(model: Architecture, is_asked: bool) -> anyhow::Result<Architecture> {
     Ok(model.with_asked_april_block(is_asked)?)
 }

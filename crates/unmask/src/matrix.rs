@@ -188,9 +188,7 @@ impl Matrix {
 struct Bar {
     bar: ProgressBar,
     rows: usize,
-    /// Rows that are finished.
     finished: usize,
-    /// Rows in progress.
     beside: usize,
 }
 

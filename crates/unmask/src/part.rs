@@ -43,7 +43,6 @@ impl PartArgument {
     }
 }
 
-/// Prints the result of a part.
 pub fn end(folder: &PartFolder, is_done: bool) -> Result<(), Failure> {
     let (part, path) = (folder.part(), folder.path().display());
     if !is_done {

@@ -134,7 +134,6 @@ impl Reproduce {
         part.map_or(Ok(()), |part| part::end(&part, true))
     }
 
-    /// The requested experiments.
     fn experiments(&self) -> anyhow::Result<Vec<Experiment>> {
         match self.name.as_deref() {
             None => {
@@ -188,7 +187,6 @@ impl Reproduce {
     }
 }
 
-/// A line for each experiment.
 fn list() -> String {
     let line = |experiment: Experiment| {
         format!("{:18} {:38} {}\n", experiment.name(), experiment.repeats(), experiment.title())

@@ -21,7 +21,6 @@ use serde_json::Value;
 
 /// Longest time until a killed relay has resumed.
 const BACK: Duration = Duration::from_secs(5);
-/// Longest wait for anything else.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Longest life of a relay after a round has closed.
 const LIFE: Duration = Duration::from_millis(600);
@@ -32,7 +31,6 @@ fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A number from an environment variable.
 fn chosen(name: &str, default: u64) -> u64 {
     env::var(name).ok().map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name}={value}: no number")))
 }

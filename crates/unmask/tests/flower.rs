@@ -166,7 +166,6 @@ impl Member {
     }
 }
 
-/// Arrays by name.
 type Arrays = BTreeMap<String, Vec<f32>>;
 
 fn read(path: &Path) -> Arrays {

@@ -16,7 +16,6 @@ use unmask_inversion::InferenceAttack;
 
 const NANO: &str = "vit_nano_patch4_32";
 
-/// Value types of a tensor on disk.
 #[derive(Clone, Copy)]
 enum Type {
     F16,
@@ -410,7 +409,6 @@ fn wrong_arguments_exit_with_2() {
     }
 }
 
-/// The help lists every attack with the tensors that it reads.
 #[test]
 fn help_names_every_attack() {
     let output = Command::new(env!("CARGO_BIN_EXE_unmask")).args(["invert", "--help"]).output().unwrap();
@@ -420,7 +418,6 @@ fn help_names_every_attack() {
     }
 }
 
-/// A failed write is not the input's fault.
 #[test]
 fn unwritable_output_exits_with_1() {
     let case = Case::new();

@@ -76,7 +76,6 @@ impl Client {
         command.output().unwrap()
     }
 
-    /// Deletes earlier results.
     fn afresh(&self) -> &Self {
         fs::remove_dir_all(self.path("out")).unwrap();
         self

@@ -14,7 +14,6 @@ use unmask_core::{Architecture, VitPreset};
 use unmask_model::weights::{Imported, TensorReader, import_from};
 use zip::ZipArchive;
 
-/// Longest wait for anything that must happen.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A running relay with the smallest model; stopped when dropped.

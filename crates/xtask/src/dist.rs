@@ -76,7 +76,6 @@ fn stage(env: &Env, program: &Path, staged: &Path) -> Result<()> {
     env::run(env.command(&unmask).arg("man").arg(staged.join("man")))
 }
 
-/// Copies a file, or a folder with its content.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     let copied = || {
         if from.is_dir() {
@@ -113,7 +112,6 @@ fn is_program(path: &Path) -> bool {
     path.file_stem().is_some_and(|name| name == "unmask") && path.extension().is_none_or(|end| end == "exe")
 }
 
-/// All files below `folder`, sorted.
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {

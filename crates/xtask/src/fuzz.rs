@@ -40,7 +40,6 @@ const COMPARISONS: &str = "llvm-args=-sanitizer-coverage-trace-compares";
 /// Set when cargo calls this program instead of rustc.
 const AS_RUSTC: &str = "UNMASK_AS_RUSTC";
 
-/// The targets, as `crates/fuzz` names them.
 const TARGETS: [&str; 3] = ["frames", "rounds", "session"];
 
 /// Look for bytes that break the room, guided by coverage
@@ -141,7 +140,6 @@ fn build(env: &Env) -> Result<PathBuf> {
     Ok(env.release_binary("examples/fuzz"))
 }
 
-/// Empties the folder of an earlier run.
 fn emptied(folder: PathBuf) -> Result<PathBuf> {
     if folder.exists() {
         fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;

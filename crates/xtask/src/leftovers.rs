@@ -10,13 +10,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 
-/// The variable that holds the mark.
 pub const VARIABLE: &str = "UNMASK_JOB";
 
 /// Whether the marked processes and this one are being ended.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// A process with a mark.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Marked {
     id: i32,

@@ -40,7 +40,6 @@ struct Program {
     executable: PathBuf,
 }
 
-/// How a program ended.
 struct Ended {
     status: ExitStatus,
     output: String,

@@ -17,7 +17,6 @@ const TESTS: &str = "crates/python/tests";
 const WHEEL: Venv =
     Venv { name: "python", packages: &["maturin", "numpy"], modules: "maturin, numpy", sees_system: true };
 
-/// The Flower package.
 const FLOWER_FOLDER: &str = "integrations/flower";
 /// Flower, the other requirements of the package, and its test runner.
 const FLOWER: Venv = Venv {
@@ -125,9 +124,7 @@ fn with(env: &Env, venv: &Venv, variable: &str, command: &mut Command) -> Result
 
 /// A virtual environment in the folder of tools.
 struct Venv {
-    /// Name of its folder.
     name: &'static str,
-    /// Packages to install.
     packages: &'static [&'static str],
     /// Modules that can be imported if all packages are installed.
     modules: &'static str,
@@ -140,7 +137,6 @@ impl Venv {
         env.tools_dir.join(self.name)
     }
 
-    /// The folder of its programs.
     fn programs(&self, env: &Env) -> PathBuf {
         self.folder(env).join(if cfg!(windows) { "Scripts" } else { "bin" })
     }

@@ -13,7 +13,6 @@ use crate::{
     browser, page, programs, python, tidy,
 };
 
-/// Every step of `cargo check-all`.
 pub const ALL: &[Step] = &[
     Step { name: "tools", about: "install missing tools", needs: &[], run: tools_step },
     Step {

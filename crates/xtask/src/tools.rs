@@ -35,7 +35,6 @@ const WASM_TARGET: &str = "wasm32-unknown-unknown";
 
 /// A tool that `cargo install` builds from source, with its published lock file.
 struct CargoTool {
-    /// Name of its package and of its executable.
     name: &'static str,
     version: &'static str,
     why: &'static str,

@@ -43,7 +43,6 @@ pub struct JoinOptions {
     pub address: String,
     /// The PIN that the projector shows, for an address without a secret.
     pub pin: Option<String>,
-    /// Nickname to ask for.
     pub name: String,
     /// Pictures to train on: a batch each round under FedSGD, all of them under FedAvg; never sent.
     pub samples: Vec<Sample>,
@@ -129,7 +128,6 @@ pub async fn join(options: JoinOptions) -> anyhow::Result<()> {
     }
 }
 
-/// The request for a socket, with the secret that opens the room.
 fn request(socket: &str, secret: Option<&str>) -> anyhow::Result<Request> {
     let mut request = socket.into_client_request().with_context(|| format!("{socket} is no address of a socket"))?;
     if let Some(secret) = secret {

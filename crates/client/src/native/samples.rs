@@ -9,7 +9,6 @@ use unmask_data::{CLASSES, Picture, class_in_name, load_folder};
 /// A picture with its class. It never leaves this machine.
 #[derive(Debug, Clone)]
 pub struct Sample {
-    /// File name without extension.
     pub name: String,
     pub picture: Picture,
     /// Its class, an index into [`CLASSES`].

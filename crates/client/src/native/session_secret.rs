@@ -6,7 +6,6 @@ use anyhow::{Context, bail, ensure};
 use unmask_wire::view::SessionRequest;
 use ureq::{Agent, tls::TlsConfig};
 
-/// Longest wait for the relay's answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Asks the room at `session` for the secret that belongs to this PIN. Blocks.

@@ -4,9 +4,7 @@
 use unmask_core::{Architecture, EncryptionStart, GroupRates, MaskSeed, ParamLayout, VitPreset};
 use unmask_defence::{Cipher, FROZEN_SEED, Mask, RoomKey};
 
-/// Expected result of [`mask_words`].
 pub const MASK_WORDS: &str = include_str!("../../../defence/testdata/mask_groups.txt");
-/// Expected result of [`encryption_words`].
 pub const ENCRYPTION_WORDS: &str = include_str!("../../../defence/testdata/encryption.txt");
 
 fn layout() -> ParamLayout {

@@ -104,7 +104,6 @@ fn is_png(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("png"))
 }
 
-/// Number of pictures in each class.
 fn counts(set: &Labelled) -> Vec<usize> {
     let mut counts = vec![0; set.classes().len()];
     for &label in set.labels() {

@@ -31,7 +31,6 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// An output for pictures of `side` x `side` pixels, from a model that takes `pixels`.
     pub(super) fn new(folder: &Path, side: usize, pixels: PixelSpace) -> Self {
         Self { folder: folder.to_owned(), side, pixels, bar: None, shown: Instant::now() }
     }

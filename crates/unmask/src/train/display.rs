@@ -89,7 +89,6 @@ impl<'a> Display<'a> {
         progress::say(&self.bar, line);
     }
 
-    /// The estimated time that remains.
     fn left(&self, round: u32) -> String {
         let done = round.saturating_sub(self.first);
         match self.rounds {

@@ -21,7 +21,6 @@ const ITERATION_PYTORCH: &str = "crates/matching/benches/iteration_pytorch.py";
 pub struct Programs {
     step: Option<PathBuf>,
     iteration: Option<PathBuf>,
-    /// `unmask` itself.
     pub unmask: Option<PathBuf>,
 }
 
@@ -60,7 +59,6 @@ impl Programs {
         Ok(command)
     }
 
-    /// PyTorch's program for such a case.
     pub fn pytorch(&self, env: &Env, case: &Case, threads: u32) -> Result<Command> {
         let (script, options): (&str, &[&str]) = match case.work {
             Work::Step { .. } => (STEP_PYTORCH, &["--serve"]),

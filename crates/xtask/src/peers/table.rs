@@ -4,7 +4,6 @@ use std::fmt::{self, Write};
 
 use super::counted;
 
-/// The median milliseconds of a step in each turn.
 #[derive(Debug, Default)]
 pub struct Turns {
     pub ours: Vec<f64>,

@@ -22,10 +22,8 @@ const CIFAR10: &str = "UNMASK_CIFAR10";
 pub struct Training {
     ours: Command,
     pytorch: Command,
-    /// The folder of our run, recreated for each turn.
     out: PathBuf,
     rounds: u32,
-    /// PyTorch's version.
     version: Option<String>,
 }
 
@@ -90,7 +88,6 @@ impl Sides for Training {
     }
 }
 
-/// Runs a program and returns its stdout.
 fn said(command: &mut Command) -> Result<String> {
     let name = command.get_program().display().to_string();
     let output = command.output().with_context(|| format!("cannot start {name}"))?;

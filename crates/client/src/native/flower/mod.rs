@@ -40,7 +40,6 @@ pub struct FlowerOptions {
     pub node: NodeOptions,
     /// The pictures to train on, which are never sent.
     pub pictures: FlowerPictures,
-    /// The federation's model.
     pub architecture: Architecture,
     /// Training parameters, if the server sends none.
     pub training: FlowerTraining,
@@ -226,7 +225,6 @@ impl FlowerOptions {
         }
     }
 
-    /// Evaluates the model on held-out pictures.
     fn evaluate(&self, network: &Network, state: &ModelState) -> Result<Vec<(String, MetricValue)>, String> {
         let held_out = self.pictures.held_out().ok_or(
             "this node holds no picture back to evaluate on, as clients with --data do; ask none (fraction_evaluate=0.0)",

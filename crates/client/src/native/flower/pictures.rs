@@ -14,7 +14,6 @@ use crate::{
     PictureSelection, PrivatePicture, RoundPictures, RoundPlan, Shard, native::Sample, pictures::PrivatePictures,
 };
 
-/// Most shards of a data set.
 const MOST_SHARDS: u16 = 10_000;
 
 /// The pictures a node trains on. They never leave this machine.
@@ -89,7 +88,6 @@ impl FlowerPictures {
         }
     }
 
-    /// The held-out pictures, to evaluate on.
     pub(super) fn held_out(&self) -> Option<&Labelled> {
         match &self.0 {
             Origin::Own(_) => None,

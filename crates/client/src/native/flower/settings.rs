@@ -6,7 +6,6 @@ use unmask_flower::{ConfigValue, Records};
 /// Most local epochs that a server may ask for in one round.
 const MOST_EPOCHS: i64 = 1000;
 
-/// Local training in one round.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FlowerTraining {
     /// Local epochs, at least 1.
