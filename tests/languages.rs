@@ -1,11 +1,10 @@
 //! Each device in its own language: the stage, the phones, and the questions that travel between them.
 
-use serde_json::json;
-
 use crate::{
     ONE_AT_A_TIME, PHONE,
     stage::{BEATS, PROJECTOR, arrive, assert_fits},
     support::{Browser, Relay, Tab},
+    volunteers::ask,
 };
 
 /// Waits until the document is in this language and the element with this test id has the text `text`.
@@ -67,7 +66,7 @@ async fn everybody_reads_the_lesson_in_a_language_of_their_own() {
 
     ask(&relay, "whose", &["robot 1", "Ada"], None).await;
     choose(&phone, "ja").await;
-    says(&phone, "ja", "question", "サーバーが数値から作ったのは、だれの写真ですか。").await;
+    says(&phone, "ja", "question", "サーバーが数から作ったのは、だれの写真ですか。").await;
     phone.wait_for(&format!("{answers} === 'A · ロボット1,B · Ada' || null")).await;
     phone.screenshot("language-ja-question").await;
 
@@ -75,6 +74,9 @@ async fn everybody_reads_the_lesson_in_a_language_of_their_own() {
     says(&phone, "ja", "question", "何秒後に、だれか分かりますか。").await;
     phone.click("guess-more").await;
     choose(&phone, "de").await;
+    stage.press('e').await;
+    assert_eq!(stage.text("expert-language").await, "専門家向けの画面は英語です。");
+
     let chosen = "document.querySelector('[data-testid=\"guess-slider\"]')?.value";
     phone.wait_for(&format!("{chosen} === '151' || null")).await;
 }

@@ -11,18 +11,17 @@ mod architecture;
 mod attack;
 mod backoff;
 mod client_state;
-mod debrief;
 mod defence;
 mod init;
 mod layout;
 mod lenet;
-mod lesson;
 mod nth_of;
 mod optimiser;
 mod pictures;
 mod processor;
 mod resnet;
 mod rule;
+mod schema;
 mod settings;
 mod size;
 mod text;
@@ -40,7 +39,6 @@ pub use attack::{
 };
 pub use backoff::Backoff;
 pub use client_state::ClientState;
-pub use debrief::DEBRIEF;
 pub use defence::{
     Defence, DefenceKind, EncryptionStart, GaussianNoise, GroupRates, NoEmbeddings, NumberParameter, ParseDefenceError,
     ParseNoiseError, ParseRatesError, RateError, RateRun, UnknownEncryptionStart, ZeroRate,
@@ -48,7 +46,6 @@ pub use defence::{
 pub use init::{InitOptions, LenetInit, initial_lenet, initial_weights};
 pub use layout::{Param, ParamGroup, ParamLayout, UnknownGroup};
 pub use lenet::LenetConfig;
-pub use lesson::{Scene, UnknownScene};
 pub use nth_of::{NthOf, ParseNthOfError};
 pub use optimiser::{OptimiserKind, ParseOptimiserError};
 pub use pictures::{
@@ -57,6 +54,7 @@ pub use pictures::{
 pub use processor::processor_name;
 pub use resnet::{BlockKind, Convolution, ResidualBlock, ResnetConfig, ResnetPreset, ResnetSpec, Stem};
 pub use rule::{ParseRuleError, Rule};
+pub use schema::SchemaVersion;
 pub use settings::{RoundSettings, SettingsError};
 pub use size::SizeError;
 pub use trade_off::{

@@ -19,6 +19,7 @@ macro_rules! serde_as_text {
 }
 
 /// Names for the variants of an enum: `ALL`, in the order given, and `name()`.
+#[macro_export]
 macro_rules! named {
     ($enum:ident { $($variant:ident = $name:literal),+ $(,)? }) => {
         impl $enum {
@@ -37,9 +38,10 @@ macro_rules! named {
 
 /// Like `named!`, and parses and displays the names. The error message may contain `{name}`, the unknown word, and
 /// `{words}`, all known ones.
+#[macro_export]
 macro_rules! words {
     ($enum:ident $words:tt, $error:ident, $message:literal, $separator:literal) => {
-        crate::text::named!($enum $words);
+        $crate::named!($enum $words);
 
         impl std::fmt::Display for $enum {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -62,7 +64,7 @@ macro_rules! words {
             }
         }
 
-        crate::text::serde_as_text!($enum);
+        $crate::serde_as_text!($enum);
     };
 }
 

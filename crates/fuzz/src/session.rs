@@ -7,17 +7,13 @@ use std::{
 };
 
 use arbitrary::Arbitrary;
-use unmask_core::{
-    Architecture, AttackMethod, ClientId, InitialWeights, KeyCheck, MaskSeed, Scene, UpdateForm, VitPreset,
-};
+use unmask_core::{Architecture, AttackMethod, ClientId, InitialWeights, KeyCheck, MaskSeed, UpdateForm, VitPreset};
+use unmask_lesson::{Poll, Question, Scene, Suspect};
 use unmask_relay::{
     Limits, Pretrained, RelayConfig,
     fuzzing::{Bench, Sent},
 };
-use unmask_wire::{
-    ClientMessage, ORIGINAL_SIDE, RelayMessage, frames,
-    view::{Answers, Control, Poll},
-};
+use unmask_wire::{ClientMessage, ORIGINAL_SIDE, RelayMessage, frames, view::Control};
 
 use crate::{
     frames::Piece,
@@ -102,7 +98,7 @@ enum Order<'a> {
     LiftBans,
     GatherAnew,
     Lesson(u8, u8),
-    AskPoll(&'a str, u16),
+    AskPoll(u8, &'a [u8], Option<u16>),
     ClosePoll,
 }
 
@@ -353,9 +349,11 @@ fn control(order: &Order<'_>) -> Control {
         Order::Lesson(scene, beat) => {
             Control::Lesson { scene: Scene::from_number(scene % Scene::ALL.len() as u8).expect("a scene"), beat }
         }
-        Order::AskPoll(question, most) => {
-            let answers = Answers::Number { least: 1, most, unit: question.to_owned() };
-            Control::AskPoll { poll: Poll { question: question.to_owned(), answers, correct: None } }
+        Order::AskPoll(question, suspects, correct) => {
+            let all = [Question::Whose, Question::Safe, Question::Seconds, Question::Rate, Question::WhoseMasked];
+            let suspect = |number: &u8| Suspect { client: client(*number), nickname: String::new() };
+            let suspects = suspects.iter().map(suspect).collect();
+            Control::AskPoll { poll: Poll { question: all[usize::from(question) % all.len()], suspects, correct } }
         }
         Order::ClosePoll => Control::ClosePoll,
     }

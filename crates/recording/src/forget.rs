@@ -1,47 +1,50 @@
-//! What is taken out of a recording.
+//! Removes traces from a recording.
 
 use std::collections::BTreeSet;
 
 use unmask_core::ClientId;
-use unmask_wire::view::{Answers, MembershipView, PollView, RoomView};
+use unmask_wire::view::{MembershipView, PollView, RoomView};
 
 use crate::line::Picture;
 
-/// Whose traces are to go.
+/// Replaces a forgotten name.
+const SOMEBODY: &str = "somebody";
+
+/// The traces to remove.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Forgotten {
-    /// Clients of whom nothing is to be shown any more: no picture, and no result of an attack.
+    /// Clients whose pictures and attack results are removed.
     pub shown: BTreeSet<ClientId>,
-    /// Clients that are not to be known either: nothing on the roster, and no name in the log.
+    /// Clients that are also removed from the roster, and whose names are removed from the log.
     pub known: BTreeSet<ClientId>,
-    /// Clients whose own picture is not to be shown any more.
+    /// Clients whose own picture is removed.
     pub originals: BTreeSet<ClientId>,
-    /// Whether all pictures are to go.
+    /// Whether all pictures are removed.
     pub all_pictures: bool,
 }
 
 impl Forgotten {
-    /// Nothing of this client is shown any more.
+    /// Removes all pictures and results of this client.
     pub fn shown(client: ClientId) -> Self {
         Self { shown: [client].into(), ..Self::default() }
     }
 
-    /// This client was never there.
+    /// Removes every trace of this client.
     pub fn known(client: ClientId) -> Self {
         Self { known: [client].into(), ..Self::default() }
     }
 
-    /// This client's own picture is not shown any more; what was made of its updates is.
+    /// Removes this client's own picture, but not the reconstructions from its updates.
     pub fn original(client: ClientId) -> Self {
         Self { originals: [client].into(), ..Self::default() }
     }
 
-    /// No picture of anybody is shown any more.
+    /// Removes all pictures.
     pub fn all_pictures() -> Self {
         Self { all_pictures: true, ..Self::default() }
     }
 
-    /// That of both.
+    /// Adds the traces of another request.
     pub fn add(&mut self, other: Self) {
         self.shown.extend(other.shown);
         self.known.extend(other.known);
@@ -54,7 +57,7 @@ impl Forgotten {
         *self == Self::default()
     }
 
-    /// Whether this picture goes.
+    /// Whether this picture is removed.
     pub(crate) fn hides(&self, picture: &Picture) -> bool {
         self.all_pictures
             || self.is_of(picture.client)
@@ -65,13 +68,13 @@ impl Forgotten {
         self.shown.contains(&client) || self.known.contains(&client)
     }
 
-    /// Adds the names that a room has for those who are not to be known.
+    /// Adds the names that a room has for forgotten clients.
     pub(crate) fn names(&self, room: &RoomView, names: &mut BTreeSet<String>) {
         let known = room.clients.iter().filter(|client| self.known.contains(&client.id));
         names.extend(known.map(|client| client.nickname.clone()));
     }
 
-    /// Takes out of a room what is to be forgotten.
+    /// Removes the traces from a room.
     pub(crate) fn take_out(&self, names: &BTreeSet<String>, room: &mut RoomView) {
         room.attacks.retain(|card| !self.is_of(card.client));
         if room.label.as_ref().is_some_and(|label| self.is_of(label.client)) {
@@ -94,24 +97,21 @@ impl Forgotten {
             line.text = without_names(&line.text, names);
         }
         if let Some(PollView { poll, .. }) = &mut room.lesson.poll {
-            poll.question = without_names(&poll.question, names);
-            if let Answers::Choice(answers) = &mut poll.answers {
-                answers.iter_mut().for_each(|answer| *answer = without_names(answer, names));
-            }
+            let known = poll.suspects.iter_mut().filter(|suspect| self.known.contains(&suspect.client));
+            known.for_each(|suspect| suspect.nickname = SOMEBODY.to_owned());
         }
     }
 }
 
-/// The text with other words in place of these names, where they stand as words of their own.
+/// Replaces these names in a text, where they are separate words.
 pub(crate) fn without_names(text: &str, names: &BTreeSet<String>) -> String {
     let mut names: Vec<&String> = names.iter().filter(|name| !name.is_empty()).collect();
-    // Of "Ada" and "Ada 2" the longer one first.
+    // The longer of "Ada" and "Ada 2" first.
     names.sort_by_key(|name| std::cmp::Reverse(name.len()));
     names.into_iter().fold(text.to_owned(), |text, name| without_name(&text, name))
 }
 
 fn without_name(text: &str, name: &str) -> String {
-    const SOMEBODY: &str = "somebody";
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find(name) {

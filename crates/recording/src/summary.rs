@@ -1,4 +1,4 @@
-//! What came of a lesson.
+//! The results of a lesson.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::player::Player;
 /// Most results of attacks in a summary.
 const FINDINGS: usize = 200;
 
-/// The last result of one attack under one defence that had a score.
+/// The last scored result of one attack under one defence.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     pub result: AttackView,
@@ -17,20 +17,20 @@ pub struct Finding {
     pub png: Option<Vec<u8>>,
 }
 
-/// What the class was asked, and what the attacks found.
+/// The class's questions and the attacks' findings.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Summary {
     /// Each question once, in the order asked, with its last votes.
     pub polls: Vec<PollView>,
-    /// By defence in the order of their first results, then by attack.
+    /// By defence, in the order of their first results, then by attack.
     pub findings: Vec<Finding>,
 }
 
 impl Summary {
-    /// Of a whole recording.
+    /// Summarises a whole recording.
     ///
     /// # Errors
-    /// If a state is none of a room, in words.
+    /// In words, if a state does not describe a room.
     pub fn of(mut player: Player) -> Result<Self, String> {
         let mut summary = Self::default();
         while player.step() {
@@ -71,7 +71,8 @@ impl Summary {
 #[cfg(test)]
 mod tests {
     use unmask_core::{AttackMethod, ClientId, Defence};
-    use unmask_wire::view::{Answers, LessonView, Poll};
+    use unmask_lesson::{Poll, Question};
+    use unmask_wire::view::LessonView;
 
     use super::*;
 
@@ -112,8 +113,7 @@ mod tests {
     fn each_question_is_told_once_with_its_last_votes() {
         let mut summary = Summary::default();
         for (number, votes) in [(1, vec![]), (1, vec![0, 1]), (2, vec![]), (2, vec![1])] {
-            let answers = Answers::Choice(vec!["yes".to_owned(), "no".to_owned()]);
-            let poll = Poll { question: "Safe now?".to_owned(), answers, correct: None };
+            let poll = Poll { question: Question::Safe, suspects: Vec::new(), correct: None };
             let voters = votes.len() as u32;
             let poll = Some(PollView { number, poll, is_open: votes.is_empty(), votes, voters });
             let lesson = LessonView { poll, ..LessonView::default() };

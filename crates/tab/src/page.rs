@@ -1,10 +1,10 @@
 //! The pages: `/`, where a student joins; `/projector`, for the whole class; and `/replay.html`, which plays a recorded
 //! lesson without a relay. Each has its own bundle, so that a phone does not load the projector's code.
 //!
-//! [`text`] holds everything that needs no browser and is tested natively. The screens exist for wasm only. They use
-//! [`text`] and `widgets`, which depend on no screen.
+//! [`logic`] holds everything that needs no browser and is tested natively. The screens exist for wasm only. They use
+//! [`logic`] and `widgets`, which depend on no screen.
 
-pub mod text;
+pub mod logic;
 
 #[cfg(target_family = "wasm")]
 mod expert;
@@ -19,17 +19,17 @@ mod widgets;
 
 #[cfg(target_family = "wasm")]
 pub fn mount_student() {
-    mount(text::say::page::student, student::Student);
+    mount(unmask_words::say::page::student, student::Student);
 }
 
 #[cfg(target_family = "wasm")]
 pub fn mount_projector() {
-    mount(text::say::page::projector, stage::Projector);
+    mount(unmask_words::say::page::projector, stage::Projector);
 }
 
 #[cfg(target_family = "wasm")]
 pub fn mount_replay() {
-    mount(text::say::page::replay, replay::Replay);
+    mount(unmask_words::say::page::replay, replay::Replay);
 }
 
 #[cfg(target_family = "wasm")]

@@ -6,7 +6,8 @@ use std::fmt::Debug;
 
 use js_sys::{Array, ArrayBuffer, Function, Object, Reflect};
 use serde::{Serialize, de::DeserializeOwned};
-use unmask_core::{AttackMethod, Defence, Partition, Rule, Scene};
+use unmask_core::{AttackMethod, ClientId, Defence, Partition, Rule};
+use unmask_lesson::{Poll, Question, Scene, Suspect};
 use unmask_tab::{
     post::{decode, encode},
     protocol::{
@@ -14,7 +15,7 @@ use unmask_tab::{
         PICTURE_SIDE, PassphraseRequest, Prediction, Reconstruction, Rgba, SentUpdate, ShardView, ToWorker, Training,
     },
 };
-use unmask_wire::{LessonState, OpenPoll, view::Answers};
+use unmask_wire::{LessonState, PollState};
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_test::{wasm_bindgen_test, wasm_bindgen_test_configure};
 
@@ -168,11 +169,11 @@ fn what_the_worker_says_arrives() {
         let own = OwnAttack { round: u32::MAX, defence, milliseconds: 0.5, reconstructions, remark };
         check(&FromWorker::OwnAttack(own), pictures);
     }
-    let choice = Answers::Choice(vec!["Ada".to_owned(), String::new()]);
-    let number = Answers::Number { least: 0, most: u16::MAX, unit: "seconds".to_owned() };
-    for (answers, correct, counts) in [(choice, None, Vec::new()), (number, Some(u16::MAX), vec![0, u32::MAX])] {
-        let (question, is_open) = ("Who is this?".to_owned(), counts.is_empty());
-        let poll = Some(OpenPoll { number: u32::MAX, question, answers, is_open, correct, counts });
+    let suspect = |nickname: &str| Suspect { client: ClientId(u32::MAX), nickname: nickname.to_owned() };
+    let whose = Poll { question: Question::Whose, suspects: vec![suspect("Ada"), suspect("")], correct: None };
+    let rate = Poll { question: Question::Rate, suspects: Vec::new(), correct: Some(u16::MAX) };
+    for (poll, counts) in [(whose, Vec::new()), (rate, vec![0, u32::MAX])] {
+        let poll = Some(PollState { number: u32::MAX, poll, is_open: counts.is_empty(), counts });
         check(&FromWorker::Lesson(LessonState { scene: Scene::TradeOff, beat: u8::MAX, poll }), 0);
     }
     check(&FromWorker::Lesson(LessonState::default()), 0);

@@ -9,9 +9,8 @@ use anyhow::{Context, ensure};
 use clap::{Args, Parser};
 use tokio::time::sleep;
 use tracing::info;
-use unmask_core::Scene;
+use unmask_lesson::{Place, Scene, plan};
 use unmask_relay::Running;
-use unmask_tab::page::text::lesson::{Place, plan};
 use unmask_wire::view::RoomView;
 
 use crate::{Failure, relay::Relay, say};
@@ -32,7 +31,7 @@ pub struct Record {
     /// File for the recording, such as lesson.unmask.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Number of simulated clients, which train on the sample photographs.
+    /// Number of headless clients, which train on the sample photographs.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(2..=32))]
     robots: u16,
     /// Seed of the initial weights.
@@ -84,10 +83,10 @@ impl Lesson<'_> {
         let mut next = Some(Place::start(Scene::Lobby));
         while let Some(place) = next {
             info!(scene = %place.scene, beat = place.beat, "next step of the lesson");
-            for control in plan(&self.running.room(), place).controls {
-                self.running.control(control).await?;
+            for change in plan(&self.running.room().situation(), place).changes {
+                self.running.control(change.into()).await?;
             }
-            self.until("the room to be where the lesson is", |room| Place::of(room) == place).await?;
+            self.until("the room to be where the lesson is", |room| room.lesson.place() == place).await?;
             sleep(if place.scene == Scene::Patience { SEARCH } else { STEP }).await;
             next = place.next();
         }

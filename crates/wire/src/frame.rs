@@ -3,7 +3,7 @@
 use serde::{Serialize, de::DeserializeOwned};
 
 /// Version of the format; both sides must use the same one.
-pub const VERSION: u8 = 4;
+pub const VERSION: u8 = 5;
 /// Longest frame in bytes with its header: short enough that pings get through on a slow phone.
 pub const MAX_FRAME: usize = 256 * 1024;
 
@@ -261,13 +261,11 @@ mod tests {
 
     use super::*;
     use unmask_core::{
-        Architecture, AttackMethod, GroupRates, KeyCheck, MaskSeed, Rule, Scene, TrainingPictures, UpdateForm,
+        Architecture, AttackMethod, ClientId, GroupRates, KeyCheck, MaskSeed, Rule, TrainingPictures, UpdateForm,
     };
+    use unmask_lesson::{MAX_SUSPECTS, Poll, Question, Scene, Suspect};
 
-    use crate::{
-        ClientMessage, EncryptionPlan, LessonState, OpenPoll, PlanHeader, RelayMessage,
-        view::{ANSWERS, Answers, MAX_ANSWER, MAX_QUESTION, Poll},
-    };
+    use crate::{ClientMessage, EncryptionPlan, LessonState, PlanHeader, PollState, RelayMessage};
 
     /// A tail belongs to the values, no matter where it begins.
     #[test]
@@ -398,25 +396,16 @@ mod tests {
         assert_eq!(assemble(&frames, 1000).unwrap().unwrap(), (header, vec![f32::MIN, -0.0, 1e-40]));
     }
 
-    /// The longest allowed question in four-byte characters must fit into a header.
+    /// A question with the most suspects, whose names are longer than the relay allows, must fit into a header.
     #[test]
     fn the_longest_poll_survives() {
-        let text = |letters| "\u{1f512}".repeat(letters);
-        let answers = Answers::Choice((0..ANSWERS[1]).map(|i| format!("{i}{}", text(MAX_ANSWER - 1))).collect());
-        let poll = Poll { question: text(MAX_QUESTION), answers, correct: Some(5) };
+        let suspect = |id| Suspect { client: ClientId(u32::MAX - id), nickname: "\u{1f512}".repeat(100) };
+        let suspects = (0..MAX_SUSPECTS as u32).map(suspect).collect();
+        let poll = Poll { question: Question::WhoseMasked, suspects, correct: Some(3) };
         poll.check().unwrap();
-        let header = RelayMessage::Lesson(LessonState {
-            scene: Scene::Debrief,
-            beat: u8::MAX,
-            poll: Some(OpenPoll {
-                number: u32::MAX,
-                question: poll.question,
-                answers: poll.answers,
-                is_open: false,
-                correct: poll.correct,
-                counts: vec![u32::MAX; ANSWERS[1]],
-            }),
-        });
+        let counts = vec![u32::MAX; MAX_SUSPECTS];
+        let poll = PollState { number: u32::MAX, poll, is_open: false, counts };
+        let header = RelayMessage::Lesson(LessonState { scene: Scene::Debrief, beat: u8::MAX, poll: Some(poll) });
         let frames = frames(&header, &[]).unwrap();
         assert_eq!(assemble(&frames, Assembler::limit_for(0)).unwrap().unwrap(), (header, Vec::new()));
     }

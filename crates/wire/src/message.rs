@@ -1,11 +1,10 @@
 //! The messages between relay and clients.
 
 use serde::{Deserialize, Serialize};
-use unmask_core::{
-    AttackMethod, ClientId, Defence, KeyCheck, ModelDescription, Rule, Scene, TrainingPictures, UpdateForm,
-};
+use unmask_core::{AttackMethod, ClientId, Defence, KeyCheck, ModelDescription, Rule, TrainingPictures, UpdateForm};
+use unmask_lesson::{Poll, Scene};
 
-use crate::{ShardHeader, view::Answers};
+use crate::ShardHeader;
 
 /// The public data that a client needs, with the passphrase, to decrypt weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,7 +71,7 @@ pub enum ClientMessage {
     Unable { round: u32, policy: u32, reason: String, is_locked: bool },
     /// Similarity of a reconstruction to the client's own image, computed by the client; PSNR in dB.
     Score { round: u32, attack: AttackMethod, psnr: f32, ssim: f32 },
-    /// Answers question [`OpenPoll::number`], replacing an earlier answer: the answer's index, from 0, or a number.
+    /// Answers question [`PollState::number`], replacing an earlier answer: the answer's index, from 0, or a number.
     Vote { poll: u32, answer: u16 },
     /// The client's own picture, for the class to see beside what leaks of it. The pixels follow the header, see
     /// [`original_words`](crate::original_words). Refused without consent. The answer is [`RelayMessage::Original`].
@@ -89,15 +88,13 @@ pub enum ClientMessage {
 
 /// A question to the class, as a client sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OpenPoll {
+pub struct PollState {
     /// Increases with each question; a vote refers to it.
     pub number: u32,
-    pub question: String,
-    pub answers: Answers,
+    /// Without the right answer while the question is open.
+    pub poll: Poll,
     pub is_open: bool,
-    /// The right answer, if any; absent while the poll is open.
-    pub correct: Option<u16>,
-    /// Votes per answer or bin ([`Answers::counts`]); empty while the poll is open.
+    /// Votes in each of the [`bins`](unmask_lesson::Answers::bins); empty while the question is open.
     pub counts: Vec<u32>,
 }
 
@@ -108,7 +105,7 @@ pub struct LessonState {
     /// Step in the scene, from 0.
     pub beat: u8,
     /// The last question, open or closed, until the scene changes.
-    pub poll: Option<OpenPoll>,
+    pub poll: Option<PollState>,
 }
 
 /// A message from the relay to a client.

@@ -6,14 +6,15 @@ mod lesson;
 use serde::{Deserialize, Serialize};
 use unmask_core::{
     Aggregation, Architecture, AttackFamily, AttackMethod, ClientId, Defence, EncryptionStart, Explanation,
-    InitialWeights, MembershipVerdict, OptimiserKind, Partition, Rule, Scene, TradeOffPoint, TrainOn,
+    InitialWeights, MembershipVerdict, OptimiserKind, Partition, Rule, TradeOffPoint, TrainOn,
 };
+use unmask_lesson::{Poll, Scene};
 
 pub use unmask_core::ClientState;
 
 pub use self::{
     learning::{AccuracyPoint, DataView, EvaluationView},
-    lesson::{ANSWERS, Answers, LessonView, MAX_ANSWER, MAX_QUESTION, MAX_UNIT, Poll, PollError, PollView},
+    lesson::{LessonView, PollView},
 };
 
 /// The rights of a visitor. Each role has its own secret.
@@ -71,7 +72,7 @@ pub enum Phase {
     Between,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ClientView {
     pub id: ClientId,
     pub nickname: String,

@@ -2,11 +2,12 @@ use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use unmask_core::{
-    Architecture, Defence, EncryptionStart, KeyCheck, ParamGroup, Partition, Rule, Scene, TrainingPictures, UpdateForm,
+    Architecture, Defence, EncryptionStart, KeyCheck, ParamGroup, Partition, Rule, TrainingPictures, UpdateForm,
     VitPreset,
 };
 use unmask_data::Picture;
 use unmask_defence::{Cipher, FROZEN_SEED, Mask, RoomKey};
+use unmask_lesson::Scene;
 use unmask_wire::{ORIGINAL_BYTES, PlanHeader, ShardHeader, read_original};
 
 use super::*;

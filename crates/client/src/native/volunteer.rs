@@ -1,19 +1,20 @@
-//! What a headless client does of its own accord in a lesson: it shows its pictures, and answers questions at random.
+//! Makes a headless client take part in a lesson: it shows its pictures and answers questions at random.
 
-use unmask_wire::{LessonState, view::Answers};
+use unmask_lesson::Answers;
+use unmask_wire::LessonState;
 
 use crate::{Client, ClientEvent};
 
-/// A client at which nobody sits.
+/// The behaviour of a client without a person.
 #[derive(Debug)]
 pub(crate) struct Volunteer {
-    /// Whether it shows the class the picture that it trained on last.
+    /// Whether it shows the class its last training picture.
     shows: bool,
-    /// From which its answers follow; without one it gives none.
+    /// Seed of its answers; without it, the client gives none.
     seed: Option<u64>,
     /// The picture that the room has.
     shown: Option<Vec<u8>>,
-    /// The question answered last.
+    /// The last answered question.
     answered: Option<u32>,
 }
 
@@ -22,13 +23,13 @@ impl Volunteer {
         Self { shows, seed, shown: None, answered: None }
     }
 
-    /// What it says to this, as frames.
+    /// Returns the frames that answer an event.
     ///
     /// # Errors
-    /// Those of encoding, which follow from what the relay sent.
+    /// Those of encoding, caused by what the relay sent.
     pub(crate) fn hears(&mut self, event: &ClientEvent, client: &Client) -> anyhow::Result<Vec<Vec<u8>>> {
         match event {
-            // Another socket: the room has forgotten what was shown on the last one.
+            // On a new socket, the room has forgotten what the last one showed.
             ClientEvent::Welcome { .. } => {
                 (self.shown, self.answered) = (None, None);
                 self.show(client)
@@ -42,7 +43,7 @@ impl Volunteer {
         }
     }
 
-    /// Shows the picture that the last update was made of, unless the room has it.
+    /// Shows the picture of the last update, unless the room already has it.
     ///
     /// # Errors
     /// Those of encoding.
@@ -58,21 +59,18 @@ impl Volunteer {
         let open = lesson.poll.as_ref().filter(|poll| poll.is_open && self.answered != Some(poll.number));
         let Some((poll, seed)) = open.zip(self.seed) else { return Ok(Vec::new()) };
         self.answered = Some(poll.number);
-        match any_answer(&poll.answers, seed, poll.number) {
+        match any_answer(poll.poll.answers(), seed, poll.number) {
             Some(answer) => Ok(client.vote(poll.number, answer)?),
             None => Ok(Vec::new()),
         }
     }
 }
 
-/// One of the answers, each as likely as any other over all seeds; `None` where there is none.
-fn any_answer(answers: &Answers, seed: u64, number: u32) -> Option<u16> {
-    let (first, count) = match answers {
-        Answers::Choice(answers) => (0, u64::try_from(answers.len()).ok()?),
-        Answers::Number { least, most, .. } => (*least, u64::from(most.checked_sub(*least)?) + 1),
-    };
-    let drawn = mixed(seed.wrapping_add(u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15))).checked_rem(count)?;
-    first.checked_add(u16::try_from(drawn).ok()?)
+/// An answer, each as likely as any other over all seeds; `None` if there is none.
+fn any_answer(answers: Answers, seed: u64, number: u32) -> Option<u16> {
+    let drawn = mixed(seed.wrapping_add(u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+    let offset = drawn.checked_rem(answers.count().into())?;
+    answers.least().checked_add(u16::try_from(offset).ok()?)
 }
 
 /// The finaliser of SplitMix64 (Steele, Lea, Flood, 2014).
@@ -84,9 +82,9 @@ fn mixed(state: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use unmask_core::Scene;
     use unmask_data::Picture;
-    use unmask_wire::{Assembler, ClientMessage, OpenPoll};
+    use unmask_lesson::{Poll, Question, Scene};
+    use unmask_wire::{Assembler, ClientMessage, PollState};
 
     use super::*;
     use crate::PrivatePicture;
@@ -97,10 +95,9 @@ mod tests {
     }
 
     fn asked(number: u32, is_open: bool) -> ClientEvent {
-        let answers = Answers::Choice(["a", "b", "c"].map(str::to_owned).to_vec());
-        let (question, correct, counts) = ("?".to_owned(), None, Vec::new());
-        let poll = Some(OpenPoll { number, question, answers, is_open, correct, counts });
-        ClientEvent::Lesson(LessonState { scene: Scene::Guess, beat: 0, poll })
+        let poll = Poll { question: Question::Safe, suspects: Vec::new(), correct: None };
+        let poll = Some(PollState { number, poll, is_open, counts: Vec::new() });
+        ClientEvent::Lesson(LessonState { scene: Scene::Mask, beat: 1, poll })
     }
 
     fn said(frames: &[Vec<u8>]) -> Vec<ClientMessage> {
@@ -112,7 +109,7 @@ mod tests {
     fn a_question_is_answered_once() {
         let (client, mut robot) = (client(), Volunteer::new(false, Some(3)));
         let first = said(&robot.hears(&asked(1, true), &client).unwrap());
-        assert!(matches!(first.as_slice(), [ClientMessage::Vote { poll: 1, answer: 0..3 }]), "{first:?}");
+        assert!(matches!(first.as_slice(), [ClientMessage::Vote { poll: 1, answer: 0..2 }]), "{first:?}");
         for event in [asked(1, true), asked(2, false)] {
             assert!(robot.hears(&event, &client).unwrap().is_empty());
         }
@@ -134,14 +131,14 @@ mod tests {
 
     #[test]
     fn every_answer_is_given_by_some_robot() {
-        let number = Answers::Number { least: 10, most: 14, unit: String::new() };
-        let mut given: Vec<u16> = (0..200).filter_map(|seed| any_answer(&number, seed, 1)).collect();
+        let number = Answers::Number { least: 10, most: 14 };
+        let mut given: Vec<u16> = (0..200).filter_map(|seed| any_answer(number, seed, 1)).collect();
         assert_eq!(given.len(), 200);
         given.sort_unstable();
         given.dedup();
         assert_eq!(given, [10, 11, 12, 13, 14]);
-        assert_eq!(any_answer(&Answers::Choice(Vec::new()), 1, 1), None);
-        let whole = Answers::Number { least: 0, most: u16::MAX, unit: String::new() };
-        assert!(any_answer(&whole, 7, 7).is_some());
+        assert_eq!(any_answer(Answers::Choice { count: 0 }, 1, 1), None);
+        let whole = Answers::Number { least: 0, most: u16::MAX };
+        assert!(any_answer(whole, 7, 7).is_some());
     }
 }

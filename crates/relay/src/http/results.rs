@@ -3,10 +3,12 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Serialize;
-use unmask_core::{DEBRIEF, Defence, TradeOffPoint};
+use unmask_core::{Defence, TradeOffPoint};
 use unmask_data::metrics::Level;
+use unmask_lesson::{Answers, Poll, Question};
 use unmask_recording::{Finding, Summary};
-use unmask_wire::view::{AccuracyPoint, Answers, AttackView, PollView};
+use unmask_wire::view::{AccuracyPoint, AttackView, PollView};
+use unmask_words::{say, take_home};
 
 use crate::room::files::LessonFiles;
 
@@ -66,7 +68,7 @@ fn results<'a>(files: &'a LessonFiles, summary: &'a Summary) -> Results<'a> {
     let losses = files.rounds.iter();
     Results {
         began: files.head.began,
-        debrief: DEBRIEF,
+        debrief: take_home(),
         polls: &summary.polls,
         findings: summary.findings.iter().map(score).collect(),
         trade_off: &files.view.trade_off,
@@ -100,7 +102,7 @@ pub(super) fn page(files: &LessonFiles, summary: &Summary) -> String {
                 main {
                     h1 { "What our class found out" }
                     p.sub { (rounds) @if rounds == 1 { " round" } @else { " rounds" } " of federated learning, made with unmask." }
-                    ol.debrief { @for sentence in DEBRIEF { li { (sentence) } } }
+                    ol.debrief { @for sentence in take_home() { li { (sentence) } } }
                     (findings(&summary.findings))
                     (polls(&summary.polls))
                     (trade_off(&files.view.trade_off))
@@ -150,17 +152,18 @@ fn polls(polls: &[PollView]) -> Markup {
         @if !polls.is_empty() { h2 { "What we thought" } }
         @for PollView { poll, votes, voters, .. } in polls {
             section.poll {
-                h3 { (poll.question) }
+                h3 { (unmask_words::question(poll.question)) }
                 p.sub { (voters) @if *voters == 1 { " vote" } @else { " votes" } }
-                @let counts = poll.answers.counts(votes);
+                @let answers = poll.answers();
+                @let counts = answers.counts(votes);
                 @let most = counts.iter().copied().max().unwrap_or(0).max(1);
                 table {
-                    @for (place, count) in counts.iter().enumerate() {
-                        @if *count > 0 || matches!(poll.answers, Answers::Choice(_)) {
+                    @for (bin, count) in answers.bins().into_iter().zip(&counts) {
+                        @if *count > 0 || matches!(answers, Answers::Choice { .. }) {
                             tr {
                                 th scope="row" {
-                                    (answer(&poll.answers, place))
-                                    @if is_correct(&poll.answers, poll.correct, place) { " ✓" }
+                                    (answer(poll, bin))
+                                    @if poll.correct.is_some_and(|correct| (bin.0..=bin.1).contains(&correct)) { " ✓" }
                                 }
                                 td {
                                     svg.bar viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true" {
@@ -177,30 +180,13 @@ fn polls(polls: &[PollView]) -> Markup {
     }
 }
 
-/// Returns the answer at this index, or the range of numbers in this bin.
-fn answer(answers: &Answers, place: usize) -> String {
-    match answers {
-        Answers::Choice(answers) => answers.get(place).cloned().unwrap_or_default(),
-        Answers::Number { least, most, unit } => {
-            let (from, to) = bin(*least, answers.bin_width(), place);
-            let to = to.min((*most).into());
-            if from == to { format!("{from} {unit}") } else { format!("{from} to {to} {unit}") }
-        }
+/// The answers that are counted together.
+fn answer(poll: &Poll, (first, last): (u16, u16)) -> String {
+    if first == last {
+        return unmask_words::answer(poll, first);
     }
-}
-
-fn bin(least: u16, width: u32, place: usize) -> (u32, u32) {
-    let from = u32::from(least) + width * u32::try_from(place).unwrap_or(u32::MAX / width.max(1));
-    (from, from + width - 1)
-}
-
-fn is_correct(answers: &Answers, correct: Option<u16>, place: usize) -> bool {
-    let least = match answers {
-        Answers::Choice(_) => 0,
-        Answers::Number { least, .. } => *least,
-    };
-    let (from, to) = bin(least, answers.bin_width(), place);
-    correct.is_some_and(|correct| (from..=to).contains(&correct.into()))
+    let unit = if poll.question == Question::Seconds { say::patience::unit() } else { say::trade::unit() };
+    say::bins::range(first, last, unit)
 }
 
 fn trade_off(points: &[TradeOffPoint]) -> Markup {
@@ -270,25 +256,26 @@ fn curve(title: &str, unit: &str, lines: &[Vec<f64>]) -> Markup {
 
 #[cfg(test)]
 mod tests {
-    use unmask_wire::view::Poll;
+    use unmask_core::ClientId;
+    use unmask_lesson::Suspect;
 
     use super::*;
 
-    fn poll(answers: Answers, correct: Option<u16>, votes: Vec<u16>) -> PollView {
+    fn view(poll: Poll, votes: Vec<u16>) -> PollView {
         let voters = votes.len() as u32;
-        let poll = Poll { question: "<b>Safe?</b>".to_owned(), answers, correct };
         PollView { number: 1, poll, is_open: false, votes, voters }
     }
 
     #[test]
-    fn votes_are_shown_and_what_was_typed_is_text() {
-        let answers = Answers::Choice(vec!["yes".to_owned(), "no".to_owned()]);
-        let html = polls(&[poll(answers, Some(1), vec![0, 1, 1])]).into_string();
-        assert!(html.contains("&lt;b&gt;Safe?") && html.contains("no ✓") && html.contains("3 votes"), "{html}");
+    fn votes_are_shown_and_typed_names_are_escaped() {
+        let suspect = |id| Suspect { client: ClientId(id), nickname: "<b>Ada".to_owned() };
+        let whose = Poll { question: Question::Whose, suspects: vec![suspect(1), suspect(2)], correct: Some(1) };
+        let html = polls(&[view(whose, vec![0, 1, 1])]).into_string();
+        assert!(html.contains("B · &lt;b&gt;Ada ✓") && html.contains("3 votes"), "{html}");
         assert!(html.contains("width=\"50\"") && html.contains("width=\"100\""), "{html}");
-        let seconds = Answers::Number { least: 0, most: 99, unit: "seconds".to_owned() };
-        let html = polls(&[poll(seconds, Some(12), vec![3, 12, 14])]).into_string();
-        assert!(html.contains("10 to 14 seconds ✓") && html.contains("0 to 4 seconds"), "{html}");
+        let seconds = Poll { question: Question::Seconds, suspects: Vec::new(), correct: Some(20) };
+        let html = polls(&[view(seconds, vec![3, 17, 20])]).into_string();
+        assert!(html.contains("16 to 31 seconds ✓") && html.contains("0 to 15 seconds"), "{html}");
     }
 
     #[test]

@@ -95,7 +95,8 @@ impl Actor {
                 self.tell_lesson();
             }
             Control::AskPoll { poll } => {
-                self.stage.ask(poll)?;
+                let nickname = |client| self.roster.get(client).map(|entry| entry.nickname.clone());
+                self.stage.ask(poll, nickname)?;
                 self.tell_lesson();
             }
             Control::ClosePoll => {

@@ -568,7 +568,7 @@ mod tests {
         assert_eq!((again.record(), again.present().count()), (record, 0));
         let bob = again.connect(Some([7; 16]), "Bob", "CPU").unwrap().connection.client;
         assert_eq!(bob, ClientId(connection.client.0 + 1));
-        let back = again.connect(Some(ticket), "whoever", "GPU").unwrap();
+        let back = again.connect(Some(ticket), "anybody", "GPU").unwrap();
         assert_eq!((back.connection.client, back.nickname.as_str()), (connection.client, "Ada"));
         assert_eq!(again.get(back.connection.client).unwrap().updates, 3);
     }

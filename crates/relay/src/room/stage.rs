@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use unmask_core::{ClientId, Scene};
+use unmask_core::ClientId;
+use unmask_lesson::{Poll, Scene};
 use unmask_wire::{
-    LessonState, OpenPoll,
-    view::{Answers, LessonView, Poll, PollView},
+    LessonState, PollState,
+    view::{LessonView, PollView},
 };
 
-use crate::text::clean;
+use super::roster::GONE;
 
 /// Upper limit of votes for one question. It counts votes of clients that have left; one that rejoins as a new client
 /// can vote again.
@@ -44,18 +45,17 @@ impl Stage {
         is_other
     }
 
-    /// Asks the class a question, replacing the previous one.
+    /// Asks the class a question, replacing the previous one. `nickname` knows the clients of the room: suspects get
+    /// the names that the class knows.
     ///
     /// # Errors
-    /// If the question is invalid.
-    pub(crate) fn ask(&mut self, Poll { question, answers, correct }: Poll) -> Result<(), String> {
-        let shown = |text: String| clean(&text, usize::MAX);
-        let answers = match answers {
-            Answers::Choice(answers) => Answers::Choice(answers.into_iter().map(shown).collect()),
-            Answers::Number { least, most, unit } => Answers::Number { least, most, unit: shown(unit) },
-        };
-        let poll = Poll { question: shown(question), answers, correct };
+    /// If the question is invalid, or a suspect is not in the room.
+    pub(crate) fn ask(&mut self, mut poll: Poll, nickname: impl Fn(ClientId) -> Option<String>) -> Result<(), String> {
         poll.check().map_err(|error| format!("The class cannot be asked this: {error}."))?;
+        for suspect in &mut poll.suspects {
+            let unknown = || format!("The class cannot be asked this: client {} is not in the room.", suspect.client);
+            suspect.nickname = nickname(suspect.client).ok_or_else(unknown)?;
+        }
         self.asked = self.asked.saturating_add(1);
         self.poll = Some(AskedPoll { poll, is_open: true, votes: BTreeMap::new() });
         Ok(())
@@ -84,7 +84,7 @@ impl Stage {
         if !poll.is_open {
             return Err(format!("a vote for question {number}, which is closed; wait for the next one"));
         }
-        poll.poll.answers.check(answer).map_err(|error| error.to_string())?;
+        poll.poll.answers().check(answer).map_err(|error| error.to_string())?;
         if poll.votes.len() >= MAX_VOTERS && !poll.votes.contains_key(&client) {
             return Err(format!("a vote for question {number}, which has {MAX_VOTERS} already; wait for the next one"));
         }
@@ -95,6 +95,8 @@ impl Stage {
     pub(crate) fn forget(&mut self, client: ClientId) {
         if let Some(poll) = &mut self.poll {
             poll.votes.remove(&client);
+            let named = poll.poll.suspects.iter_mut().filter(|suspect| suspect.client == client);
+            named.for_each(|suspect| suspect.nickname = GONE.to_owned());
         }
     }
 
@@ -113,15 +115,12 @@ impl Stage {
     /// The stage as clients see it.
     pub(crate) fn state(&self) -> LessonState {
         let poll = self.poll.as_ref().map(|asked| {
-            let Poll { question, answers, correct } = asked.poll.clone();
             let is_closed = !asked.is_open;
-            OpenPoll {
+            PollState {
                 number: self.asked,
-                question,
+                poll: Poll { correct: asked.poll.correct.filter(|_| is_closed), ..asked.poll.clone() },
                 is_open: asked.is_open,
-                correct: correct.filter(|_| is_closed),
-                counts: if is_closed { answers.counts(&asked.shown()) } else { Vec::new() },
-                answers,
+                counts: if is_closed { asked.poll.answers().counts(&asked.shown()) } else { Vec::new() },
             }
         });
         LessonState { scene: self.scene, beat: self.beat, poll }
@@ -142,17 +141,23 @@ impl AskedPoll {
 
 #[cfg(test)]
 mod tests {
+    use unmask_lesson::{Question, Suspect};
+
     use super::*;
 
     fn guess() -> Poll {
-        let answers = ["Ada", "Bob", "Cleo"].map(str::to_owned).to_vec();
-        Poll { question: "Who is this?".into(), answers: Answers::Choice(answers), correct: Some(1) }
+        let suspect = |id| Suspect { client: ClientId(id), nickname: String::new() };
+        Poll { question: Question::Whose, suspects: [1, 2, 3].map(suspect).to_vec(), correct: Some(1) }
+    }
+
+    fn nickname(client: ClientId) -> Option<String> {
+        (client.0 <= 3).then(|| format!("robot {client}"))
     }
 
     fn asked() -> Stage {
         let mut stage = Stage::default();
         stage.go(Scene::Guess, 0);
-        stage.ask(guess()).unwrap();
+        stage.ask(guess(), nickname).unwrap();
         stage
     }
 
@@ -164,11 +169,11 @@ mod tests {
         }
         let (view, state) = (stage.view().poll.unwrap(), stage.state().poll.unwrap());
         assert_eq!((view.is_open, view.voters, view.votes), (true, 2, Vec::new()));
-        assert_eq!((state.is_open, state.correct, state.counts), (true, None, Vec::new()));
+        assert_eq!((state.is_open, state.poll.correct, state.counts), (true, None, Vec::new()));
         stage.close().unwrap();
         let (view, state) = (stage.view().poll.unwrap(), stage.state().poll.unwrap());
         assert_eq!((view.is_open, view.voters, view.votes), (false, 2, vec![0, 1]));
-        assert_eq!((state.is_open, state.correct, state.counts), (false, Some(1), vec![1, 1, 0]));
+        assert_eq!((state.is_open, state.poll.correct, state.counts), (false, Some(1), vec![1, 1, 0]));
     }
 
     #[test]
@@ -198,18 +203,24 @@ mod tests {
         assert_eq!(stage.view().poll.unwrap().voters, 0);
         assert!(!stage.go(Scene::Guess, 1) && stage.view().poll.is_some());
         assert!(stage.go(Scene::April, 0) && stage.view().poll.is_none());
-        stage.ask(guess()).unwrap();
+        stage.ask(guess(), nickname).unwrap();
         assert_eq!(stage.view().poll.unwrap().number, 2);
         assert!(stage.vote(ClientId(1), 1, 0).is_err(), "a late vote for the question before");
     }
 
     #[test]
-    fn questions_are_clean_and_checked() {
+    fn suspects_are_clients_of_the_room_and_named_as_it_names_them() {
         let mut stage = Stage::default();
-        let error = stage.ask(Poll { question: "\u{200b} \n".into(), ..guess() }).unwrap_err();
-        assert!(error.contains("the question has 0 characters") && stage.view().poll.is_none(), "{error}");
-        stage.ask(Poll { question: "Who\u{202e} is\nthis?".into(), ..guess() }).unwrap();
-        assert_eq!(stage.state().poll.unwrap().question, "Who is this?");
+        let mut strangers = guess();
+        strangers.suspects[2].client = ClientId(9);
+        let error = stage.ask(strangers, nickname).unwrap_err();
+        assert!(error.contains("client 9 is not in the room") && stage.view().poll.is_none(), "{error}");
+        let error = stage.ask(Poll { suspects: Vec::new(), ..guess() }, nickname).unwrap_err();
+        assert!(error.contains("has 0 pictures to choose from; give 2 to 4"), "{error}");
+        stage.ask(guess(), nickname).unwrap();
+        assert_eq!(stage.state().poll.unwrap().poll.suspects[1].nickname, "robot 2");
+        stage.forget(ClientId(2));
+        assert_eq!(stage.state().poll.unwrap().poll.suspects[1].nickname, GONE);
     }
 
     #[test]

@@ -7,19 +7,25 @@ use crate::support::{
     private::{picture, revealing_gradient},
     state, view,
 };
-use unmask_core::{InitialWeights, Scene};
+use unmask_core::{ClientId, InitialWeights};
+use unmask_lesson::{Poll, Question, Scene, Suspect};
 use unmask_relay::{JournalConfig, RelayConfig, Running};
 use unmask_wire::{
     ClientMessage, ORIGINAL_BYTES, ORIGINAL_SIDE, RelayMessage, original_words,
-    view::{Answers, ClientState, Control, Phase, Poll, RoomView},
+    view::{ClientState, Control, Phase, RoomView},
 };
 
 /// Longest time that withdrawn data may remain visible.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
-fn guess() -> Poll {
-    let answers = ["Ada", "Bob", "Cleo"].map(str::to_owned).to_vec();
-    Poll { question: "Who is this?".into(), answers: Answers::Choice(answers), correct: Some(1) }
+/// Asks whose picture it is. The second suspect is the right one.
+fn whose(suspects: &[u32]) -> Poll {
+    let suspect = |id: &u32| Suspect { client: ClientId(*id), nickname: String::new() };
+    Poll { question: Question::Whose, suspects: suspects.iter().map(suspect).collect(), correct: Some(1) }
+}
+
+fn is_safe() -> Poll {
+    Poll { question: Question::Safe, suspects: Vec::new(), correct: Some(1) }
 }
 
 async fn vote(client: &mut Client, poll: u32, answer: u16) {
@@ -61,9 +67,12 @@ async fn everybody_follows_the_scenes() {
 async fn votes_are_hidden_while_they_come_and_one_for_each_client() {
     let relay = Relay::start().await;
     let (mut ada, mut bob) = (relay.client("Ada").await, relay.client("Bob").await);
-    relay.control(Control::AskPoll { poll: guess() }).await;
+    let cleo = relay.client("Cleo").await;
+    relay.control(Control::AskPoll { poll: whose(&[ada.id.0, bob.id.0, cleo.id.0]) }).await;
     let asked = ada.lesson_when("a question", |lesson| lesson.poll.is_some()).await.poll.unwrap();
-    assert_eq!((asked.number, asked.is_open, asked.correct, asked.counts), (1, true, None, Vec::new()));
+    assert_eq!((asked.number, asked.is_open, asked.poll.correct, asked.counts), (1, true, None, vec![]));
+    let names: Vec<&str> = asked.poll.suspects.iter().map(|suspect| suspect.nickname.as_str()).collect();
+    assert_eq!(names, ["Ada", "Bob", "Cleo"]);
     vote(&mut ada, 1, 0).await;
     vote(&mut ada, 1, 1).await;
     is_heard(&mut ada).await;
@@ -78,7 +87,7 @@ async fn votes_are_hidden_while_they_come_and_one_for_each_client() {
     assert_eq!((closed.is_open, closed.votes, closed.voters), (false, vec![1, 2], 2));
     let told = ada.lesson_when("the result", |lesson| lesson.poll.as_ref().is_some_and(|poll| !poll.is_open)).await;
     let told = told.poll.unwrap();
-    assert_eq!((told.correct, told.counts), (Some(1), vec![0, 1, 1]));
+    assert_eq!((told.poll.correct, told.counts), (Some(1), vec![0, 1, 1]));
 }
 
 #[tokio::test]
@@ -89,8 +98,8 @@ async fn votes_and_questions_that_make_no_sense_are_refused() {
     assert!(ada.refusal().await.contains("not asked"));
     let (status, sentence) = relay.try_control(&Control::ClosePoll).await;
     assert!(status == 400 && sentence.contains("ask it first"), "{sentence}");
-    relay.control(Control::AskPoll { poll: guess() }).await;
-    for (poll, answer, reason) in [(1, 3, "from 0 to 2"), (2, 0, "question 2")] {
+    relay.control(Control::AskPoll { poll: is_safe() }).await;
+    for (poll, answer, reason) in [(1, 2, "from 0 to 1"), (2, 0, "question 2")] {
         vote(&mut ada, poll, answer).await;
         let refusal = ada.refusal().await;
         assert!(refusal.contains(reason), "{refusal}");
@@ -100,13 +109,17 @@ async fn votes_and_questions_that_make_no_sense_are_refused() {
     vote(&mut ada, 1, 0).await;
     assert!(ada.refusal().await.contains("closed"));
 
-    let long = Poll { question: "?".repeat(201), ..guess() };
-    let (status, sentence) = relay.try_control(&Control::AskPoll { poll: long }).await;
-    assert!(status == 400 && sentence.contains("the question has 201 characters; give 1 to 200"), "{sentence}");
+    for (poll, reason) in [
+        (whose(&[ada.id.0]), "has 1 pictures to choose from; give 2 to 4"),
+        (whose(&[ada.id.0, 77]), "client 77 is not in the room"),
+    ] {
+        let (status, sentence) = relay.try_control(&Control::AskPoll { poll }).await;
+        assert!(status == 400 && sentence.contains(reason), "{sentence}");
+    }
     relay.control(Control::ClosePoll).await;
     assert_eq!(
         relay.room().await.lesson.poll.unwrap().poll,
-        guess(),
+        is_safe(),
         "the question before stays, however often it is closed"
     );
 }
@@ -204,9 +217,9 @@ async fn a_student_is_forgotten() {
     let room = relay.room_when("a reconstruction", is_shown).await;
     let reconstruction = find_card(&room, "embedding").and_then(|card| card.picture.clone()).unwrap();
     let original = show(&relay, &mut ada, 7).await;
-    relay.control(Control::AskPoll { poll: guess() }).await;
+    relay.control(Control::AskPoll { poll: whose(&[ada.id.0, bob.id.0]) }).await;
     for client in [&mut ada, &mut bob] {
-        vote(client, 1, 2).await;
+        vote(client, 1, 1).await;
     }
     voters(&relay, 2).await;
 
@@ -217,6 +230,7 @@ async fn a_student_is_forgotten() {
     assert!(ada.socket.goodbye().await.contains("deleted"));
     let json = serde_json::to_string(&room.clients).unwrap()
         + &serde_json::to_string(&room.log).unwrap()
+        + &serde_json::to_string(&room.lesson).unwrap()
         + &serde_json::to_string(&room.attacks).unwrap();
     assert!(!json.contains("Ada"), "{json}");
     assert!(room.log.iter().any(|line| line.text == "Bob joined."), "{:?}", room.log);
@@ -331,8 +345,8 @@ async fn the_lesson_goes_on_after_a_restart() {
     let relay = Relay::with(with_journal).await;
     let mut ada = relay.client("Ada").await;
     relay.control(Control::Lesson { scene: Scene::Guess, beat: 1 }).await;
-    relay.control(Control::AskPoll { poll: guess() }).await;
-    vote(&mut ada, 1, 2).await;
+    relay.control(Control::AskPoll { poll: is_safe() }).await;
+    vote(&mut ada, 1, 1).await;
     voters(&relay, 1).await;
     show(&relay, &mut ada, 9).await;
     let before = relay.room().await;

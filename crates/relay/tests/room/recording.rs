@@ -194,7 +194,7 @@ async fn the_class_gets_a_page_of_its_results() {
         text
     };
     let page = text("results.html");
-    for part in ["Ada", "0.97", "recognisable", "1 round", &letters, unmask_core::DEBRIEF[0]] {
+    for part in ["Ada", "0.97", "recognisable", "1 round", &letters, unmask_words::take_home()[0]] {
         assert!(page.contains(part), "{part} is not in {page}");
     }
     assert!(!page.contains("src=\"http") && !page.contains("<script") && !page.contains("href="), "{page}");

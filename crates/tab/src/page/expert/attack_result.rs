@@ -5,7 +5,7 @@ use unmask_core::{AttackMethod, Defence, Rule, TrainOn};
 use unmask_wire::view::{ClientState, Control, GatheredView, SearchState, SearchView};
 
 use crate::page::{
-    text::{self, attacks},
+    logic::{self, attacks},
     widgets::{
         feed::Feed,
         fields::{PassphraseField, SimilarityGauge},
@@ -54,7 +54,7 @@ pub fn AttackResult(feed: Feed, teacher: Teacher, method: AttackMethod) -> impl 
             data-ssim=move || ssim().map(|ssim| ssim.to_string())
             data-psnr=move || psnr().map(|psnr| psnr.to_string())
             data-iteration=part(search, |search| search.iteration)
-            data-state=part(search, |search| text::key(search.state))
+            data-state=part(search, |search| logic::key(search.state))
         >
             <h4 class="attacker">{method.attacker()}</h4>
             <SimilarityGauge
@@ -99,7 +99,7 @@ pub fn AttackResult(feed: Feed, teacher: Teacher, method: AttackMethod) -> impl 
                             result.nickname,
                             result.round,
                             result.defence.phrase(),
-                            text::duration(result.seconds * 1000.0),
+                            logic::duration(result.seconds * 1000.0),
                         )
                     })}
                     <b hidden=move || is_skipped.get() != Some(true)>" · no time for the newest update"</b>
@@ -186,14 +186,14 @@ pub fn SearchProgress(search: Memo<Option<SearchView>>) -> impl IntoView {
         format!("width:{:.1}%", 100.0 * share.min(1.0))
     });
     view! {
-        <div class="progress" data-state=part(search, |search| text::key(search.state))>
+        <div class="progress" data-state=part(search, |search| logic::key(search.state))>
             <div class="meter" aria-hidden="true"><span class="meter-fill" style=width></span></div>
             <p class="spread">
                 <b>{part(search, |search| attacks::search_state(search.state))}</b>
                 <span class="sub">
                     {part(search, |search| {
-                        let (done, all) = (text::count(search.iteration), text::count(search.iterations));
-                        format!("step {done} of {all} · mismatch {}", text::number(search.objective))
+                        let (done, all) = (logic::count(search.iteration), logic::count(search.iterations));
+                        format!("step {done} of {all} · mismatch {}", logic::number(search.objective))
                     })}
                 </span>
             </p>

@@ -9,7 +9,7 @@ use web_sys::DragEvent;
 
 use super::attack_result::{AttackResult, SearchButton, SearchOffer, StaleNote, is_stale};
 use crate::page::{
-    text::{
+    logic::{
         self, attacks,
         chart::Residuals,
         drafts::{AttackGroup, by_family, first_search, read_budget},
@@ -164,7 +164,7 @@ pub fn Budget(feed: Feed, teacher: Teacher) -> impl IntoView {
     let seconds = feed.part(|room| room.budget.seconds);
     let budget = feed.part(|room| room.budget.clone());
     let typed = RwSignal::new(String::new());
-    teacher.follow(seconds, move |seconds| typed.set(text::number(seconds)));
+    teacher.follow(seconds, move |seconds| typed.set(logic::number(seconds)));
     view! {
         <div class="budget" data-testid="budget" data-seconds=part(seconds, f64::to_string)>
             <Show when=move || teacher.is_here()>
@@ -203,7 +203,7 @@ pub fn LabelCard(feed: Feed) -> impl IntoView {
         let bar = |(place, share): (usize, &f64)| Bar {
             name: names.with(|names| names::class_name(names, place)),
             share: *share,
-            text: text::percent(*share as f32),
+            text: logic::percent(*share as f32),
             is_found: label.counts.get(place).is_some_and(|count| *count > 0),
         };
         label.shares.iter().enumerate().map(bar).collect::<Vec<_>>()

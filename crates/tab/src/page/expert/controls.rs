@@ -6,7 +6,7 @@ use unmask_wire::view::{Control, Phase};
 
 use super::editors::{DataEditor, DefenceEditor, TrainingEditor};
 use crate::page::{
-    text::{self, drafts::sgd_would_help},
+    logic::{self, drafts::sgd_would_help},
     widgets::{
         feed::{Feed, Link},
         fields::DiscardButton,
@@ -83,7 +83,7 @@ fn Fold(is_open: RwSignal<bool>, title: &'static str, testid: &'static str) -> i
 fn InForce(feed: Feed) -> impl IntoView {
     let defence = feed.part(|room| room.defence);
     let next = feed.optional(|room| {
-        let next = text::next(room.next.as_ref()?, room.architecture);
+        let next = logic::next(room.next.as_ref()?, room.architecture);
         (!next.is_empty()).then(|| format!("from the next round: {next}"))
     });
     let guarantee = feed.optional(|room| room.guarantee.as_ref().map(|guarantee| guarantee.sentence.clone()));
@@ -107,7 +107,7 @@ fn InForce(feed: Feed) -> impl IntoView {
                 data-sealed-by=optional(encryption, |encryption| encryption.sealed_by.clone())
                 hidden=move || encryption.with(Option::is_none)
             >
-                {part(encryption, text::encryption)}
+                {part(encryption, logic::encryption)}
             </p>
         </div>
     }
@@ -120,7 +120,7 @@ fn Averaging(feed: Feed) -> impl IntoView {
     let aggregation = feed.part(|room| (room.aggregation, room.encryption.is_some()));
     view! {
         <p class="hint" data-testid="aggregation" data-aggregation=part(aggregation, |(aggregation, _)| aggregation.to_string())>
-            {part(aggregation, |(aggregation, is_encrypted)| text::aggregation(*aggregation, *is_encrypted))}
+            {part(aggregation, |(aggregation, is_encrypted)| logic::aggregation(*aggregation, *is_encrypted))}
         </p>
     }
 }

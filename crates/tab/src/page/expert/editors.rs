@@ -9,7 +9,7 @@ use unmask_core::{
 use unmask_wire::view::Control;
 
 use crate::page::{
-    text::{
+    logic::{
         self,
         drafts::{DataDraft, DefenceDraft, TrainingDraft, middle, read_batch, read_fedavg, read_noise, read_optimiser},
         learning,
@@ -98,7 +98,7 @@ fn Noise(draft: RwSignal<DefenceDraft>, teacher: Teacher) -> impl IntoView {
             typed[place] = text;
             take(typed.each_ref().map(String::as_str));
         };
-        view! { <NumberField label title testid value=Signal::derive(move || text::number(parts(noise())[place])) on_change/> }
+        view! { <NumberField label title testid value=Signal::derive(move || logic::number(parts(noise())[place])) on_change/> }
     };
     view! {
         <div class="row">
@@ -124,7 +124,7 @@ fn Noise(draft: RwSignal<DefenceDraft>, teacher: Teacher) -> impl IntoView {
             </div>
         </div>
         <p class="hint" data-testid="deviation" data-deviation=move || noise().deviation().to_string()>
-            {move || text::deviation(&noise())}
+            {move || logic::deviation(&noise())}
         </p>
     }
 }
@@ -368,7 +368,7 @@ pub fn TrainingEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
                     label="local rate"
                     title="learning rate of the tabs’ own steps"
                     testid="local-rate"
-                    value=Signal::derive(move || text::number(local().1.into()))
+                    value=Signal::derive(move || logic::number(local().1.into()))
                     on_change=move |text: String| choose_fedavg(&draft.get_untracked().local().0.to_string(), &text)
                 />
             </fieldset>
@@ -384,7 +384,7 @@ pub fn TrainingEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
                     label="server rate"
                     title="learning rate of the server’s step, per round"
                     testid="optimiser-rate"
-                    value=Signal::derive(move || text::number(draft.get().optimiser.rate().into()))
+                    value=Signal::derive(move || logic::number(draft.get().optimiser.rate().into()))
                     on_change=move |text: String| match read_optimiser(draft.get_untracked().optimiser, &text) {
                         Ok(optimiser) => choose_optimiser(optimiser),
                         Err(error) => problem(error.to_string()),
@@ -470,7 +470,7 @@ fn Pictures(feed: Feed, teacher: Teacher) -> impl IntoView {
     teacher.follow(wanted, move |(train_on, partition)| draft.update(|draft| draft.follow(train_on, partition)));
     let send_partition = move || teacher.send(Control::Partition { partition: draft.get_untracked().partition() });
     let is_skewed = Memo::new(move |_| draft.get().is_skewed);
-    let alpha = move || text::number(draft.get().alpha);
+    let alpha = move || logic::number(draft.get().alpha);
     view! {
         <fieldset class="row">
             <legend class="hidden">"What the rounds train on"</legend>

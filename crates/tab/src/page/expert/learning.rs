@@ -6,7 +6,7 @@ use unmask_core::{Defence, TrainOn};
 use unmask_wire::view::{DataView, EvaluationView, GroupCountsView, UpdateCountsView};
 
 use crate::page::{
-    text::{
+    logic::{
         self,
         chart::{Curve, Frame, Histogram, Mark, Point, Scale, labels},
         learning::{self, Cell, Confusion},
@@ -326,7 +326,7 @@ pub fn UpdateCounts(feed: Feed) -> impl IntoView {
                     "How often each parameter was updated"
                     <span class="sub">
                         " in "
-                        {part(counts, |counts| format!("M = {} rounds with N = {} updates each", counts.rounds, text::number(counts.updates)))}
+                        {part(counts, |counts| format!("M = {} rounds with N = {} updates each", counts.rounds, logic::number(counts.updates)))}
                     </span>
                 </h2>
             </summary>
@@ -335,7 +335,7 @@ pub fn UpdateCounts(feed: Feed) -> impl IntoView {
                 <span><i class="swatch expected"></i>"expected: G(f)"</span>
                 <span class="sub">
                     {part(counts, |counts| counts.sampled.map(|sampled| {
-                        format!("counted on an evenly spaced sample of {} parameters", text::count(sampled))
+                        format!("counted on an evenly spaced sample of {} parameters", logic::count(sampled))
                     }))}
                 </span>
             </p>
@@ -381,12 +381,12 @@ fn Group(counts: Memo<Option<UpdateCountsView>>, key: String) -> impl IntoView {
         >
             <figcaption>
                 <b>{part(group, |group| group.group.clone())}</b>
-                {part(group, |group| group.rate.map(|rate| format!(" R = {}", text::number(rate))))}
+                {part(group, |group| group.rate.map(|rate| format!(" R = {}", logic::number(rate))))}
             </figcaption>
             <svg viewBox=format!("0 0 {COUNTS_WIDTH} {COUNTS_HEIGHT}") role="img" aria-label=summary>
                 {move || {
                     let drawn = part(group, |group| Histogram::new(&group.bins, COUNTS_FRAME))().unwrap_or_default();
-                    let top = text::percent(drawn.top as f32).replace(".0", "");
+                    let top = logic::percent(drawn.top as f32).replace(".0", "");
                     let bars = drawn.bars.into_iter().map(|bar| {
                         view! { <rect class="counted" x=bar.x y=bar.y width=bar.width height=bar.height></rect> }
                     });
@@ -411,5 +411,5 @@ fn Group(counts: Memo<Option<UpdateCountsView>>, key: String) -> impl IntoView {
 }
 
 fn summary(group: &GroupCountsView) -> String {
-    format!("never updated {} · mean {} rounds", text::percent(group.never as f32), text::number(group.mean))
+    format!("never updated {} · mean {} rounds", logic::percent(group.never as f32), logic::number(group.mean))
 }

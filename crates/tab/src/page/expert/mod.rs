@@ -11,6 +11,7 @@ use gloo_timers::callback::Timeout;
 use leptos::prelude::*;
 use unmask_core::TrainOn;
 use unmask_wire::view::{FederationLink, Phase};
+use unmask_words::{Language, say};
 
 use self::{
     cards::Cards,
@@ -19,9 +20,9 @@ use self::{
     roster::Roster,
 };
 use super::{
-    text::{self, input::grouped_pin},
+    logic::{self, input::grouped_pin},
     widgets::{
-        LanguageSwitch,
+        LanguageSwitch, Tongue,
         feed::{Feed, Link},
         holds, optional, part,
         session::Teacher,
@@ -34,9 +35,18 @@ const MOMENT: u32 = 2500;
 /// The whole view: read-only on the projector, with controls for the teacher.
 #[component]
 pub fn Expert(feed: Feed, teacher: Teacher, #[prop(into)] on_stage: Callback<()>) -> impl IntoView {
+    let tongue = Tongue::spoken();
     view! {
         // The technical terms are English.
         <div class="projector" lang="en">
+            <p
+                class="sub"
+                data-testid="expert-language"
+                lang=move || tongue.now().tag()
+                hidden=move || tongue.now() == Language::English
+            >
+                {move || tongue.now().speaking(say::page::expert_in_english)}
+            </p>
             <Headline feed on_stage/>
             <div class="columns">
                 <aside class="side">
@@ -61,11 +71,11 @@ fn Headline(feed: Feed, on_stage: Callback<()>) -> impl IntoView {
     let round = feed.part(|room| room.round);
     let model = feed.part(|room| {
         let block = if room.architecture.april_block() { ", April block" } else { "" };
-        format!("{}{block} · {} parameters", room.architecture, text::count(room.parameters))
+        format!("{}{block} · {} parameters", room.architecture, logic::count(room.parameters))
     });
     let rule = feed.part(|room| {
         let train_on = room.data.as_ref().map_or(TrainOn::Private, |data| data.train_on);
-        text::learning::training(room.rule, room.optimiser, room.batch, train_on)
+        logic::learning::training(room.rule, room.optimiser, room.batch, train_on)
     });
     let rule_form = feed.part(|room| room.rule.to_string());
     let journal = feed.optional(|room| room.journal.clone());
@@ -73,7 +83,7 @@ fn Headline(feed: Feed, on_stage: Callback<()>) -> impl IntoView {
     let said = held(phase);
     let phase_text = move || match (said.get(), feed.countdown()) {
         (Some(Phase::Training), Some(seconds)) => format!("Training, {seconds} s left"),
-        (Some(phase), _) => text::phase(phase).to_owned(),
+        (Some(phase), _) => logic::phase(phase).to_owned(),
         (None, _) => "Asking the relay…".to_owned(),
     };
     let link = move || match feed.link.get() {
@@ -94,7 +104,7 @@ fn Headline(feed: Feed, on_stage: Callback<()>) -> impl IntoView {
                 <span
                     class="phase"
                     data-testid="phase"
-                    data-phase=move || phase.get().map_or("unknown".to_owned(), text::key)
+                    data-phase=move || phase.get().map_or("unknown".to_owned(), logic::key)
                     role="status"
                 >
                     {phase_text}
@@ -110,17 +120,17 @@ fn Headline(feed: Feed, on_stage: Callback<()>) -> impl IntoView {
                     data-round=part(journal, |journal| journal.round)
                     hidden=move || journal.with(Option::is_none)
                 >
-                    {part(journal, text::journal)}
+                    {part(journal, logic::journal)}
                 </span>
                 <span
                     class="federation"
                     class:failed=holds(federation, |federation| federation.link == FederationLink::Lost)
                     data-testid="federation"
-                    data-link=part(federation, |federation| text::key(federation.link))
+                    data-link=part(federation, |federation| logic::key(federation.link))
                     data-round=optional(federation, |federation| federation.round)
                     hidden=move || federation.with(Option::is_none)
                 >
-                    {part(federation, text::federation)}
+                    {part(federation, logic::federation)}
                 </span>
             </p>
             <button type="button" class="button small" data-testid="to-stage" title="Back to the stage (E)" aria-keyshortcuts="E" on:click=move |_| on_stage.run(())>

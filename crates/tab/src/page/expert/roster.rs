@@ -5,7 +5,7 @@ use unmask_core::ClientId;
 use unmask_wire::view::{ClientState, ClientView, Control};
 
 use crate::page::{
-    text::{self, names::NICKNAME_LENGTH},
+    logic::{self, names::NICKNAME_LENGTH},
     widgets::{
         feed::Feed,
         holds, optional, part,
@@ -95,7 +95,7 @@ fn Client(feed: Feed, teacher: Teacher, id: ClientId) -> impl IntoView {
     let detail = part(client, |client| {
         let loss = client.loss.map_or(String::new(), |loss| format!(" · loss {loss:.2}"));
         let sent =
-            if client.bytes_sent > 0 { format!(" · {}", text::bytes(client.bytes_sent)) } else { String::new() };
+            if client.bytes_sent > 0 { format!(" · {}", logic::bytes(client.bytes_sent)) } else { String::new() };
         format!("{}{loss}{sent}", client.device)
     });
     let refusal = optional(client, |client| client.refusal.clone());
@@ -108,7 +108,7 @@ fn Client(feed: Feed, teacher: Teacher, id: ClientId) -> impl IntoView {
                 class="client"
                 data-testid="client"
                 data-client=id.to_string()
-                data-state=part(client, |client| text::key(client.state))
+                data-state=part(client, |client| logic::key(client.state))
                 data-nickname=nickname
                 data-may-show=part(client, |client| client.may_show.to_string())
                 aria-pressed=move || is_target.get().to_string()
@@ -116,7 +116,7 @@ fn Client(feed: Feed, teacher: Teacher, id: ClientId) -> impl IntoView {
                 on:click=move |_| teacher.send(Control::Target { client: id })
             >
                 <span class="client-name">{nickname}</span>
-                <span class="client-state">{part(client, |client| text::client_state(client.state))}</span>
+                <span class="client-state">{part(client, |client| logic::client_state(client.state))}</span>
                 <span class="client-detail">{detail}</span>
                 <span class="client-target" hidden=move || !is_target.get()>"under attack"</span>
                 <span

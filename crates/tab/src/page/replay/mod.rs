@@ -5,18 +5,18 @@ use std::time::Duration;
 use gloo_file::{File, futures::read_as_bytes};
 use leptos::prelude::*;
 use unmask_recording::{NAME, Player, Read, Recording};
+use unmask_words::say;
 use wasm_bindgen::JsCast;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::{Element, HtmlInputElement, KeyboardEvent};
 
 use super::{
-    stage::{Room, hash},
-    text::{
+    logic::{
+        address::Address,
         clock::{Clock, Focused, minutes},
-        decimal,
-        lesson::Address,
-        say, sentence,
+        decimal, sentence,
     },
+    stage::{Room, hash},
     widgets::{
         InLanguage, LanguageSwitch, api,
         feed::{Feed, milliseconds},

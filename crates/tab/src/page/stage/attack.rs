@@ -3,15 +3,13 @@
 
 use leptos::prelude::*;
 use unmask_core::{AttackMethod, Knowledge};
-use unmask_data::metrics::RECOGNISABLE_FROM;
+use unmask_data::metrics::{Level, RECOGNISABLE_FROM};
+use unmask_lesson::{Beat, masked, uniform_rate};
 use unmask_wire::view::SearchView;
+use unmask_words::say;
 
 use super::parts::{Attacked, Frame, Original, Shot, Stage, Votes, let_go, why_empty};
-use crate::page::text::{
-    count, decimal,
-    lesson::{Level, masked, uniform_rate},
-    say,
-};
+use crate::page::logic::{count, decimal};
 
 /// The highest rate on the stage's slider, in percent.
 const MOST: &str = "95";
@@ -19,7 +17,7 @@ const MOST: &str = "95";
 /// APRIL on the block made for it; at the last step embedding inversion on a standard network.
 #[component]
 pub fn April(stage: Stage) -> impl IntoView {
-    let is_ordinary = Memo::new(move |_| stage.place.get().beat >= 2);
+    let is_ordinary = Memo::new(move |_| stage.place.get().beat() == Beat::UsualBlock);
     let attack = Signal::derive(move || if is_ordinary.get() { AttackMethod::Embedding } else { AttackMethod::April });
     let title =
         Signal::derive(move || if is_ordinary.get() { say::shot::usual() } else { say::shot::april() }.to_owned());
@@ -80,10 +78,11 @@ fn Rate(stage: Stage) -> impl IntoView {
 /// The attacker that takes masked entries for zeros; from the second step on, also one that knows the mask.
 #[component]
 pub fn Attackers(stage: Stage) -> impl IntoView {
-    let beat = Memo::new(move |_| stage.place.get().beat);
+    let beat = Memo::new(move |_| stage.place.get().beat());
     // Without position gradients there is nothing to complete; this attack's remark says why it fails, too.
-    let better =
-        Signal::derive(move || if beat.get() == 2 { AttackMethod::EmbeddingAware } else { AttackMethod::Completion });
+    let better = Signal::derive(move || {
+        if beat.get() == Beat::FixedPosition { AttackMethod::EmbeddingAware } else { AttackMethod::Completion }
+    });
     view! {
         <div class="shots three">
             <Original stage/>
@@ -93,7 +92,7 @@ pub fn Attackers(stage: Stage) -> impl IntoView {
                 title=Signal::derive(|| say::shot::zeros().to_owned())
             />
             <Show
-                when=move || { beat.get() > 0 }
+                when=move || { beat.get() != Beat::IgnoresMask }
                 fallback=|| view! { <figure class="shot turned" aria-hidden="true"><figcaption>"\u{a0}"</figcaption><p class="shot-empty">"?"</p></figure> }
             >
                 <Attacked stage attack=better title=Signal::derive(|| say::shot::aware().to_owned())/>
@@ -115,7 +114,7 @@ pub fn Patience(stage: Stage) -> impl IntoView {
             room.attacks.iter().find(|result| is_shown(result.attack) && Some(result.client) == room.target)?;
         Some((result.search.clone()?, result.seconds, result.ssim))
     });
-    let begun = Memo::new(move |_| stage.place.get().beat > 0);
+    let begun = Memo::new(move |_| stage.place.get().beat() != Beat::VoteSeconds);
     let frames = Memo::new(move |_| {
         let target = stage.feed.room.with(|room| room.as_ref().and_then(|room| room.target));
         stage.reel.frames.with(|frames| {

@@ -1,15 +1,16 @@
 //! Scenes 2 and 9: one reconstruction and the pictures that the class guesses from; at the end, the take-home messages.
 
 use leptos::prelude::*;
-use unmask_core::{AttackMethod, Scene};
-use unmask_wire::view::Answers;
+use unmask_core::AttackMethod;
+use unmask_lesson::{Beat, Scene};
+use unmask_words::say;
 
 use super::parts::{Attacked, Stage};
-use crate::page::text::{lesson, say, scenes};
+use crate::page::logic::attacks;
 
 #[derive(Debug, Clone, PartialEq)]
 struct Suspect {
-    answer: String,
+    name: String,
     picture: Option<String>,
     /// Set once the question is closed.
     votes: Option<u32>,
@@ -19,10 +20,7 @@ struct Suspect {
 /// The reconstruction and up to four pictures beside it, with the votes at the second step and the answer at the third.
 #[component]
 pub fn Guess(stage: Stage) -> impl IntoView {
-    let is_home = Memo::new(move |_| {
-        let place = stage.place.get();
-        place.scene == Scene::Debrief && place.beat + 1 >= lesson::beats(Scene::Debrief)
-    });
+    let is_home = Memo::new(move |_| stage.place.get().beat() == Beat::TakeHome);
     view! {
         <Show when=move || is_home.get() fallback=move || view! { <Question stage/> }>
             <TakeHome stage/>
@@ -33,46 +31,41 @@ pub fn Guess(stage: Stage) -> impl IntoView {
 #[component]
 fn Question(stage: Stage) -> impl IntoView {
     let suspects = stage.feed.part(|room| {
-        let poll = room.lesson.poll.as_ref();
-        let Some((poll, Answers::Choice(answers))) = poll.map(|poll| (poll, &poll.poll.answers)) else {
-            let suspect = |(place, client): (usize, &&unmask_wire::view::ClientView)| Suspect {
-                answer: scenes::answer(place, &client.nickname),
-                picture: client.original.clone(),
-                votes: None,
-                is_right: Some(client.id) == room.target,
-            };
-            return lesson::suspects(room).iter().enumerate().map(suspect).collect::<Vec<_>>();
-        };
-        let counts = poll.poll.answers.counts(&poll.votes);
-        let suspect = |(place, answer): (usize, &String)| {
-            let nickname = scenes::answered_nickname(answer);
-            let client = room.clients.iter().find(|client| client.nickname == nickname);
+        let asked = room.lesson.poll.as_ref();
+        let coming = || room.situation().suspects();
+        let suspects = asked.map_or_else(coming, |asked| asked.poll.suspects.clone());
+        let counts = asked.filter(|asked| !asked.is_open).map(|asked| asked.poll.answers().counts(&asked.votes));
+        let shown = |(place, suspect): (usize, &unmask_lesson::Suspect)| {
+            let client = room.clients.iter().find(|client| client.id == suspect.client);
             Suspect {
-                answer: answer.clone(),
+                name: unmask_words::suspect(place, suspect),
                 picture: client.and_then(|client| client.original.clone()),
-                votes: (!poll.is_open).then(|| counts.get(place).copied().unwrap_or(0)),
-                is_right: poll.poll.correct.map(usize::from) == Some(place),
+                votes: counts.as_ref().map(|counts| counts.get(place).copied().unwrap_or(0)),
+                is_right: match asked {
+                    Some(asked) => asked.poll.correct.map(usize::from) == Some(place),
+                    None => Some(suspect.client) == room.target,
+                },
             }
         };
-        answers.iter().enumerate().map(suspect).collect()
+        suspects.iter().enumerate().map(shown).collect::<Vec<_>>()
     });
     let suspects = Memo::new(move |_| suspects.get().unwrap_or_default());
-    let is_told = move || stage.place.get().beat >= 2;
-    let suspect = move |Suspect { answer, picture, votes, is_right }: Suspect| {
+    let is_told = move || stage.place.get().beat() == Beat::TellWhose;
+    let suspect = move |Suspect { name, picture, votes, is_right }: Suspect| {
         view! {
             <figure class="suspect" data-testid="suspect" data-right=move || is_told().then(|| is_right.to_string()) class:right=move || is_told() && is_right>
                 {match picture {
-                    Some(picture) => view! { <img src=picture alt=scenes::shown_answer(&answer)/> }.into_any(),
+                    Some(picture) => view! { <img src=picture alt=name.clone()/> }.into_any(),
                     None => view! { <p class="shot-empty">{say::empty::not_shown()}</p> }.into_any(),
                 }}
                 <figcaption>
-                    <span class="suspect-name">{move || if is_told() && is_right { "✓ " } else { "" }} {scenes::shown_answer(&answer)}</span>
+                    <span class="suspect-name">{move || if is_told() && is_right { "✓ " } else { "" }} {name}</span>
                     {votes.map(|votes| view! { <b class="suspect-votes" data-testid="suspect-votes">{votes}</b> })}
                 </figcaption>
             </figure>
         }
     };
-    let attack = stage.feed.part(lesson::telling_attack);
+    let attack = stage.feed.part(attacks::telling_attack);
     let attack = Signal::derive(move || attack.get().unwrap_or(AttackMethod::Embedding));
     let voters = stage.feed.optional(|room| room.lesson.poll.as_ref().map(|poll| poll.voters));
     view! {
@@ -105,12 +98,12 @@ fn TakeHome(stage: Stage) -> impl IntoView {
     });
     view! {
         <div class="home">
-            <ol data-testid="take-home-sentences">{scenes::take_home().map(|sentence| view! { <li>{sentence}</li> }).collect_view()}</ol>
+            <ol data-testid="take-home-sentences">{unmask_words::take_home().map(|sentence| view! { <li>{sentence}</li> }).collect_view()}</ol>
             <div class="strip" data-testid="strip" hidden=move || strip.with(Vec::is_empty)>
                 <For each=move || strip.get() key=Clone::clone let:frame>
                     <figure>
-                        <img src=frame.1 alt=say::debrief::seen(scenes::words(frame.0).title)/>
-                        <figcaption>{scenes::words(frame.0).title}</figcaption>
+                        <img src=frame.1 alt=say::debrief::seen(unmask_words::scene(frame.0).title)/>
+                        <figcaption>{unmask_words::scene(frame.0).title}</figcaption>
                     </figure>
                 </For>
             </div>

@@ -3,17 +3,12 @@
 use gloo_file::{Blob, File};
 use leptos::prelude::*;
 use unmask_wire::view::Control;
+use unmask_words::{say, shown_nickname};
 use wasm_bindgen_futures::spawn_local;
 
 use super::parts::Stage;
 use crate::page::{
-    text::{
-        attacks,
-        chart::Residuals,
-        lesson::volunteers,
-        names::{SAMPLES, shown_nickname},
-        say,
-    },
+    logic::{attacks, chart::Residuals, names::SAMPLES},
     widgets::{
         api, optional, part,
         picture::{self, FileButton},
@@ -75,9 +70,8 @@ pub fn Membership(stage: Stage) -> impl IntoView {
 #[component]
 fn Candidates(stage: Stage) -> impl IntoView {
     let shown = stage.feed.part(|room| {
-        let shown = volunteers(room)
-            .into_iter()
-            .filter_map(|client| Some((shown_nickname(&client.nickname), client.original.clone()?)));
+        let volunteers = room.clients.iter().filter(|client| client.is_volunteer());
+        let shown = volunteers.filter_map(|client| Some((shown_nickname(&client.nickname), client.original.clone()?)));
         shown.take(4).collect::<Vec<_>>()
     });
     let samples = SAMPLES.iter().take(4).map(|sample| (sample.title().to_owned(), format!("/samples/{}", sample.file)));

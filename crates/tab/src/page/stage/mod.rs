@@ -9,8 +9,10 @@ mod trade_off;
 
 use gloo_events::EventListener;
 use leptos::{html::Button, prelude::*};
-use unmask_core::{Defence, Scene};
+use unmask_core::Defence;
+use unmask_lesson::{Place, Scene};
 use unmask_wire::view::Phase;
+use unmask_words::{Language, say};
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{Element, Event, KeyboardEvent, MouseEvent};
 
@@ -24,12 +26,12 @@ use self::{
 };
 use super::{
     expert::Expert,
-    text::{
-        self, decimal,
+    logic::{
+        self,
+        address::Address,
+        decimal,
         input::from_fragment,
-        language::Language,
-        lesson::{self, Action, Address, Focus, Place},
-        say, scenes,
+        keys::{self, Action, Focus},
     },
     widgets::{
         InLanguage, LanguageSwitch, Tongue,
@@ -116,11 +118,11 @@ pub fn Room(feed: Feed, teacher: Teacher, address: Address) -> impl IntoView {
             }
         }
         Action::RateDown | Action::RateUp => {
-            if let Some(defence) = lesson::stepped(untrack(|| stage.defence()), action == Action::RateUp) {
+            if let Some(defence) = unmask_lesson::stepped(untrack(|| stage.defence()), action == Action::RateUp) {
                 stage.choose(defence);
             }
         }
-        Action::Mask => stage.choose(lesson::flipped(untrack(|| stage.defence()))),
+        Action::Mask => stage.choose(unmask_lesson::flipped(untrack(|| stage.defence()))),
         Action::NextVolunteer => stage.next_volunteer(),
         Action::Pause => stage.toggle_rounds(),
         Action::Blank => blank(!is_blank.get_untracked()),
@@ -130,7 +132,7 @@ pub fn Room(feed: Feed, teacher: Teacher, address: Address) -> impl IntoView {
     });
     let handle = window_event_listener(leptos::ev::keydown, move |event| {
         let is_asked = stage.loss.with_untracked(Option::is_some) && !is_expert.get_untracked();
-        if let Some(action) = lesson::action(&event.key(), focus(&event, is_asked)) {
+        if let Some(action) = keys::action(&event.key(), focus(&event, is_asked)) {
             // Space would also scroll the page.
             if !matches!(action, Action::Expert | Action::Language) && !is_expert.get_untracked() {
                 event.prevent_default();
@@ -235,14 +237,14 @@ fn StageView(
 ) -> impl IntoView {
     let place = stage.place;
     let scene = Memo::new(move |_| place.get().scene);
-    let words = move || scenes::words(scene.get());
+    let words = move || unmask_words::scene(scene.get());
     let line = move || match place.get().scene {
         // Nobody can join a recorded lesson.
         Scene::Lobby if stage.feed.link.get() == Link::Recorded => say::lobby::took_part(),
-        scene => scenes::line(scene, place.get().beat),
+        _ => unmask_words::line(place.get().beat()),
     };
     let is_presenting = stage.is_presenting;
-    let federation = stage.feed.optional(|room| room.federation.as_ref().map(text::federation));
+    let federation = stage.feed.optional(|room| room.federation.as_ref().map(logic::federation));
     // The lobby shows it beside the address.
     let federation = move || federation.get().filter(|_| scene.get() != Scene::Lobby);
     view! {
@@ -305,10 +307,11 @@ fn Bar(stage: Stage, has_notes: RwSignal<bool>, is_blank: RwSignal<bool>, act: C
     let is_paused = stage.feed.part(|room| room.phase == Phase::Paused);
     let is_paused = move || is_paused.get() == Some(true);
     let is_masked = move || stage.defence() != Defence::None;
-    let rate = move || lesson::uniform_rate(stage.defence()).map_or("–".to_owned(), |rate| decimal(rate.to_string()));
+    let rate =
+        move || unmask_lesson::uniform_rate(stage.defence()).map_or("–".to_owned(), |rate| decimal(rate.to_string()));
     let dot = move |scene: Scene| {
         let is_here = move || stage.place.get().scene == scene;
-        let title = format!("{}: {}", scene.number(), scenes::words(scene).title);
+        let title = format!("{}: {}", scene.number(), unmask_words::scene(scene).title);
         view! {
             <button
                 type="button"

@@ -3,10 +3,11 @@
 use leptos::prelude::*;
 use unmask_core::ClientId;
 use unmask_wire::view::{ClientState, Control};
+use unmask_words::{say, shown_nickname};
 
 use super::parts::Stage;
 use crate::page::{
-    text::{self, count, input::grouped_pin, names::shown_nickname, say},
+    logic::{self, count, input::grouped_pin},
     widgets::feed::{Feed, Link},
 };
 
@@ -19,7 +20,7 @@ pub fn Lobby(stage: Stage) -> impl IntoView {
     let feed = stage.feed;
     let pin = feed.part(|room| room.pin.clone());
     let address = feed.part(|room| room.https_address.clone());
-    let federation = feed.optional(|room| room.federation.as_ref().map(text::federation));
+    let federation = feed.optional(|room| room.federation.as_ref().map(logic::federation));
     let is_locked = feed.part(|room| room.is_locked);
     let is_locked = move || is_locked.get() == Some(true);
     let here = feed.part(|room| {

@@ -3,17 +3,16 @@
 
 use gloo_file::ObjectUrl;
 use leptos::prelude::*;
-use unmask_core::{AttackMethod, ClientId, Defence, Scene};
+use unmask_core::{AttackMethod, ClientId, Defence};
+use unmask_data::metrics::Level;
+use unmask_lesson::{Change, Place, Plan, Question, Scene, plan};
 use unmask_wire::view::{ClientState, Control, Phase, RoomView};
+use unmask_words::{say, shown_nickname};
 use wasm_bindgen_futures::spawn_local;
 use web_sys::{HtmlElement, PointerEvent};
 
 use crate::page::{
-    text::{
-        lesson::{self, Level, Place},
-        names::shown_nickname,
-        say, scenes,
-    },
+    logic::{attacks, votes},
     widgets::{api, feed::Feed, session::Teacher},
 };
 
@@ -43,8 +42,8 @@ pub struct Stage {
 
 impl Stage {
     pub fn new(feed: Feed, teacher: Teacher, is_presenting: Memo<bool>) -> Self {
-        let place = feed.part(Place::of);
-        let coming = feed.part(lesson::coming_defence);
+        let place = feed.part(|room| room.lesson.place());
+        let coming = feed.part(RoomView::coming_defence);
         let stage = Self {
             feed,
             teacher,
@@ -85,10 +84,10 @@ impl Stage {
         if self.going.get_untracked().is_some() {
             return;
         }
-        let Some(plan) = self.now(|room| lesson::plan(room, place)) else { return };
+        let Some(plan) = self.plan(place) else { return };
         match plan.loses_rounds {
             Some(rounds) => self.loss.set(Some(Loss { place, rounds })),
-            None => self.follow(place, plan.controls),
+            None => self.follow(place, plan.changes),
         }
     }
 
@@ -96,16 +95,20 @@ impl Stage {
     pub fn lose(self) {
         let Some(loss) = self.loss.get_untracked() else { return };
         self.loss.set(None);
-        if let Some(plan) = self.now(|room| lesson::plan(room, loss.place)) {
-            self.follow(loss.place, plan.controls);
+        if let Some(plan) = self.plan(loss.place) {
+            self.follow(loss.place, plan.changes);
         }
     }
 
-    fn follow(self, place: Place, controls: Vec<Control>) {
+    fn plan(self, place: Place) -> Option<Plan> {
+        self.now(|room| plan(&room.situation(), place))
+    }
+
+    fn follow(self, place: Place, changes: Vec<Change>) {
         if self.place.get_untracked() != place {
             self.going.set(Some(place));
         }
-        self.teacher.send_all(controls);
+        self.teacher.send_all(changes.into_iter().map(Control::from).collect());
     }
 
     pub fn next(self) {
@@ -127,15 +130,15 @@ impl Stage {
     /// Attacks the next volunteer. If the class is guessing whose picture it is, the question is asked again.
     pub fn next_volunteer(self) {
         let controls = self.now(|room| {
-            let Some(client) = lesson::next_volunteer(room) else { return Vec::new() };
-            let mut controls = vec![Control::Target { client }];
-            let Place { scene, .. } = Place::of(room);
-            if matches!(scene, Scene::Guess | Scene::Debrief) {
-                let mut room = room.clone();
-                (room.target, room.lesson.poll) = (Some(client), None);
-                controls.extend(lesson::plan(&room, Place::start(scene)).controls);
+            let mut situation = room.situation();
+            let Some(client) = situation.next_volunteer() else { return Vec::new() };
+            let mut changes = vec![Change::Target(client)];
+            let scene = situation.place.scene;
+            if Question::of(scene).is_some_and(Question::asks_whose) {
+                (situation.target, situation.asked) = (Some(client), None);
+                changes.extend(plan(&situation, Place::start(scene)).changes);
             }
-            controls
+            changes.into_iter().map(Control::from).collect()
         });
         self.teacher.send_all(controls.unwrap_or_default());
     }
@@ -321,7 +324,7 @@ pub fn Shot(
                 <img src=move || picture.get() alt=title/>
             </Show>
             <p class="shot-level" hidden=!has_level>
-                {move || level.get().map_or("\u{a0}".to_owned(), |level| format!("{} {}", sign(level), scenes::level(level)))}
+                {move || level.get().map_or("\u{a0}".to_owned(), |level| format!("{} {}", sign(level), attacks::level(level)))}
             </p>
         </figure>
     }
@@ -372,7 +375,7 @@ pub fn Attacked(
 ) -> impl IntoView {
     let result = Memo::new(move |_| {
         let attack = attack.get();
-        stage.feed.room.with(|room| lesson::result(room.as_ref()?, attack).cloned())
+        stage.feed.room.with(|room| attacks::result(room.as_ref()?, attack).cloned())
     });
     let why_empty = stage.feed.part(why_empty);
     let empty = move || {
@@ -426,10 +429,10 @@ pub fn Votes(
     #[prop(into, optional)]
     truth: Signal<Option<u16>>,
 ) -> impl IntoView {
-    let poll = stage.feed.optional(lesson::worded);
+    let poll = stage.feed.optional(|room| room.lesson.poll.clone());
     let is_closed = Memo::new(move |_| poll.with(|poll| poll.as_ref().is_some_and(|poll| !poll.is_open)));
     let voters = move || poll.with(|poll| poll.as_ref().map_or(0, |poll| poll.voters));
-    let bars = move || poll.with(|poll| poll.as_ref().map(lesson::vote_bars).unwrap_or_default());
+    let bars = move || poll.with(|poll| poll.as_ref().map(votes::vote_bars).unwrap_or_default());
     let highest = move || bars().iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
     let row = move |(name, count): (String, u32)| {
         let share = format!("width:{:.1}%", f64::from(count) * 100.0 / f64::from(highest()));
@@ -443,7 +446,7 @@ pub fn Votes(
     };
     view! {
         <section class="vote" data-testid="poll" data-open=move || poll.with(|poll| poll.as_ref().map(|poll| poll.is_open.to_string())) hidden=move || poll.with(Option::is_none)>
-            <h2>{move || poll.with(|poll| poll.as_ref().map(|poll| poll.poll.question.clone()))}</h2>
+            <h2>{move || poll.with(|poll| poll.as_ref().map(|asked| unmask_words::question(asked.poll.question)))}</h2>
             <p class="vote-count" hidden=move || is_closed.get()>
                 <b data-testid="voters">{voters}</b>
                 " " {move || say::vote::unit(voters())}

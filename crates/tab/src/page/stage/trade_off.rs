@@ -3,13 +3,14 @@
 
 use leptos::prelude::*;
 use unmask_core::{Defence, TradeOffCurve};
+use unmask_words::say;
 use wasm_bindgen_futures::spawn_local;
 
 use super::parts::{Stage, Votes};
 use crate::page::{
-    text::{
+    logic::{
         chart::{Frame, TradeOffChart},
-        defence_label, say,
+        defence_label,
     },
     widgets::api,
 };

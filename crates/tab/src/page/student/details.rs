@@ -6,13 +6,14 @@ use std::collections::VecDeque;
 use gloo_file::File;
 use leptos::prelude::*;
 use unmask_core::{AttackMethod, Defence};
+use unmask_words::say;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::DragEvent;
 
 use super::{draft::JoinDraft, join::Camera, trainer::Trainer};
 use crate::{
     page::{
-        text::{self, attacks, chart::sparkline, learning, names, say, turn},
+        logic::{self, attacks, chart::sparkline, learning, names, turn},
         widgets::{
             fields::{Bar, Bars, SimilarityGauge, is_open},
             holds, optional, part,
@@ -64,7 +65,7 @@ fn Facts(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     let device = part(trainer.device, |device| device.name.clone());
     let loss = move || trainer.losses.with(|losses| losses.last().copied());
     let room = part(trainer.closed, |closed| match closed.loss {
-        Some(loss) => say::details::room_loss(text::decimal(format!("{loss:.3}")), closed.updates, closed.round),
+        Some(loss) => say::details::room_loss(logic::decimal(format!("{loss:.3}")), closed.updates, closed.round),
         None => say::details::room_no_update(closed.round),
     });
     let curve = move || trainer.losses.with(|losses| sparkline(losses, SPARK_WIDTH, SPARK_HEIGHT));
@@ -96,7 +97,7 @@ fn Facts(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                 <h3>{move || learning::loss_heading(shared.get().is_some())}</h3>
                 <p class="figure spread">
                     <span data-testid="loss" data-loss=move || loss().map(|loss| loss.to_string())>
-                        {move || loss().map_or("–".to_owned(), |loss| text::decimal(format!("{loss:.3}")))}
+                        {move || loss().map_or("–".to_owned(), |loss| logic::decimal(format!("{loss:.3}")))}
                     </span>
                     <svg class="spark" viewBox=format!("-4 -4 {} {}", SPARK_WIDTH + 8.0, SPARK_HEIGHT + 8.0) aria-hidden="true">
                         <path d=move || curve().0></path>
@@ -113,9 +114,9 @@ fn Facts(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                     data-bytes=move || trainer.bytes.get().0
                     data-plain-bytes=move || trainer.bytes.get().1
                 >
-                    {move || text::bytes(trainer.bytes.get().0)}
+                    {move || logic::bytes(trainer.bytes.get().0)}
                 </p>
-                <p class="sub">{move || say::details::without_defence(text::bytes(trainer.bytes.get().1))}</p>
+                <p class="sub">{move || say::details::without_defence(logic::bytes(trainer.bytes.get().1))}</p>
             </div>
             <div class="tile wide">
                 <h3>{say::details::settings()}</h3>
@@ -123,7 +124,7 @@ fn Facts(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                     {move || part(trainer.training, |training| training.model.clone())().unwrap_or("–".to_owned())}
                 </p>
                 <p class="sub" data-testid="rule" data-rule=part(trainer.training, |training| training.rule.to_string())>
-                    {part(trainer.training, |training| text::rule(training.rule))}
+                    {part(trainer.training, |training| logic::rule(training.rule))}
                 </p>
                 <p class="sub" data-testid="defence" data-defence=part(trainer.training, |training| training.defence.to_string())>
                     {part(trainer.training, |training| training.defence.phrase())}
@@ -138,9 +139,9 @@ fn Facts(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
 fn OwnAttackPanel(trainer: Trainer) -> impl IntoView {
     let attack = trainer.own_attack;
     let sentence = part(attack, |attack| {
-        let (defence, time) = (attack.defence.phrase(), text::duration(attack.milliseconds));
+        let (defence, time) = (attack.defence.phrase(), logic::duration(attack.milliseconds));
         let took = say::details::own_attack_took(attack.round, defence, time);
-        attack.remark.as_deref().map_or_else(|| took.clone(), |remark| format!("{took} {}", text::sentence(remark)))
+        attack.remark.as_deref().map_or_else(|| took.clone(), |remark| format!("{took} {}", logic::sentence(remark)))
     });
     view! {
         <section class="panel" data-testid="own-attack" hidden=move || attack.with(Option::is_none)>
@@ -159,7 +160,7 @@ fn Messages(trainer: Trainer) -> impl IntoView {
             <h2>{say::details::messages()}</h2>
             <ul class="notices" data-testid="notices">
                 <For each=move || trainer.notices.get() key=|(number, _)| *number let:notice>
-                    <li data-testid="notice">{text::notice(&notice.1)}</li>
+                    <li data-testid="notice">{logic::notice(&notice.1)}</li>
                 </For>
             </ul>
         </section>
@@ -288,7 +289,7 @@ fn Classify(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
         let bar = |&(label, probability): &(usize, f32)| Bar {
             name: names::class_name(&names, label),
             share: probability.into(),
-            text: text::percent(probability),
+            text: logic::percent(probability),
             is_found: false,
         };
         prediction.best.iter().map(bar).collect::<Vec<_>>()
@@ -413,10 +414,10 @@ fn SentUpdatePanel(trainer: Trainer) -> impl IntoView {
         part(sent, titles)().unwrap_or_default()
     });
     let summary = part(sent, |sent| {
-        let content = text::update_content(sent.rule, sent.samples);
-        let (bytes, plain) = (text::bytes(sent.bytes), text::bytes(sent.plain_bytes));
+        let content = logic::update_content(sent.rule, sent.samples);
+        let (bytes, plain) = (logic::bytes(sent.bytes), logic::bytes(sent.plain_bytes));
         let said = say::details::sent_update(sent.round, content, bytes, plain);
-        format!("{said} {}", text::drawing_note(sent.rule)).trim_end().to_owned()
+        format!("{said} {}", logic::drawing_note(sent.rule)).trim_end().to_owned()
     });
     let has_ciphertext = holds(sent, |sent| sent.groups.iter().any(|group| group.ciphertext));
     view! {
@@ -484,15 +485,15 @@ fn Group(sent: RwSignal<Option<SentUpdate>>, title: String) -> impl IntoView {
                 </figure>
             </div>
             <dl>
-                <div><dt>{say::details::zeros()}</dt><dd>{move || text::percent(number(|group| group.zeros))}</dd></div>
-                <div><dt>{say::details::values()}</dt><dd>{part(group, |group| text::count(group.values))}</dd></div>
+                <div><dt>{say::details::zeros()}</dt><dd>{move || logic::percent(number(|group| group.zeros))}</dd></div>
+                <div><dt>{say::details::values()}</dt><dd>{part(group, |group| logic::count(group.values))}</dd></div>
                 <div>
                     <dt>{say::details::norm()}</dt>
-                    <dd>{part(group, |group| text::decimal(format!("{:.3} → {:.3}", group.norm_before, group.norm_after)))}</dd>
+                    <dd>{part(group, |group| logic::decimal(format!("{:.3} → {:.3}", group.norm_before, group.norm_after)))}</dd>
                 </div>
                 <div hidden=move || noise().is_none()>
                     <dt>{say::details::noise()}</dt>
-                    <dd>{move || noise().map(text::ratio)}</dd>
+                    <dd>{move || noise().map(logic::ratio)}</dd>
                 </div>
             </dl>
         </article>

@@ -9,16 +9,16 @@
 use gloo_file::File;
 use leptos::prelude::*;
 use unmask_wire::view::SessionView;
+use unmask_words::say;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::UrlSearchParams;
 
 use super::trainer::{SavedJoin, Trainer};
 use crate::{
     page::{
-        text::{
+        logic::{
             input,
             names::{self, NICKNAME_LENGTH, Sample},
-            say,
         },
         widgets::{
             api,

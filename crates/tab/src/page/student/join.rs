@@ -2,9 +2,11 @@
 
 use gloo_file::File;
 use leptos::{
+    ev::SubmitEvent,
     html::{Button, Video},
     prelude::*,
 };
+use unmask_words::say;
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::{JsFuture, spawn_local};
 use web_sys::{MediaDevices, MediaStream, MediaStreamConstraints, MediaStreamTrack};
@@ -14,10 +16,9 @@ use super::{
     trainer::{SavedJoin, Trainer},
 };
 use crate::page::{
-    text::{
+    logic::{
         self,
         names::{self, NICKNAME_LENGTH, SAMPLES, Sample},
-        say,
     },
     widgets::{
         fields::{PassphraseField, is_open},
@@ -26,124 +27,24 @@ use crate::page::{
     },
 };
 
+/// The whole page before joining.
 #[component]
 pub fn JoinForm(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
-    let on_file = Callback::new(move |file: File| spawn_local(draft.take_file(file)));
-    let on_picture = Callback::new(move |taken: Result<Picture, String>| {
-        let choice = draft.next_choice();
-        draft.take(choice, taken);
-    });
-    let thumbnail = move |sample: Sample| {
-        view! {
-            <button
-                type="button"
-                class="thumb"
-                data-testid=format!("sample-{}", sample.name)
-                data-sample=sample.name
-                aria-pressed=move || (draft.sample.get() == Some(sample.name)).to_string()
-                on:click=move |_| spawn_local(draft.take_sample(sample, None))
-            >
-                <img src=format!("/samples/{}", sample.file) alt="" width="96" height="96"/>
-                <span class="thumb-name">{sample.title()}</span>
-            </button>
-        }
+    let join = move |event: SubmitEvent| {
+        event.prevent_default();
+        draft.join(trainer);
     };
-    let option = move |(place, class): (usize, String)| {
-        view! {
-            <option value=place.to_string() selected=move || usize::from(draft.label.get()) == place>
-                {names::shown_class(&class)}
-            </option>
-        }
-    };
-    let (is_nameless, is_unpictured) =
-        (move || draft.nickname_problem.with(Option::is_some), move || draft.picture_problem.with(Option::is_some));
-    let chosen = move || {
-        let sample = draft.sample.get().and_then(names::sample).map(|sample| sample.title().to_owned());
-        let own = || part(draft.picture, |picture| picture.name.clone())();
-        sample.or_else(own).unwrap_or_else(|| say::join::no_picture_yet().to_owned())
-    };
-    // Open the fold so that a problem with the address's label is visible.
-    let is_more_open = RwSignal::new(false);
-    Effect::new(move |_| {
-        if draft.label_problem.with(Option::is_some) {
-            is_more_open.set(true);
-        }
-    });
     view! {
         <section class="intro">
             <p>{say::join::intro()}</p>
             <p data-testid="also-goes-to" hidden=move || draft.superlink.with(Option::is_none)>
-                {part(draft.superlink, |superlink: &String| text::also_goes_to(superlink))}
+                {part(draft.superlink, |superlink: &String| logic::also_goes_to(superlink))}
             </p>
         </section>
         <Rejoin draft trainer/>
-        <form
-            class="join"
-            on:submit=move |event| {
-                event.prevent_default();
-                draft.join(trainer);
-            }
-        >
-            <div class="card field">
-                <label for="nickname">{say::join::nickname()}</label>
-                <div class="row">
-                    <input
-                        id="nickname"
-                        data-testid="nickname"
-                        autocomplete="off"
-                        maxlength=NICKNAME_LENGTH.to_string()
-                        aria-invalid=move || is_nameless().to_string()
-                        aria-describedby="nickname-problem"
-                        bind:value=draft.nickname
-                        on:input=move |_| draft.nickname_problem.set(None)
-                    />
-                    <button
-                        type="button"
-                        class="button"
-                        data-testid="nickname-roll"
-                        aria-label=say::join::another_nickname()
-                        title=say::join::another_nickname()
-                        on:click=move |_| {
-                            draft.nickname.set(suggested_nickname());
-                            draft.nickname_problem.set(None);
-                        }
-                    >
-                        "⟳"
-                    </button>
-                </div>
-                <p class="problem" id="nickname-problem" role="alert" data-testid="nickname-problem">
-                    {move || draft.nickname_problem.get()}
-                </p>
-            </div>
-            <fieldset class="card field" aria-describedby="picture-problem">
-                <legend>{say::join::picture()}</legend>
-                <div class="picker">
-                    <div class="preview">
-                        <Pixels
-                            picture=Signal::derive(part(draft.picture, |picture| picture.pixels.clone()))
-                            label=say::join::chosen()
-                            class="photo"
-                        />
-                        <p class="caption" data-testid="picture-name">
-                            {chosen}
-                        </p>
-                    </div>
-                    <div>
-                        <div class="gallery" role="group" aria-label=say::join::samples()>
-                            {SAMPLES.into_iter().map(thumbnail).collect_view()}
-                        </div>
-                        <p class="hint" hidden=is_unpictured>{say::join::formats()}</p>
-                    </div>
-                </div>
-                <div class="row sources">
-                    <FileButton title=say::join::file() testid="file" on_file/>
-                    <Camera on_picture on_file/>
-                </div>
-                <p class="problem" id="picture-problem" role="alert" data-testid="picture-problem">
-                    {move || draft.picture_problem.get()}
-                </p>
-                <Consent draft/>
-            </fieldset>
+        <form class="join" on:submit=join>
+            <NicknameField draft/>
+            <PictureField draft/>
             <div class="join-end">
                 <button
                     type="submit"
@@ -154,41 +55,170 @@ pub fn JoinForm(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                     {say::join::join()}
                 </button>
             </div>
-            <details
-                class="card fold"
-                data-testid="more"
-                prop:open=move || is_more_open.get()
-                on:toggle=move |event| is_more_open.set(is_open(&event))
-            >
-                <summary>{say::join::more()}</summary>
-                <div class="field">
-                    <label for="label">{say::join::label()}</label>
-                    <select
-                        id="label"
-                        data-testid="label"
-                        aria-describedby="label-problem"
-                        prop:value=move || draft.label.get().to_string()
-                        on:change=move |event| {
-                            if let Ok(label) = event_target_value(&event).parse() {
-                                draft.label.set(label);
-                                draft.label_problem.set(None);
-                            }
-                        }
-                    >
-                        {move || draft.classes.get().into_iter().enumerate().map(option).collect_view()}
-                    </select>
-                    <p class="problem" id="label-problem" role="alert" data-testid="label-problem">
-                        {move || draft.label_problem.get()}
-                    </p>
-                    <p class="hint">{say::join::label_hint()}</p>
-                </div>
-                <div class="field">
-                    <label for="passphrase">{say::join::passphrase()}<span class="optional">" " {say::join::optional()}</span></label>
-                    <PassphraseField id="passphrase" value=draft.passphrase/>
-                    <p class="hint">{say::join::passphrase_hint()}</p>
-                </div>
-            </details>
+            <More draft/>
         </form>
+    }
+}
+
+#[component]
+fn NicknameField(draft: JoinDraft) -> impl IntoView {
+    let roll = move |_| {
+        draft.nickname.set(suggested_nickname());
+        draft.nickname_problem.set(None);
+    };
+    view! {
+        <div class="card field">
+            <label for="nickname">{say::join::nickname()}</label>
+            <div class="row">
+                <input
+                    id="nickname"
+                    data-testid="nickname"
+                    autocomplete="off"
+                    maxlength=NICKNAME_LENGTH.to_string()
+                    aria-invalid=move || draft.nickname_problem.with(Option::is_some).to_string()
+                    aria-describedby="nickname-problem"
+                    bind:value=draft.nickname
+                    on:input=move |_| draft.nickname_problem.set(None)
+                />
+                <button
+                    type="button"
+                    class="button"
+                    data-testid="nickname-roll"
+                    aria-label=say::join::another_nickname()
+                    title=say::join::another_nickname()
+                    on:click=roll
+                >
+                    "⟳"
+                </button>
+            </div>
+            <p class="problem" id="nickname-problem" role="alert" data-testid="nickname-problem">
+                {move || draft.nickname_problem.get()}
+            </p>
+        </div>
+    }
+}
+
+/// The chosen picture, the samples, a file or the camera, and the consent.
+#[component]
+fn PictureField(draft: JoinDraft) -> impl IntoView {
+    let on_file = Callback::new(move |file: File| spawn_local(draft.take_file(file)));
+    let on_picture = Callback::new(move |taken: Result<Picture, String>| {
+        let choice = draft.next_choice();
+        draft.take(choice, taken);
+    });
+    let chosen = move || {
+        let sample = draft.sample.get().and_then(names::sample).map(|sample| sample.title().to_owned());
+        let own = || part(draft.picture, |picture| picture.name.clone())();
+        sample.or_else(own).unwrap_or_else(|| say::join::no_picture_yet().to_owned())
+    };
+    view! {
+        <fieldset class="card field" aria-describedby="picture-problem">
+            <legend>{say::join::picture()}</legend>
+            <div class="picker">
+                <div class="preview">
+                    <Pixels
+                        picture=Signal::derive(part(draft.picture, |picture| picture.pixels.clone()))
+                        label=say::join::chosen()
+                        class="photo"
+                    />
+                    <p class="caption" data-testid="picture-name">{chosen}</p>
+                </div>
+                <div>
+                    <div class="gallery" role="group" aria-label=say::join::samples()>
+                        {SAMPLES.map(|sample| view! { <Thumbnail draft sample/> }).collect_view()}
+                    </div>
+                    <p class="hint" hidden=move || draft.picture_problem.with(Option::is_some)>{say::join::formats()}</p>
+                </div>
+            </div>
+            <div class="row sources">
+                <FileButton title=say::join::file() testid="file" on_file/>
+                <Camera on_picture on_file/>
+            </div>
+            <p class="problem" id="picture-problem" role="alert" data-testid="picture-problem">
+                {move || draft.picture_problem.get()}
+            </p>
+            <Consent draft/>
+        </fieldset>
+    }
+}
+
+#[component]
+fn Thumbnail(draft: JoinDraft, sample: Sample) -> impl IntoView {
+    view! {
+        <button
+            type="button"
+            class="thumb"
+            data-testid=format!("sample-{}", sample.name)
+            data-sample=sample.name
+            aria-pressed=move || (draft.sample.get() == Some(sample.name)).to_string()
+            on:click=move |_| spawn_local(draft.take_sample(sample, None))
+        >
+            <img src=format!("/samples/{}", sample.file) alt="" width="96" height="96"/>
+            <span class="thumb-name">{sample.title()}</span>
+        </button>
+    }
+}
+
+/// What most students leave as it is: the label and the passphrase, folded away.
+#[component]
+fn More(draft: JoinDraft) -> impl IntoView {
+    // Open the fold so that a problem with the address's label is visible.
+    let is_more_open = RwSignal::new(false);
+    Effect::new(move |_| {
+        if draft.label_problem.with(Option::is_some) {
+            is_more_open.set(true);
+        }
+    });
+    view! {
+        <details
+            class="card fold"
+            data-testid="more"
+            prop:open=move || is_more_open.get()
+            on:toggle=move |event| is_more_open.set(is_open(&event))
+        >
+            <summary>{say::join::more()}</summary>
+            <LabelField draft/>
+            <div class="field">
+                <label for="passphrase">{say::join::passphrase()}<span class="optional">" " {say::join::optional()}</span></label>
+                <PassphraseField id="passphrase" value=draft.passphrase/>
+                <p class="hint">{say::join::passphrase_hint()}</p>
+            </div>
+        </details>
+    }
+}
+
+#[component]
+fn LabelField(draft: JoinDraft) -> impl IntoView {
+    let option = move |(place, class): (usize, String)| {
+        view! {
+            <option value=place.to_string() selected=move || usize::from(draft.label.get()) == place>
+                {names::shown_class(&class)}
+            </option>
+        }
+    };
+    let choose = move |event| {
+        if let Ok(label) = event_target_value(&event).parse() {
+            draft.label.set(label);
+            draft.label_problem.set(None);
+        }
+    };
+    view! {
+        <div class="field">
+            <label for="label">{say::join::label()}</label>
+            <select
+                id="label"
+                data-testid="label"
+                aria-describedby="label-problem"
+                prop:value=move || draft.label.get().to_string()
+                on:change=choose
+            >
+                {move || draft.classes.get().into_iter().enumerate().map(option).collect_view()}
+            </select>
+            <p class="problem" id="label-problem" role="alert" data-testid="label-problem">
+                {move || draft.label_problem.get()}
+            </p>
+            <p class="hint">{say::join::label_hint()}</p>
+        </div>
     }
 }
 

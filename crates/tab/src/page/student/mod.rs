@@ -9,14 +9,14 @@ mod trainer;
 
 use js_sys::{Function, Promise, Reflect};
 use leptos::prelude::*;
+use unmask_words::say;
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::{JsFuture, spawn_local};
 
 use self::{draft::JoinDraft, join::JoinForm, room::Room, trainer::Trainer};
 use super::{
-    text::{
+    logic::{
         input::{https_twin, read_pin},
-        say,
         turn::{self, Link},
     },
     widgets::{InLanguage, LanguageSwitch, on_return, session::Session, watch_presence},

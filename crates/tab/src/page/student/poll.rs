@@ -1,32 +1,36 @@
 //! The class's question: the student's answer while it is open, the class's answers once it is closed.
 
 use leptos::prelude::*;
-use unmask_wire::{OpenPoll, view::Answers};
+use unmask_lesson::{Answers, Poll};
+use unmask_wire::PollState;
+use unmask_words::say;
 
 use super::trainer::Trainer;
-use crate::page::text::{
-    say,
-    turn::{self, Link, Tally},
+use crate::page::logic::{
+    turn::Link,
+    votes::{self, Tally},
 };
 
-fn asked(trainer: Trainer) -> Memo<Option<OpenPoll>> {
-    Memo::new(move |_| trainer.lesson.with(turn::worded))
+fn asked(trainer: Trainer) -> Memo<Option<PollState>> {
+    Memo::new(move |_| trainer.lesson.with(|lesson| lesson.poll.clone()))
 }
 
 /// Asks the question of this number. The answer can be changed until the question is closed.
 #[component]
 pub fn Question(trainer: Trainer, number: u32) -> impl IntoView {
     let poll = asked(trainer).get_untracked().filter(|poll| poll.number == number);
-    poll.map(|poll| {
-        let OpenPoll { question, answers, .. } = poll;
-        let said = answers.clone();
-        let voted = move || trainer.answered(number).map(|vote| turn::voted(&said, vote));
-        let body = match &answers {
-            Answers::Choice(names) => view! { <Choices trainer number names=names.clone()/> }.into_any(),
-            Answers::Number { least, most, .. } => {
-                view! { <Guess trainer number least=*least most=*most answers=answers.clone()/> }.into_any()
+    poll.map(|PollState { poll, .. }| {
+        let question = unmask_words::question(poll.question);
+        let body = match poll.answers() {
+            Answers::Choice { count } => {
+                let names = (0..count).map(|vote| unmask_words::answer(&poll, vote)).collect();
+                view! { <Choices trainer number names/> }.into_any()
+            }
+            Answers::Number { least, most } => {
+                view! { <Guess trainer number least most poll=poll.clone()/> }.into_any()
             }
         };
+        let voted = move || trainer.answered(number).map(|vote| votes::voted(&poll, vote));
         view! {
             <h2 id="question" data-testid="question">{question}</h2>
             {body}
@@ -67,14 +71,14 @@ fn Choices(trainer: Trainer, number: u32, names: Vec<String>) -> impl IntoView {
 
 /// A slider with buttons for one more and one less.
 #[component]
-fn Guess(trainer: Trainer, number: u32, least: u16, most: u16, answers: Answers) -> impl IntoView {
+fn Guess(trainer: Trainer, number: u32, least: u16, most: u16, poll: Poll) -> impl IntoView {
     let middle = least + most.saturating_sub(least) / 2;
     let guess = move || trainer.chosen(number).unwrap_or(middle);
     let step = move |by: i32| {
         let next = (i32::from(untrack(guess)) + by).clamp(least.into(), most.into());
         trainer.choose(number, u16::try_from(next).unwrap_or(least));
     };
-    let words = Signal::derive(move || turn::answer(&answers, guess()));
+    let words = Signal::derive(move || unmask_words::answer(&poll, guess()));
     view! {
         <div class="guess-form">
             <output class="verdict-line" for="guess" data-testid="guess">{words}</output>
@@ -120,10 +124,10 @@ fn Guess(trainer: Trainer, number: u32, least: u16, most: u16, answers: Answers)
 pub fn Outcome(trainer: Trainer, number: u32) -> impl IntoView {
     let poll = asked(trainer);
     let own = move || trainer.answered(number);
-    let of = move |words: fn(&OpenPoll, Option<u16>) -> String| {
+    let of = move |words: fn(&PollState, Option<u16>) -> String| {
         poll.with(|poll| poll.as_ref().map(|poll| words(poll, own())))
     };
-    let verdict = move || of(|poll, own| turn::verdict(turn::judged(poll, own), &poll.answers, own, poll.correct));
+    let verdict = move || of(|asked, own| votes::verdict(&asked.poll, own));
     let row = |tally: Tally| {
         let width = format!("width:{:.1}%", tally.share * 100.0);
         view! {
@@ -144,9 +148,9 @@ pub fn Outcome(trainer: Trainer, number: u32) -> impl IntoView {
             </li>
         }
     };
-    let rows = move || poll.with(|poll| poll.as_ref().map(|poll| turn::tallies(poll, own()))).unwrap_or_default();
+    let rows = move || poll.with(|poll| poll.as_ref().map(|poll| votes::tallies(poll, own()))).unwrap_or_default();
     view! {
-        <h2 data-testid="question">{move || of(|poll, _| poll.question.clone())}</h2>
+        <h2 data-testid="question">{move || of(|asked, _| unmask_words::question(asked.poll.question).to_owned())}</h2>
         <p class="verdict-line" role="status" data-testid="judged">{verdict}</p>
         <ul class="tallies">{move || rows().into_iter().map(row).collect_view()}</ul>
     }

@@ -2,7 +2,9 @@
 //! one thing to do. The rest is folded away.
 
 use leptos::{html::H2, prelude::*};
-use unmask_core::Scene;
+use unmask_data::metrics::Level;
+use unmask_lesson::Scene;
+use unmask_words::say;
 
 use super::{
     details::Details,
@@ -13,10 +15,8 @@ use super::{
 };
 use crate::{
     page::{
-        text::{
+        logic::{
             self,
-            lesson::Level,
-            say,
             turn::{self, Beside, Link, Turn},
         },
         widgets::{fields::PassphraseField, holds, optional, part, picture::Pixels},
@@ -55,7 +55,7 @@ pub fn Room(
     view! {
         <h2 class="hidden" tabindex="-1" node_ref=heading>{say::room::your_picture()}</h2>
         <p class="banner" role="status" data-testid="news" hidden=move || trainer.news.with(Option::is_none)>
-            {part(trainer.news, text::notice)}
+            {part(trainer.news, logic::notice)}
         </p>
         <section class="card mine" aria-label=say::room::your_picture()>
             <OwnPicture draft trainer/>
@@ -194,7 +194,7 @@ fn WhoSees(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
 #[component]
 fn Closed(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     let reason = optional(trainer.connection, |connection| match connection {
-        Connection::Closed { reason } => Some(text::sentence(reason)),
+        Connection::Closed { reason } => Some(logic::sentence(reason)),
         _ => None,
     });
     view! {
@@ -301,7 +301,7 @@ fn PassphrasePrompt(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                 <div role="alert">
                     <h2>{move || if is_wrong() { say::room::wrong_passphrase() } else { say::room::locked() }}</h2>
                 </div>
-                <p data-testid="passphrase-reason">{part(request, |request| text::sentence(&request.reason))}</p>
+                <p data-testid="passphrase-reason">{part(request, |request| logic::sentence(&request.reason))}</p>
                 <label for="passphrase-answer">{say::room::passphrase()}</label>
                 <PassphraseField id="passphrase-answer" value=answer/>
                 <p class="hint">{say::room::passphrase_hint()}</p>

@@ -1,7 +1,7 @@
 //! The page's side of the worker: its latest messages as signals, and the data that lets a student rejoin after a
 //! reload.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, ops::Deref};
 
 use gloo_events::EventListener;
 use gloo_file::Blob;
@@ -9,12 +9,13 @@ use leptos::prelude::*;
 use serde::{Deserialize, Serialize};
 use unmask_core::AttackMethod;
 use unmask_wire::LessonState;
+use unmask_words::say;
 use wasm_bindgen::JsCast;
 use web_sys::{MessageEvent, Worker};
 
 use crate::{
-    page::text::{
-        say, sentence,
+    page::logic::{
+        sentence,
         turn::{Link, Situation, Turn, Work},
     },
     post,
@@ -35,6 +36,77 @@ const NOTICES_KEPT: usize = 8;
 /// This tab's own attack is judged by the median of this many rounds.
 const SCORES_KEPT: usize = 5;
 
+/// Defines a struct of signals, each of which begins and is reset with its type's default.
+macro_rules! signals {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $visibility:vis $field:ident: $value:ty,)+ }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy)]
+        pub struct $name {
+            $($(#[$doc])* $visibility $field: RwSignal<$value>,)+
+        }
+
+        impl $name {
+            fn new() -> Self {
+                Self { $($field: RwSignal::new(<$value>::default()),)+ }
+            }
+
+            fn reset(self) {
+                $(self.$field.set(<$value>::default());)+
+            }
+        }
+    };
+}
+
+signals! {
+    /// What this tab knows since it joined. Joining again forgets it.
+    Joined {
+        /// Whether the socket is open but nothing arrives on it.
+        is_silent: bool,
+        /// The current or last round.
+        pub training: Option<Training>,
+        pub passphrase_request: Option<PassphraseRequest>,
+        /// The nickname that the room shows for this tab.
+        pub nickname: Option<String>,
+        /// Whether the relay leaves this tab out of the rounds until it asks to come back.
+        pub is_sitting_out: bool,
+        pub is_busy: bool,
+        /// This client's losses, oldest first.
+        pub losses: Vec<f32>,
+        pub sent: Option<SentUpdate>,
+        /// Bytes sent since joining, with and without the defence.
+        pub bytes: (u64, u64),
+        pub closed: Option<ClosedRound>,
+        /// This tab's shard of the room's data set, if any.
+        pub shard: Option<ShardView>,
+        /// The prediction for the last picture to classify, or why there is none.
+        pub prediction: Option<Result<Prediction, String>>,
+        /// The last result of each attack, in order of first arrival.
+        pub attacks: Vec<Reconstruction>,
+        /// The result of this tab's own attack on its last update.
+        pub own_attack: Option<OwnAttack>,
+        /// The best SSIM of that attack in each of the last rounds under one defence and model, newest last.
+        pub recent: Vec<f32>,
+        pub lesson: LessonState,
+        /// The student's last answer: the question's number and the vote.
+        vote: Option<(u32, u16)>,
+        /// The student's choice not sent so far, with the question's number. Kept here because a change of language
+        /// rebuilds the slider.
+        guess: Option<(u32, u16)>,
+        /// The passphrase typed so far; kept here for the same reason.
+        pub typed_passphrase: String,
+        /// Whether the class sees the private picture.
+        pub is_shown: bool,
+        /// Whether the room is deleting this student's data.
+        pub is_forgetting: bool,
+        /// Whether the room has deleted it and nobody has joined since.
+        pub has_forgotten: bool,
+        /// The worker's notices, newest first, numbered.
+        pub notices: VecDeque<(u64, Notice)>,
+        /// The newest notice, until the next update is sent.
+        pub news: Option<Notice>,
+    }
+}
+
 /// The worker and its latest state.
 #[derive(Clone, Copy)]
 pub struct Trainer {
@@ -44,56 +116,21 @@ pub struct Trainer {
     pub is_ready: RwSignal<bool>,
     /// Why the worker cannot be used, if so.
     pub failure: RwSignal<Option<String>>,
-    pub connection: RwSignal<Option<Connection>>,
-    /// Whether the socket is open but nothing arrives on it.
-    is_silent: RwSignal<bool>,
     pub device: RwSignal<Option<Device>>,
-    /// The current or last round.
-    pub training: RwSignal<Option<Training>>,
-    pub passphrase_request: RwSignal<Option<PassphraseRequest>>,
-    /// The nickname that the room shows for this tab.
-    pub nickname: RwSignal<Option<String>>,
-    /// Whether the relay leaves this tab out of the rounds until it asks to come back.
-    pub is_sitting_out: RwSignal<bool>,
-    pub is_busy: RwSignal<bool>,
-    /// This client's losses, oldest first.
-    pub losses: RwSignal<Vec<f32>>,
-    pub sent: RwSignal<Option<SentUpdate>>,
-    /// Bytes sent since joining, with and without the defence.
-    pub bytes: RwSignal<(u64, u64)>,
-    pub closed: RwSignal<Option<ClosedRound>>,
-    /// This tab's shard of the room's data set, if any.
-    pub shard: RwSignal<Option<ShardView>>,
+    pub connection: RwSignal<Option<Connection>>,
     /// The number of the last picture to classify; 0 before the first.
     asked: StoredValue<u32>,
-    /// The prediction for it, or why there is none.
-    pub prediction: RwSignal<Option<Result<Prediction, String>>>,
-    /// The last result of each attack, in order of first arrival.
-    pub attacks: RwSignal<Vec<Reconstruction>>,
-    /// The result of this tab's own attack on its last update.
-    pub own_attack: RwSignal<Option<OwnAttack>>,
-    /// The best SSIM of that attack in each of the last rounds under one defence and model, newest last.
-    pub recent: RwSignal<Vec<f32>>,
-    pub lesson: RwSignal<LessonState>,
-    /// The student's last answer: the question's number and the vote.
-    vote: RwSignal<Option<(u32, u16)>>,
-    /// Whether that answer may have been lost with the last socket.
+    /// Whether the student's last answer may have been lost with the last socket.
     is_vote_in_doubt: StoredValue<bool>,
-    /// The student's choice not sent so far, with the question's number. Kept here because a change of language
-    /// rebuilds the slider.
-    guess: RwSignal<Option<(u32, u16)>>,
-    /// The passphrase typed so far; kept here for the same reason.
-    pub typed_passphrase: RwSignal<String>,
-    /// Whether the class sees the private picture.
-    pub is_shown: RwSignal<bool>,
-    /// Whether the room is deleting this student's data.
-    pub is_forgetting: RwSignal<bool>,
-    /// Whether the room has deleted it and nobody has joined since.
-    pub has_forgotten: RwSignal<bool>,
-    /// The worker's notices, newest first, numbered.
-    pub notices: RwSignal<VecDeque<(u64, Notice)>>,
-    /// The newest notice, until the next update is sent.
-    pub news: RwSignal<Option<Notice>>,
+    joined: Joined,
+}
+
+impl Deref for Trainer {
+    type Target = Joined;
+
+    fn deref(&self) -> &Joined {
+        &self.joined
+    }
 }
 
 impl Trainer {
@@ -103,34 +140,11 @@ impl Trainer {
             waiting: StoredValue::new(Vec::new()),
             is_ready: RwSignal::new(false),
             failure: RwSignal::new(None),
-            connection: RwSignal::new(None),
-            is_silent: RwSignal::new(false),
             device: RwSignal::new(None),
-            training: RwSignal::new(None),
-            passphrase_request: RwSignal::new(None),
-            nickname: RwSignal::new(None),
-            is_sitting_out: RwSignal::new(false),
-            is_busy: RwSignal::new(false),
-            losses: RwSignal::new(Vec::new()),
-            sent: RwSignal::new(None),
-            bytes: RwSignal::new((0, 0)),
-            closed: RwSignal::new(None),
-            shard: RwSignal::new(None),
+            connection: RwSignal::new(None),
             asked: StoredValue::new(0),
-            prediction: RwSignal::new(None),
-            attacks: RwSignal::new(Vec::new()),
-            own_attack: RwSignal::new(None),
-            recent: RwSignal::new(Vec::new()),
-            lesson: RwSignal::new(LessonState::default()),
-            vote: RwSignal::new(None),
             is_vote_in_doubt: StoredValue::new(false),
-            guess: RwSignal::new(None),
-            typed_passphrase: RwSignal::new(String::new()),
-            is_shown: RwSignal::new(false),
-            is_forgetting: RwSignal::new(false),
-            has_forgotten: RwSignal::new(false),
-            notices: RwSignal::new(VecDeque::new()),
-            news: RwSignal::new(None),
+            joined: Joined::new(),
         };
         match Worker::new(LOADER) {
             Ok(worker) => trainer.listen(worker),
@@ -162,31 +176,8 @@ impl Trainer {
 
     /// Joins the room once the worker has loaded.
     pub fn join(self, message: ToWorker) {
+        self.joined.reset();
         self.connection.set(Some(Connection::Connecting));
-        self.is_silent.set(false);
-        self.training.set(None);
-        self.passphrase_request.set(None);
-        self.nickname.set(None);
-        self.is_sitting_out.set(false);
-        self.is_busy.set(false);
-        self.losses.set(Vec::new());
-        self.sent.set(None);
-        self.bytes.set((0, 0));
-        self.closed.set(None);
-        self.shard.set(None);
-        self.prediction.set(None);
-        self.attacks.set(Vec::new());
-        self.own_attack.set(None);
-        self.recent.set(Vec::new());
-        self.lesson.set(LessonState::default());
-        self.vote.set(None);
-        self.guess.set(None);
-        self.typed_passphrase.set(String::new());
-        self.is_shown.set(false);
-        self.is_forgetting.set(false);
-        self.has_forgotten.set(false);
-        self.notices.set(VecDeque::new());
-        self.news.set(None);
         self.send(message);
     }
 

@@ -7,11 +7,12 @@ use leptos::prelude::*;
 use serde::de::DeserializeOwned;
 use unmask_core::TradeOffCurve;
 use unmask_wire::view::{Control, Role, RoomView, SessionRequest, SessionView};
+use unmask_words::say;
 use wasm_bindgen::JsValue;
 
-use crate::page::text::{
+use crate::page::logic::{
     input::{from_fragment, without_part},
-    say, sentence,
+    sentence,
 };
 
 /// Why a request to the relay failed.

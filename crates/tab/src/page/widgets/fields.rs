@@ -3,11 +3,12 @@
 use gloo_timers::callback::Timeout;
 use leptos::prelude::*;
 use unmask_data::metrics::RECOGNISABLE_FROM;
+use unmask_words::say;
 use wasm_bindgen::JsCast;
 use web_sys::{Element, Event};
 
 use super::feed::Feed;
-use crate::page::text::{counted, decimal, say, verdict};
+use crate::page::logic::{counted, decimal, verdict};
 
 /// A number field with its label. It passes on the text, since browsers return nothing for a number they cannot parse.
 #[component]

@@ -9,10 +9,9 @@ pub mod session;
 
 use gloo_events::EventListener;
 use leptos::prelude::*;
+use unmask_words::{Language, say};
 use wasm_bindgen::JsCast;
 use web_sys::{HtmlElement, Storage};
-
-use super::text::{language::Language, say};
 
 /// A part of `whole`, which may be missing.
 pub fn part<S, T, U>(

@@ -3,6 +3,7 @@
 
 use gloo_file::{Blob, File, futures::read_as_bytes};
 use leptos::{html::Canvas, prelude::*};
+use unmask_words::say;
 use wasm_bindgen::{Clamped, JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{
@@ -10,10 +11,7 @@ use web_sys::{
 };
 
 use crate::{
-    page::text::{
-        input::{FORMATS, HEADER_BYTES, check_picture},
-        say,
-    },
+    page::logic::input::{FORMATS, HEADER_BYTES, check_picture},
     protocol::{PICTURE_SIDE, Rgba},
 };
 

@@ -89,7 +89,7 @@ mod tests {
     use std::{collections::BTreeMap, fs, path::Path};
 
     use super::*;
-    use crate::page::text::say;
+    use crate::say;
 
     #[test]
     fn the_browsers_first_language_that_there_is_counts() {
@@ -186,7 +186,9 @@ mod tests {
     #[test]
     fn every_message_is_said_somewhere() {
         let mut text = String::new();
-        sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut text);
+        for name in ["words", "tab"] {
+            sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src"), &mut text);
+        }
         let is_said = |function: &str| {
             text.match_indices(&format!("say::{function}")).any(|(at, found)| {
                 let next = text[at + found.len()..].chars().next();

@@ -1,5 +1,4 @@
-//! Removes the bundles' symbol names, which are a third of the download (wasm-bindgen reads the target features), and
-//! turns the catalogues into Rust.
+//! Turns the catalogues into Rust.
 
 mod catalogues;
 
@@ -12,17 +11,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=catalogues");
     let read = |tag| -> Result<Catalogue, Box<dyn Error>> {
         let path = format!("catalogues/{tag}.ftl");
-        let text = fs::read_to_string(&path).map_err(|error| format!("crates/tab/{path}: {error}"))?;
-        Ok(Catalogue::read(&text).map_err(|problem| format!("crates/tab/{path}: {problem}"))?)
+        let text = fs::read_to_string(&path).map_err(|error| format!("crates/words/{path}: {error}"))?;
+        Ok(Catalogue::read(&text).map_err(|problem| format!("crates/words/{path}: {problem}"))?)
     };
     // In the order of `Language`.
     let all = [("en", read("en")?), ("de", read("de")?), ("ja", read("ja")?)];
     let folder = env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?;
     fs::write(Path::new(&folder).join("say.rs"), catalogues::code(&all)?)?;
-    if env::var("CARGO_CFG_TARGET_FAMILY").is_ok_and(|family| family == "wasm") {
-        for argument in ["--strip-all", "--keep-section=target_features"] {
-            println!("cargo::rustc-link-arg-bins={argument}");
-        }
-    }
     Ok(())
 }

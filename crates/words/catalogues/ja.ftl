@@ -7,6 +7,7 @@ page-student = unmask
 page-projector = unmask：スクリーン
 page-replay = unmask：授業の記録
 page-close = 閉じる
+page-expert-in-english = 専門家向けの画面は英語です。
 
 ## Numbers
 

@@ -7,6 +7,7 @@ page-student = unmask
 page-projector = unmask: Beamer
 page-replay = unmask: eine aufgezeichnete Stunde
 page-close = Schließen
+page-expert-in-english = Die Expertenansicht ist nur auf Englisch.
 
 ## Numbers
 

@@ -3,7 +3,9 @@
 use unmask_core::{CurvePoint, Defence, MeanInterval, TradeOffPoint};
 use unmask_wire::view::{CountBinView, LossPoint, MembershipView};
 
-use super::{attacks::share, decimal, defence_label, say};
+use unmask_words::say;
+
+use super::{attacks::share, decimal, defence_label};
 
 /// The box that holds the curve, in SVG units.
 #[derive(Debug, Clone, Copy, PartialEq)]

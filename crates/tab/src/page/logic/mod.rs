@@ -1,22 +1,16 @@
-//! Puts numbers, states and names into words. Nothing here needs a browser.
+//! What the pages decide and say, without a browser: native tests reach all of it.
 
+pub mod address;
 pub mod attacks;
 pub mod chart;
 pub mod clock;
 pub mod drafts;
 pub mod input;
-pub mod language;
+pub mod keys;
 pub mod learning;
-pub mod lesson;
 pub mod names;
-pub mod scenes;
 pub mod turn;
-
-/// The page's texts: one function for each message in the catalogues.
-#[cfg_attr(not(target_family = "wasm"), expect(dead_code, reason = "the screens that say it are there for wasm only"))]
-pub(crate) mod say {
-    include!(concat!(env!("OUT_DIR"), "/say.rs"));
-}
+pub mod votes;
 
 use serde::Serialize;
 use unmask_core::{
@@ -25,10 +19,9 @@ use unmask_core::{
 use unmask_data::metrics::RECOGNISABLE_FROM;
 use unmask_wire::view::{ClientState, EncryptionView, FederationLink, FederationView, JournalView, NextView, Phase};
 
-use self::{
-    language::Language,
-    learning::{partition, trains_on},
-};
+use unmask_words::{Language, say};
+
+use self::learning::{partition, trains_on};
 use crate::protocol::Notice;
 
 /// The verdict on an SSIM, as used in data attributes.

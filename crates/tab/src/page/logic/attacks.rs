@@ -1,9 +1,35 @@
 //! Puts the results of attacks into words.
 
 use unmask_core::{AttackMethod, MembershipVerdict};
-use unmask_wire::view::{BudgetView, GatheredView, LabelView, MembershipView, SearchState};
+use unmask_data::metrics::Level;
+use unmask_wire::view::{AttackView, BudgetView, GatheredView, LabelView, MembershipView, RoomView, SearchState};
 
-use super::{counted, duration, names, number, say};
+use unmask_words::say;
+
+use super::{counted, duration, names, number};
+
+/// The attack that reveals whose picture it is: APRIL on the block made for it, since embedding inversion loses dark
+/// photographs there.
+pub fn telling_attack(view: &RoomView) -> AttackMethod {
+    if view.architecture.april_block() { AttackMethod::April } else { AttackMethod::Embedding }
+}
+
+/// The last result of an attack on the client under attack, unless the defence is about to change.
+pub fn result(view: &RoomView, attack: AttackMethod) -> Option<&AttackView> {
+    let is_now = |result: &&AttackView| {
+        result.attack == attack && Some(result.client) == view.target && result.defence == view.coming_defence()
+    };
+    view.attacks.iter().find(is_now)
+}
+
+/// How much is recognisable, in a word or two.
+pub fn level(level: Level) -> &'static str {
+    match level {
+        Level::Hidden => say::level::hidden(),
+        Level::Outlines => say::level::outlines(),
+        Level::Recognisable => say::level::recognisable(),
+    }
+}
 
 /// A note on how an attack's picture was compared with the original.
 pub fn comparison_note(attack: AttackMethod) -> Option<&'static str> {
@@ -95,6 +121,8 @@ pub fn attacks_skipped(budget: &BudgetView) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use unmask_core::ClientId;
+
     use super::*;
 
     #[test]
@@ -166,5 +194,24 @@ mod tests {
         assert_eq!(attacks_skipped(&budget).as_deref(), Some("no time for APRIL that knows the mask"));
         assert_eq!(attacks_skipped(&BudgetView::default()), None);
         assert_eq!(attack_time_spent(&BudgetView::default()), "attacks are off");
+    }
+
+    #[test]
+    fn an_older_result_is_not_shown_as_this_ones() {
+        let shown = AttackView { attack: AttackMethod::Embedding, client: ClientId(1), ..AttackView::default() };
+        let view = RoomView { attacks: vec![shown], target: Some(ClientId(1)), ..RoomView::default() };
+        assert!(result(&view, AttackMethod::Embedding).is_some());
+        assert_eq!(telling_attack(&view), AttackMethod::Embedding);
+        let april = RoomView { architecture: view.architecture.with_april_block(true), ..view.clone() };
+        assert_eq!(telling_attack(&april), AttackMethod::April);
+        assert!(result(&view, AttackMethod::April).is_none());
+        assert!(
+            result(
+                &RoomView { defence: "random-binary:0.5".parse().unwrap(), ..view.clone() },
+                AttackMethod::Embedding
+            )
+            .is_none()
+        );
+        assert!(result(&RoomView { target: Some(ClientId(2)), ..view }, AttackMethod::Embedding).is_none());
     }
 }

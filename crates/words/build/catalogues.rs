@@ -137,11 +137,11 @@ pub fn code(all: &[(&str, Catalogue)]) -> Result<String, String> {
         functions.push(format!("{module}::{function}"));
     }
     if !problems.is_empty() {
-        return Err(format!("the catalogues in crates/tab/catalogues do not agree:\n{}", problems.join("\n")));
+        return Err(format!("the catalogues in crates/words/catalogues do not agree:\n{}", problems.join("\n")));
     }
     let mut text = String::new();
     for (module, functions) in modules {
-        writeln!(text, "pub mod {module} {{\n    use crate::page::text::language::Language;\n{functions}}}")
+        writeln!(text, "pub mod {module} {{\n    use crate::Language;\n{functions}}}")
             .map_err(|error| error.to_string())?;
     }
     writeln!(text, "#[cfg(test)]\npub const FUNCTIONS: &[&str] = &{functions:?};")

@@ -4,7 +4,7 @@ use unmask_core::TrainOn;
 use unmask_data::CLASSES;
 use unmask_wire::view::DataView;
 
-use super::say;
+use unmask_words::say;
 
 /// A photograph that the relay serves under `/samples/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,18 +110,12 @@ fn pick<'a>(words: &[&'a str], draw: f64) -> &'a str {
     words[place.min(words.len() - 1)]
 }
 
-/// A displayed nickname. The names of the relay's own robots are translated.
-pub fn shown_nickname(nickname: &str) -> String {
-    let number = nickname.strip_prefix("robot ").and_then(|number| number.parse::<u16>().ok());
-    number.map_or_else(|| nickname.to_owned(), say::robot::name)
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::page::text::language::Language;
+    use unmask_words::Language;
 
     #[test]
     fn labels_are_found_by_name_and_number() {
@@ -187,7 +181,6 @@ mod tests {
     #[test]
     fn what_is_everybodys_is_called_in_the_pages_language() {
         Language::German.speak();
-        assert_eq!((shown_nickname("robot 12").as_str(), shown_nickname("robot").as_str()), ("Roboter 12", "robot"));
         assert_eq!((shown_class("dog").as_str(), shown_class("ring").as_str()), ("Hund", "ring"));
         assert_eq!(sample("rocket").map(Sample::title), Some("Rakete"));
         Language::English.speak();

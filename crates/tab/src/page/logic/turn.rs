@@ -1,10 +1,13 @@
 //! Decides what the student's page shows: the connection, the pictures, and the one thing to do next.
 
-use unmask_core::{AttackMethod, Knowledge, Scene};
+use unmask_core::{AttackMethod, Knowledge};
 use unmask_data::metrics::Level;
-use unmask_wire::{LessonState, OpenPoll, view::Answers};
+use unmask_lesson::Scene;
+use unmask_wire::{LessonState, PollState};
 
-use super::{duration, say, scenes};
+use unmask_words::say;
+
+use super::duration;
 use crate::protocol::{Connection, Training};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,8 +114,8 @@ impl Situation<'_> {
             (Link::Closed, ..) => Turn::JoinAgain,
             (_, Work::Locked, _) => Turn::Passphrase,
             (_, Work::SittingOut, _) => Turn::ComeBack,
-            (.., Some(OpenPoll { number, is_open: true, .. })) => Turn::Answer { poll: *number },
-            (.., Some(OpenPoll { number, .. })) => Turn::Result { poll: *number },
+            (.., Some(PollState { number, is_open: true, .. })) => Turn::Answer { poll: *number },
+            (.., Some(PollState { number, .. })) => Turn::Result { poll: *number },
             _ if asks_for_pictures(scene) && self.may_show && !self.is_shown => Turn::Show,
             _ => Turn::Watch(scene),
         }
@@ -141,73 +144,6 @@ impl Beside {
             Scene::Lobby => Self::Nothing,
             _ => Self::Leak,
         }
-    }
-}
-
-/// How a student's answer compares with the correct one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    Right,
-    Wrong,
-    /// The question has no correct answer.
-    Open,
-    /// This page knows no answer of the student's.
-    Missed,
-}
-
-/// Compares the student's answer with the correct one of a closed question.
-pub fn judged(poll: &OpenPoll, own: Option<u16>) -> Verdict {
-    match (own, poll.correct) {
-        (None, _) => Verdict::Missed,
-        (Some(_), None) => Verdict::Open,
-        (Some(own), Some(correct)) if own == correct => Verdict::Right,
-        (Some(_), Some(_)) => Verdict::Wrong,
-    }
-}
-
-/// One answer to a closed question and its votes.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Tally {
-    /// The answer, or the range of numbers counted together.
-    pub name: String,
-    pub votes: u32,
-    /// Relative to the answer with the most votes, 0 to 1.
-    pub share: f64,
-    pub is_own: bool,
-    pub is_right: bool,
-}
-
-/// The class's answers in order. Numbers without votes are left out, unless the student's own or the correct answer is
-/// among them.
-pub fn tallies(poll: &OpenPoll, own: Option<u16>) -> Vec<Tally> {
-    let most = poll.counts.iter().copied().max().unwrap_or(0).max(1);
-    let width = poll.answers.bin_width();
-    let tally = |(place, &votes): (usize, &u32)| {
-        let first = match &poll.answers {
-            Answers::Choice(_) => place as u32,
-            Answers::Number { least, .. } => u32::from(*least) + width * place as u32,
-        };
-        let last = first + width - 1;
-        let is_in = |answer: Option<u16>| answer.is_some_and(|answer| (first..=last).contains(&answer.into()));
-        let name = match &poll.answers {
-            Answers::Choice(names) => names.get(place).cloned().unwrap_or_default(),
-            Answers::Number { .. } if width == 1 => first.to_string(),
-            Answers::Number { most, .. } => format!("{first}–{}", last.min(u32::from(*most))),
-        };
-        let share = f64::from(votes) / f64::from(most);
-        Tally { name, votes, share, is_own: is_in(own), is_right: is_in(poll.correct) }
-    };
-    let is_choice = matches!(poll.answers, Answers::Choice(_));
-    let tallies = poll.counts.iter().enumerate().map(tally);
-    tallies.filter(|tally| is_choice || tally.votes > 0 || tally.is_own || tally.is_right).collect()
-}
-
-/// An answer as shown to a student.
-pub fn answer(answers: &Answers, vote: u16) -> String {
-    match answers {
-        Answers::Choice(names) => names.get(usize::from(vote)).cloned().unwrap_or_default(),
-        Answers::Number { unit, .. } if unit == say::patience::unit() => say::patience::seconds(u32::from(vote)),
-        Answers::Number { unit, .. } => format!("{vote} {unit}").trim_end().to_owned(),
     }
 }
 
@@ -308,49 +244,19 @@ pub fn known(level: Option<Level>, training: Option<&Training>, is_stuck: bool, 
     }
 }
 
-/// Confirms a student's vote while the question is open.
-pub fn voted(answers: &Answers, vote: u16) -> String {
-    say::vote::given(answer(answers, vote))
-}
-
-/// Compares a student's vote with the correct answer, if there is one.
-pub fn verdict(verdict: Verdict, answers: &Answers, own: Option<u16>, correct: Option<u16>) -> String {
-    let said = own.map(|own| answer(answers, own)).unwrap_or_default();
-    let right = correct.map(|correct| answer(answers, correct));
-    match (verdict, right) {
-        (Verdict::Right, Some(right)) => say::vote::right(right),
-        (Verdict::Wrong, Some(right)) => say::vote::wrong(said, right),
-        // A student who reloaded the page may have answered, but this page does not know it.
-        (Verdict::Missed, Some(right)) => say::vote::missed(right),
-        (Verdict::Missed, None) => say::vote::answered().to_owned(),
-        (_, _) => say::vote::said(said),
-    }
-}
-
-/// The room's question and answers in this page's language.
-pub fn worded(lesson: &LessonState) -> Option<OpenPoll> {
-    let mut asked = lesson.poll.clone()?;
-    (asked.question, asked.answers) = scenes::worded(lesson.scene, &asked.question, &asked.answers);
-    Some(asked)
-}
-
 #[cfg(test)]
 mod tests {
+    use unmask_lesson::{Poll, Question};
+
     use super::*;
-    use crate::page::text::language::Language;
+    use unmask_words::Language;
 
-    fn choice(is_open: bool, correct: Option<u16>, counts: &[u32]) -> OpenPoll {
-        let answers = Answers::Choice(["Ada", "Bob", "Cleo"].map(str::to_owned).to_vec());
-        let (question, counts) = ("Who is this?".to_owned(), counts.to_vec());
-        OpenPoll { number: 3, question, answers, is_open, correct, counts }
+    fn asked(is_open: bool) -> PollState {
+        let poll = Poll { question: Question::Safe, suspects: Vec::new(), correct: None };
+        PollState { number: 3, poll, is_open, counts: Vec::new() }
     }
 
-    fn number(least: u16, most: u16, correct: Option<u16>, counts: &[u32]) -> OpenPoll {
-        let answers = Answers::Number { least, most, unit: "seconds".to_owned() };
-        OpenPoll { answers, ..choice(false, correct, counts) }
-    }
-
-    fn lesson(scene: Scene, poll: Option<OpenPoll>) -> LessonState {
+    fn lesson(scene: Scene, poll: Option<PollState>) -> LessonState {
         LessonState { scene, beat: 0, poll }
     }
 
@@ -384,64 +290,20 @@ mod tests {
                 assert_eq!(Situation { may_show, is_shown, ..situation(&quiet) }.turn(), Turn::Watch(scene));
             }
             for (is_open, turn) in [(true, Turn::Answer { poll: 3 }), (false, Turn::Result { poll: 3 })] {
-                assert_eq!(situation(&lesson(scene, Some(choice(is_open, None, &[])))).turn(), turn);
+                assert_eq!(situation(&lesson(scene, Some(asked(is_open)))).turn(), turn);
             }
         }
     }
 
     #[test]
     fn what_keeps_a_student_out_comes_before_the_question() {
-        let asked = lesson(Scene::Guess, Some(choice(true, None, &[])));
+        let asked = lesson(Scene::Guess, Some(asked(true)));
         let situation = situation(&asked);
         assert_eq!(Situation { link: Link::Closed, ..situation }.turn(), Turn::JoinAgain);
         assert_eq!(Situation { work: Work::Locked, ..situation }.turn(), Turn::Passphrase);
         assert_eq!(Situation { work: Work::SittingOut, ..situation }.turn(), Turn::ComeBack);
         // A vote waits for the connection.
         assert_eq!(Situation { link: Link::Silent, ..situation }.turn(), Turn::Answer { poll: 3 });
-    }
-
-    #[test]
-    fn answers_are_judged_by_the_right_one() {
-        let closed = choice(false, Some(1), &[2, 1, 0]);
-        assert_eq!(judged(&closed, Some(1)), Verdict::Right);
-        assert_eq!(judged(&closed, Some(0)), Verdict::Wrong);
-        assert_eq!(judged(&closed, None), Verdict::Missed);
-        assert_eq!(judged(&choice(false, None, &[2, 1, 0]), Some(0)), Verdict::Open);
-    }
-
-    #[test]
-    fn every_answer_of_a_choice_is_shown() {
-        let tallies = tallies(&choice(false, Some(1), &[2, 1, 0]), Some(0));
-        let shown = |tally: &Tally| (tally.name.clone(), tally.votes, tally.share, tally.is_own, tally.is_right);
-        let shown: Vec<_> = tallies.iter().map(shown).collect();
-        let row = |name: &str, votes, share, is_own, is_right| (name.to_owned(), votes, share, is_own, is_right);
-        assert_eq!(
-            shown,
-            [row("Ada", 2, 1.0, true, false), row("Bob", 1, 0.5, false, true), row("Cleo", 0, 0.0, false, false)]
-        );
-    }
-
-    #[test]
-    fn numbers_are_shown_in_bins_and_empty_ones_left_out() {
-        // 121 numbers make bins of 7; the last one is cut short.
-        let mut counts = vec![0; 18];
-        (counts[0], counts[17]) = (3, 1);
-        let tallies = tallies(&number(0, 120, Some(30), &counts), Some(119));
-        let names: Vec<_> = tallies.iter().map(|tally| tally.name.as_str()).collect();
-        assert_eq!(names, ["0–6", "28–34", "119–120"]);
-        assert!(tallies[1].is_right && tallies[2].is_own && !tallies[0].is_own);
-        let single = number(2, 4, None, &[0, 1, 0]);
-        assert_eq!(super::tallies(&single, Some(3))[0].name, "3");
-        assert_eq!(super::tallies(&number(5, 9, None, &[]), None), []);
-    }
-
-    #[test]
-    fn answers_are_read_with_their_unit() {
-        assert_eq!(answer(&choice(true, None, &[]).answers, 2), "Cleo");
-        assert_eq!(answer(&number(0, 9, None, &[]).answers, 5), "5 seconds");
-        assert_eq!(answer(&number(0, 9, None, &[]).answers, 1), "1 second");
-        let bare = Answers::Number { least: 0, most: 9, unit: String::new() };
-        assert_eq!(answer(&bare, 5), "5");
     }
 
     #[test]
@@ -487,26 +349,8 @@ mod tests {
     }
 
     #[test]
-    fn a_vote_is_judged_in_words() {
-        let answers = Answers::Choice(vec!["Ada".to_owned(), "Bob".to_owned()]);
-        assert_eq!(verdict(Verdict::Right, &answers, Some(1), Some(1)), "✓ You were right: Bob.");
-        assert_eq!(verdict(Verdict::Wrong, &answers, Some(0), Some(1)), "✕ You said Ada. It was Bob.");
-        assert_eq!(verdict(Verdict::Open, &answers, Some(0), None), "You said Ada.");
-        assert_eq!(verdict(Verdict::Missed, &answers, None, Some(0)), "It was Ada.");
-    }
-
-    #[test]
-    fn a_question_of_ours_is_put_in_the_phones_language() {
-        let asked = OpenPoll {
-            question: "Is the picture safe now?".to_owned(),
-            answers: Answers::Choice(vec!["Yes".to_owned(), "No".to_owned()]),
-            ..choice(true, None, &[])
-        };
-        let lesson = lesson(Scene::Mask, Some(asked));
+    fn the_status_is_in_the_pages_language() {
         Language::German.speak();
-        let worded = worded(&lesson).expect("a question");
-        assert_eq!((worded.question.as_str(), worded.number), ("Ist das Bild jetzt sicher?", 3));
-        assert_eq!(answer(&worded.answers, 1), "Nein");
         assert_eq!(status(Link::Online, Work::Sent { round: 7 }), "● Runde 7: Zahlen gesendet");
     }
 }

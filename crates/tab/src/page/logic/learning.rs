@@ -3,7 +3,9 @@
 use unmask_core::{InitialWeights, OptimiserKind, Partition, Rule, TrainOn};
 use unmask_wire::view::{DataView, EvaluationView};
 
-use super::{count, decimal, names::shown_class, number, optimiser, percent, rule, say};
+use unmask_words::say;
+
+use super::{count, decimal, names::shown_class, number, optimiser, percent, rule};
 
 /// How the room trains, in one line. FedAvg has no server optimiser, and a student has one private picture at any batch
 /// size.

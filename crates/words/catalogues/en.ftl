@@ -8,6 +8,7 @@ page-student = unmask
 page-projector = unmask: projector
 page-replay = unmask: a recorded lesson
 page-close = Close
+page-expert-in-english = The expert view is in English.
 
 ## Numbers
 

@@ -2,7 +2,7 @@
 
 use imagesize::{Compression, ImageError, ImageType};
 
-use super::say;
+use unmask_words::say;
 
 /// The HTTPS address of this page: the host it was opened with and the port of the room's HTTPS address.
 ///

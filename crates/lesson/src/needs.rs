@@ -1,0 +1,165 @@
+//! What each beat needs of the room.
+
+use unmask_core::{Architecture, Defence, GroupRates, VitPreset};
+
+use crate::{Beat, Place, Question, Situation, mask::HALF, masked, uniform_rate};
+
+/// What a place of the lesson needs of the room.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Needs {
+    pub model: Model,
+    /// Whether no round may have changed the weights.
+    pub is_fresh: bool,
+    pub defence: Wanted,
+    /// Whether an update must be the gradient of one private picture.
+    pub is_one_picture: bool,
+    /// Whether a client must be under attack.
+    pub has_target: bool,
+    pub rounds: Rounds,
+    /// Whether the relay searches; `None` leaves that as it is.
+    pub search: Option<bool>,
+}
+
+/// The model that a scene needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Model {
+    Any,
+    /// Any Vision Transformer.
+    Vit,
+    /// A Vision Transformer with the block that APRIL solves.
+    AprilBlock,
+    /// A Vision Transformer with the usual block.
+    Ordinary,
+    /// One with so few patches for its width that rank undoes a mask.
+    FewPatches,
+    /// One that a search can invert.
+    Searched,
+}
+
+/// The defence that a scene needs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Wanted {
+    Any,
+    /// One that lets the relay test for membership: neither noise nor encryption.
+    Readable,
+    /// A random mask with any single rate.
+    Masked,
+    Exactly(Defence),
+}
+
+/// Which rounds a scene needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rounds {
+    AsTheyAre,
+    /// One, if none has run.
+    Any,
+    /// One, if none has run, and no other after it.
+    Single,
+    /// One more, on the way to this place.
+    OneMore,
+    On,
+    Paused,
+}
+
+impl Model {
+    /// The model to use instead of `coming`; `None` if `coming` will do.
+    pub(crate) fn instead_of(self, coming: Architecture) -> Option<Architecture> {
+        let preset = coming.vit().and_then(|config| config.preset());
+        let april = coming.april_block();
+        let few = matches!(preset, Some(VitPreset::NanoPatch8 | VitPreset::LabPatch8 | VitPreset::SmallPatch32));
+        let searched = matches!(preset, Some(VitPreset::Nano | VitPreset::Lab));
+        let (will_do, other) = match self {
+            Self::Any => (true, coming),
+            Self::Vit => (coming.vit().is_some(), VitPreset::Nano.into()),
+            // The room keeps its preset and changes the block where it can.
+            Self::AprilBlock => {
+                let own = if preset.is_some() { coming } else { VitPreset::Nano.into() };
+                (april, own.with_april_block(true))
+            }
+            Self::Ordinary => (coming.vit().is_some() && !april, VitPreset::NanoPatch8.into()),
+            Self::FewPatches => (few && !april, VitPreset::NanoPatch8.into()),
+            Self::Searched => (searched && !april, VitPreset::Nano.into()),
+        };
+        (!will_do).then_some(other)
+    }
+}
+
+impl Wanted {
+    /// The defence to use instead of `coming`; `None` if `coming` will do.
+    pub(crate) fn instead_of(self, coming: Defence) -> Option<Defence> {
+        let (will_do, other) = match self {
+            Self::Any => (true, coming),
+            Self::Readable => (!coming.is_encrypted() && coming.noise().is_none(), Defence::None),
+            Self::Masked => (uniform_rate(coming).is_some_and(|rate| rate.get() > 0.0), masked(HALF)),
+            Self::Exactly(defence) => (coming == defence, defence),
+        };
+        (!will_do).then_some(other)
+    }
+}
+
+impl Needs {
+    const NOTHING: Self = Self {
+        model: Model::Any,
+        is_fresh: false,
+        defence: Wanted::Any,
+        is_one_picture: false,
+        has_target: false,
+        rounds: Rounds::AsTheyAre,
+        search: None,
+    };
+    /// Reconstructions of one private picture, round after round.
+    const PICTURES: Self = Self {
+        model: Model::Vit,
+        is_one_picture: true,
+        has_target: true,
+        rounds: Rounds::On,
+        search: Some(false),
+        ..Self::NOTHING
+    };
+
+    pub(crate) fn of(room: &Situation, place: Place) -> Self {
+        let open = Wanted::Exactly(Defence::None);
+        let half = Wanted::Exactly(masked(HALF));
+        // The scene on APRIL needs its block. A model without rounds can change now, when nothing is lost.
+        let first = if room.round == 0 { Model::AprilBlock } else { Model::Vit };
+        let undefended = Self { model: first, defence: open, ..Self::PICTURES };
+        let few = |defence| Self { model: Model::FewPatches, defence, ..Self::PICTURES };
+        let searched =
+            Self { model: Model::Searched, is_fresh: true, defence: half, search: Some(true), ..Self::PICTURES };
+        match place.beat() {
+            Beat::Join | Beat::TakeHome | Beat::ShowMaskedVotes => Self::NOTHING,
+            Beat::Learn | Beat::Stay => Self { rounds: Rounds::AsTheyAre, ..undefended },
+            Beat::Send => Self { rounds: Rounds::OneMore, ..undefended },
+            Beat::VoteWhose | Beat::ShowWhoseVotes | Beat::TellWhose => undefended,
+            Beat::SolveApril => Self { model: Model::AprilBlock, ..undefended },
+            Beat::MaskApril => Self { model: Model::AprilBlock, defence: Wanted::Masked, ..Self::PICTURES },
+            Beat::UsualBlock => Self { model: Model::Ordinary, ..undefended },
+            Beat::MoveMask | Beat::VoteSafe | Beat::ShowSafeVotes | Beat::VoteMasked => {
+                Self { defence: Wanted::Masked, ..Self::PICTURES }
+            }
+            Beat::IgnoresMask | Beat::KnowsMask => few(half),
+            Beat::FixedPosition => few(Wanted::Exactly(Defence::FixedPosition)),
+            Beat::RatesByGroup => few(Wanted::Exactly(Defence::RandomBinary { rates: GroupRates::papers_hint() })),
+            Beat::VoteSeconds => Self { rounds: Rounds::Paused, search: None, ..searched },
+            Beat::Search | Beat::ShowSearch => Self { rounds: Rounds::Single, ..searched },
+            Beat::VoteRate | Beat::ShowRateVotes => Self { search: Some(false), ..Self::NOTHING },
+            Beat::RunRate => {
+                let defence = chosen_rate(room).map_or(Wanted::Any, |rate| Wanted::Exactly(masked(rate)));
+                Self { model: Model::Vit, defence, rounds: Rounds::On, search: Some(false), ..Self::NOTHING }
+            }
+            Beat::TestPicture => Self {
+                model: Model::Vit,
+                defence: Wanted::Readable,
+                rounds: Rounds::Any,
+                has_target: true,
+                ..Self::NOTHING
+            },
+        }
+    }
+}
+
+/// The median of the rates that the class voted for, as a share.
+fn chosen_rate(room: &Situation) -> Option<f64> {
+    let asked = room.asked.as_ref().filter(|asked| asked.question == Question::Rate)?;
+    asked.votes.get(asked.votes.len() / 2).map(|percent| f64::from(*percent) / 100.0)
+}

@@ -1,0 +1,69 @@
+//! Where a lesson is.
+
+use crate::{Beat, Scene};
+
+/// A place in the lesson: a scene and the number of a beat in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Place {
+    pub scene: Scene,
+    /// From 0. A number past the scene's last beat means the last one.
+    pub beat: u8,
+}
+
+impl Place {
+    /// The first beat of a scene.
+    pub fn start(scene: Scene) -> Self {
+        Self { scene, beat: 0 }
+    }
+
+    /// The beat with this number, or the scene's last one.
+    pub fn beat(self) -> Beat {
+        let beats = self.scene.beats();
+        beats.get(usize::from(self.beat)).or(beats.last()).copied().unwrap_or(Beat::Join)
+    }
+
+    /// Every place of the lesson, in order.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Scene::ALL.into_iter().flat_map(|scene| (0..).zip(scene.beats()).map(move |(beat, _)| Self { scene, beat }))
+    }
+
+    /// The next beat, in this scene or the next; `None` at the end of the lesson.
+    pub fn next(self) -> Option<Self> {
+        let next = Self { beat: self.beat.saturating_add(1), ..self };
+        if usize::from(next.beat) < self.scene.beats().len() { Some(next) } else { self.next_scene() }
+    }
+
+    pub fn next_scene(self) -> Option<Self> {
+        Scene::from_number(self.scene.number() + 1).map(Self::start)
+    }
+
+    /// The start of this scene, or the scene before where this one is at its start.
+    pub fn previous_scene(self) -> Option<Self> {
+        if self.beat > 0 {
+            return Some(Self::start(self.scene));
+        }
+        self.scene.number().checked_sub(1).and_then(Scene::from_number).map(Self::start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn next_visits_every_beat_once() {
+        let visited: Vec<Place> = std::iter::successors(Some(Place::default()), |place| place.next()).collect();
+        assert_eq!(visited, Place::all().collect::<Vec<_>>());
+        assert_eq!(visited.last().map(|place| place.beat()), Some(Beat::TakeHome));
+    }
+
+    #[test]
+    fn scenes_are_left_and_entered_at_their_first_beat() {
+        let inside = Place { scene: Scene::Mask, beat: 1 };
+        assert_eq!(inside.previous_scene(), Some(Place::start(Scene::Mask)));
+        assert_eq!(Place::start(Scene::Mask).previous_scene(), Some(Place::start(Scene::April)));
+        assert_eq!(inside.next_scene(), Some(Place::start(Scene::Attackers)));
+        assert_eq!((Place::default().previous_scene(), Place::start(Scene::Debrief).next_scene()), (None, None));
+        assert_eq!(Place { scene: Scene::Guess, beat: 200 }.beat(), Beat::TellWhose);
+    }
+}

@@ -1,0 +1,286 @@
+//! The changes that take a room to a place in the lesson.
+
+use unmask_core::{Architecture, ClientId, Defence, InitialWeights, Rule, TrainOn};
+
+use crate::{
+    Place, Poll, Question, Situation,
+    needs::{Needs, Rounds},
+};
+
+/// A change to the room, as the teacher's controls make it. Settings take effect with the next round.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    Go(Place),
+    /// Let the running round end, then stop.
+    Pause,
+    /// Run round after round.
+    Start,
+    /// Run one round, then stop.
+    OneRound,
+    /// Start or stop the search through the model.
+    Search(bool),
+    /// Begin again with fresh weights of this model.
+    Model(Architecture),
+    Defence(Defence),
+    TrainOn(TrainOn),
+    Rule(Rule),
+    /// Samples in a step.
+    Batch(u16),
+    Target(ClientId),
+    Ask(Poll),
+    /// Take no more votes.
+    CloseQuestion,
+}
+
+/// How to get to a place in the lesson.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Plan {
+    /// In the order in which to make them.
+    pub changes: Vec<Change>,
+    /// The rounds of the class's model that are lost.
+    pub loses_rounds: Option<u32>,
+}
+
+/// Plans how to take `room` to `place`. What already fits stays as it is.
+pub fn plan(room: &Situation, place: Place) -> Plan {
+    let needs = Needs::of(room, place);
+    let mut changes = Vec::new();
+    // First, so that everybody sees the new scene while the room follows.
+    if room.place != place {
+        changes.push(Change::Go(place));
+    }
+    if needs.rounds == Rounds::Paused && !room.is_paused {
+        changes.push(Change::Pause);
+    }
+    if needs.search == Some(false) && room.search == Some(true) {
+        changes.push(Change::Search(false));
+    }
+    let coming = room.architecture;
+    let other = needs.model.instead_of(coming).or_else(|| (needs.is_fresh && !is_fresh(room)).then_some(coming));
+    let defence = needs.defence.instead_of(room.defence);
+    // The relay cannot decrypt the model of an encrypted room.
+    let leaves_encryption = room.is_encrypted && defence.is_some_and(|defence| !defence.is_encrypted());
+    changes.extend(other.map(Change::Model));
+    changes.extend(defence.map(Change::Defence));
+    if needs.is_one_picture {
+        changes.extend(one_picture(room));
+    }
+    if needs.has_target {
+        changes.extend(room.other_target().map(Change::Target));
+    }
+    changes.extend(question(room, place));
+    if needs.search == Some(true) && room.search == Some(false) && (other.is_some() || !room.has_searched) {
+        changes.push(Change::Search(true));
+    }
+    let is_untrained = room.round == 0 || other.is_some();
+    // A new model pauses the room.
+    let is_paused = room.is_paused || needs.rounds == Rounds::Paused || other.is_some();
+    match needs.rounds {
+        Rounds::On if is_paused => changes.push(Change::Start),
+        Rounds::OneMore if is_paused && room.place != place => changes.push(Change::OneRound),
+        Rounds::Any if is_paused && is_untrained => changes.push(Change::OneRound),
+        Rounds::Single if is_untrained => changes.push(Change::OneRound),
+        _ => {}
+    }
+    let resets = other.is_some() || leaves_encryption;
+    Plan { changes, loses_rounds: (resets && room.round > 0).then_some(room.round) }
+}
+
+/// Whether no round has changed the weights that a search starts from: no round ran, or only the round that is searched.
+fn is_fresh(room: &Situation) -> bool {
+    let is_searched = room.search == Some(true) || room.has_searched;
+    room.initial_weights == InitialWeights::Scratch && (room.round == 0 || room.round == 1 && is_searched)
+}
+
+/// The changes that make an update the gradient of one private picture.
+fn one_picture(room: &Situation) -> impl Iterator<Item = Change> {
+    [
+        (room.train_on == Some(TrainOn::Shared)).then_some(Change::TrainOn(TrainOn::Private)),
+        room.rule.is_fedavg().then_some(Change::Rule(Rule::FedSgd)),
+        (room.batch > 1).then_some(Change::Batch(1)),
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// Asks or closes the question of a place.
+fn question(room: &Situation, place: Place) -> Option<Change> {
+    let question = Question::of(place.scene)?;
+    let asked_at = place.scene.beats().iter().position(|beat| *beat == question.asked_at())?;
+    let asked = room.asked.as_ref().filter(|_| room.place.scene == place.scene);
+    match asked {
+        None if usize::from(place.beat) == asked_at => poll(room, question).map(Change::Ask),
+        Some(asked) if usize::from(place.beat) > asked_at && asked.is_open => Some(Change::CloseQuestion),
+        _ => None,
+    }
+}
+
+/// The question with its answers; `None` if there are too few pictures to choose from.
+fn poll(room: &Situation, question: Question) -> Option<Poll> {
+    let suspects = if question.asks_whose() { room.suspects() } else { Vec::new() };
+    let aim = room.aim();
+    let correct = suspects.iter().position(|suspect| Some(suspect.client) == aim);
+    let poll = Poll { question, suspects, correct: correct.and_then(|place| u16::try_from(place).ok()) };
+    poll.check().is_ok().then_some(poll)
+}
+
+#[cfg(test)]
+mod tests {
+    use unmask_core::{EncryptionStart, ResnetPreset, VitPreset};
+
+    use super::*;
+    use crate::{
+        Asked, Scene, masked,
+        situation::tests::{room, volunteer},
+    };
+
+    /// The room after it has made the changes and closed a round.
+    fn after(room: &Situation, plan: &Plan) -> Situation {
+        let mut room = room.clone();
+        for change in &plan.changes {
+            match change.clone() {
+                Change::Go(place) => {
+                    room.asked = room.asked.take().filter(|_| room.place.scene == place.scene);
+                    room.place = place;
+                }
+                Change::Pause => room.is_paused = true,
+                Change::Start => room.is_paused = false,
+                Change::OneRound => room.round += 1,
+                Change::Search(on) => room.search = Some(on),
+                Change::Model(architecture) => {
+                    room.architecture = architecture;
+                    room.initial_weights = InitialWeights::Scratch;
+                    (room.round, room.is_paused, room.has_searched) = (0, true, false);
+                }
+                Change::Defence(defence) => room.defence = defence,
+                Change::TrainOn(pictures) => room.train_on = Some(pictures),
+                Change::Rule(rule) => room.rule = rule,
+                Change::Batch(samples) => room.batch = samples,
+                Change::Target(client) => room.target = Some(client),
+                Change::Ask(poll) => {
+                    poll.check().expect("a poll that the relay takes");
+                    room.asked = Some(Asked { question: poll.question, is_open: true, votes: Vec::new() });
+                }
+                Change::CloseQuestion => room.asked.as_mut().expect("a question").is_open = false,
+            }
+        }
+        if !room.is_paused {
+            room.round += 3;
+        }
+        room
+    }
+
+    #[test]
+    fn a_room_that_is_there_needs_no_change() {
+        let mut room = room();
+        for place in Place::all() {
+            room = after(&room, &plan(&room, place));
+            assert_eq!(plan(&room, place), Plan::default(), "{place:?}");
+        }
+    }
+
+    /// Goes from every place to every other: rounds are lost exactly when a change discards the model.
+    #[test]
+    fn a_plan_says_which_rounds_it_loses() {
+        for from in Place::all() {
+            let room = after(&room(), &plan(&room(), from));
+            for to in Place::all() {
+                let plan = plan(&room, to);
+                let discards = plan.changes.iter().any(|change| matches!(change, Change::Model(_)));
+                let lost = (discards && room.round > 0).then_some(room.round);
+                assert_eq!(plan.loses_rounds, lost, "{from:?} to {to:?}: {:?}", plan.changes);
+                let after = after(&room, &plan);
+                assert!(lost.is_some() || after.round >= room.round, "{from:?} to {to:?}");
+                assert_eq!(after.place, to);
+            }
+        }
+    }
+
+    #[test]
+    fn the_lesson_in_its_order_loses_rounds_twice() {
+        let mut room = room();
+        let mut lost = Vec::new();
+        for place in Place::all() {
+            let plan = plan(&room, place);
+            lost.extend(plan.loses_rounds.map(|_| place));
+            room = after(&room, &plan);
+        }
+        assert_eq!(lost, [Place { scene: Scene::April, beat: 2 }, Place::start(Scene::Patience)]);
+    }
+
+    #[test]
+    fn an_encrypted_model_is_lost_with_its_defence() {
+        let encrypted = Defence::Encrypted { start: EncryptionStart::Plain };
+        let room = Situation { round: 7, defence: encrypted, is_encrypted: true, ..room() };
+        assert_eq!(plan(&room, Place::start(Scene::Mask)).loses_rounds, Some(7));
+        assert_eq!(plan(&room, Place::start(Scene::Lobby)).loses_rounds, None);
+        assert_eq!(plan(&Situation { round: 0, ..room }, Place::start(Scene::Mask)).loses_rounds, None);
+    }
+
+    #[test]
+    fn the_search_starts_once_and_on_fresh_weights() {
+        let trained = Situation { round: 40, is_paused: false, ..room() };
+        let before = plan(&trained, Place::start(Scene::Patience));
+        assert_eq!(before.loses_rounds, Some(40));
+        let position = |is_it: fn(&Change) -> bool| before.changes.iter().position(is_it);
+        let pause = position(|change| *change == Change::Pause).expect("a pause");
+        let model = position(|change| matches!(change, Change::Model(_))).expect("a model");
+        assert!(pause < model);
+        let paused = after(&trained, &before);
+        let searching = Place { scene: Scene::Patience, beat: 1 };
+        let begun = plan(&paused, searching);
+        assert!(begun.changes.ends_with(&[Change::Search(true), Change::OneRound]), "{:?}", begun.changes);
+        assert_eq!(begun.loses_rounds, None);
+        let searched = Situation { has_searched: true, search: Some(false), ..after(&paused, &begun) };
+        assert_eq!(plan(&searched, searching), Plan::default());
+    }
+
+    #[test]
+    fn what_fits_a_scene_stays() {
+        // A mask with another rate, another model with the block that the scene needs, and running rounds.
+        let place = Place { scene: Scene::April, beat: 1 };
+        let architecture = Architecture::from(VitPreset::Pico).with_april_block(true);
+        let room = Situation { place, architecture, defence: masked(0.8), is_paused: false, round: 5, ..room() };
+        assert_eq!(plan(&room, place), Plan::default());
+        let on = plan(&room, Place::start(Scene::Mask));
+        assert_eq!(on.changes, [Change::Go(Place::start(Scene::Mask))]);
+    }
+
+    #[test]
+    fn an_update_becomes_that_of_one_private_picture() {
+        let room = Situation { train_on: Some(TrainOn::Shared), rule: Rule::FED_AVG, batch: 16, ..room() };
+        let changes = plan(&room, Place::start(Scene::Guess)).changes;
+        for needed in [Change::TrainOn(TrainOn::Private), Change::Rule(Rule::FedSgd), Change::Batch(1)] {
+            assert!(changes.contains(&needed), "{needed:?} in {changes:?}");
+        }
+    }
+
+    #[test]
+    fn a_network_without_attention_gives_way_to_one_with() {
+        let room = Situation { architecture: ResnetPreset::Nano.into(), round: 3, ..room() };
+        assert_eq!(plan(&room, Place::start(Scene::Lobby)).loses_rounds, None);
+        assert_eq!(plan(&room, Place::start(Scene::Guess)).loses_rounds, Some(3));
+    }
+
+    #[test]
+    fn the_right_answer_is_the_one_under_attack() {
+        let room = Situation {
+            volunteers: (1..=6).map(|id| volunteer(id, true)).collect(),
+            target: Some(ClientId(6)),
+            ..room()
+        };
+        let asked = poll(&room, Question::Whose).expect("a question");
+        let correct = usize::from(asked.correct.expect("an answer"));
+        assert_eq!(asked.suspects[correct].client, ClientId(6));
+        let alone = Situation { volunteers: vec![volunteer(1, true)], ..room };
+        assert_eq!(poll(&alone, Question::Whose), None);
+    }
+
+    #[test]
+    fn the_room_runs_the_median_of_the_votes() {
+        let asked = Asked { question: Question::Rate, is_open: false, votes: vec![10, 70, 90] };
+        let room = Situation { place: Place::start(Scene::TradeOff), asked: Some(asked), ..room() };
+        let changes = plan(&room, Place { scene: Scene::TradeOff, beat: 2 }).changes;
+        assert!(changes.contains(&Change::Defence(masked(0.7))), "{changes:?}");
+    }
+}

@@ -1,0 +1,260 @@
+//! Questions to the class, their answers, and how votes are counted.
+
+use serde::{Deserialize, Serialize};
+use unmask_core::ClientId;
+
+use crate::{Beat, Scene};
+
+/// Fewest pictures among which a class can guess.
+const MIN_SUSPECTS: usize = 2;
+/// Most pictures among which a class guesses.
+pub const MAX_SUSPECTS: usize = 4;
+/// Most bins in which votes for numbers are counted.
+const BINS: u32 = 20;
+
+/// A question to the class. Pages word it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Question {
+    /// Whose picture does the reconstruction show?
+    Whose,
+    /// Is the picture safe now? Yes or no.
+    Safe,
+    /// After how many seconds does the search show who it is?
+    Seconds,
+    /// Which rate does the class choose, in percent?
+    Rate,
+    /// Whose picture is behind the mask?
+    WhoseMasked,
+}
+
+/// A picture to choose from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Suspect {
+    pub client: ClientId,
+    pub nickname: String,
+}
+
+/// A question with what its answers need.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Poll {
+    pub question: Question,
+    /// The pictures to choose from: two to [`MAX_SUSPECTS`] where the question asks whose picture it is, else none.
+    pub suspects: Vec<Suspect>,
+    /// The right answer, if there is one, as a vote for it would be.
+    pub correct: Option<u16>,
+}
+
+/// What can be answered. A vote is a number: the position of the chosen answer, from 0, or the number itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answers {
+    /// One of this many.
+    Choice { count: u16 },
+    /// A number from `least` to `most`, both included.
+    Number { least: u16, most: u16 },
+}
+
+/// A question or vote that cannot be taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PollError {
+    #[error("this question has {found} pictures to choose from; give {MIN_SUSPECTS} to {MAX_SUSPECTS}")]
+    Suspects { found: usize },
+    #[error("this question asks for no picture, but has {found}; leave them out")]
+    NeedsNoSuspects { found: usize },
+    #[error("client {client} is among the pictures twice; give it once")]
+    Twice { client: ClientId },
+    #[error("{answer} is not an answer; {remedy}")]
+    NoAnswer { answer: u16, remedy: String },
+}
+
+impl Question {
+    /// The question that a scene asks, if it asks one.
+    pub fn of(scene: Scene) -> Option<Self> {
+        match scene {
+            Scene::Guess => Some(Self::Whose),
+            Scene::Mask => Some(Self::Safe),
+            Scene::Patience => Some(Self::Seconds),
+            Scene::TradeOff => Some(Self::Rate),
+            Scene::Debrief => Some(Self::WhoseMasked),
+            Scene::Lobby | Scene::Promise | Scene::April | Scene::Attackers | Scene::Membership => None,
+        }
+    }
+
+    /// The beat that asks it. The next beat closes it.
+    pub fn asked_at(self) -> Beat {
+        match self {
+            Self::Whose => Beat::VoteWhose,
+            Self::Safe => Beat::VoteSafe,
+            Self::Seconds => Beat::VoteSeconds,
+            Self::Rate => Beat::VoteRate,
+            Self::WhoseMasked => Beat::VoteMasked,
+        }
+    }
+
+    /// Whether its answers are pictures.
+    pub fn asks_whose(self) -> bool {
+        matches!(self, Self::Whose | Self::WhoseMasked)
+    }
+}
+
+impl Poll {
+    /// Checks that the class can be asked this.
+    ///
+    /// # Errors
+    /// [`PollError`] names what is missing, too many or not an answer.
+    pub fn check(&self) -> Result<(), PollError> {
+        let found = self.suspects.len();
+        if !self.question.asks_whose() && found > 0 {
+            return Err(PollError::NeedsNoSuspects { found });
+        }
+        if self.question.asks_whose() && !(MIN_SUSPECTS..=MAX_SUSPECTS).contains(&found) {
+            return Err(PollError::Suspects { found });
+        }
+        for (place, Suspect { client, .. }) in self.suspects.iter().enumerate() {
+            if self.suspects[..place].iter().any(|other| other.client == *client) {
+                return Err(PollError::Twice { client: *client });
+            }
+        }
+        self.correct.map_or(Ok(()), |correct| self.answers().check(correct))
+    }
+
+    pub fn answers(&self) -> Answers {
+        match self.question {
+            Question::Whose | Question::WhoseMasked => {
+                Answers::Choice { count: u16::try_from(self.suspects.len()).unwrap_or(u16::MAX) }
+            }
+            Question::Safe => Answers::Choice { count: 2 },
+            Question::Seconds => Answers::Number { least: 0, most: 300 },
+            Question::Rate => Answers::Number { least: 0, most: 95 },
+        }
+    }
+}
+
+impl Answers {
+    /// Checks that a vote is for one of them.
+    ///
+    /// # Errors
+    /// [`PollError::NoAnswer`] says which votes are.
+    pub fn check(self, answer: u16) -> Result<(), PollError> {
+        if (self.least()..=self.most()).contains(&answer) && self.count() > 0 {
+            return Ok(());
+        }
+        let (least, most) = (self.least(), self.most());
+        let remedy = match self {
+            Self::Choice { .. } => format!("send its position among them, from {least} to {most}"),
+            Self::Number { .. } => format!("send a number from {least} to {most}"),
+        };
+        Err(PollError::NoAnswer { answer, remedy })
+    }
+
+    /// The smallest vote.
+    pub fn least(self) -> u16 {
+        match self {
+            Self::Choice { .. } => 0,
+            Self::Number { least, .. } => least,
+        }
+    }
+
+    /// The largest vote.
+    pub fn most(self) -> u16 {
+        match self {
+            Self::Choice { count } => count.saturating_sub(1),
+            Self::Number { most, .. } => most,
+        }
+    }
+
+    /// How many different votes there are.
+    pub fn count(self) -> u32 {
+        match self {
+            Self::Choice { count } => count.into(),
+            Self::Number { least, most } => u32::from(most.saturating_sub(least)) + 1,
+        }
+    }
+
+    /// The first and last vote of each bin in which votes are counted together: one vote a bin for a choice, at most
+    /// 20 bins of one width for numbers.
+    pub fn bins(self) -> Vec<(u16, u16)> {
+        let width = match self {
+            Self::Choice { .. } => 1,
+            Self::Number { .. } => self.count().div_ceil(BINS).max(1),
+        };
+        let first = |bin| self.least().saturating_add(u16::try_from(bin * width).unwrap_or(u16::MAX));
+        let bins = self.count().div_ceil(width);
+        let last = |bin| first(bin).saturating_add(u16::try_from(width - 1).unwrap_or(u16::MAX)).min(self.most());
+        (0..bins).map(|bin| (first(bin), last(bin))).collect()
+    }
+
+    /// Votes in each of the [`bins`](Self::bins). Votes for anything else are left out.
+    pub fn counts(self, votes: &[u16]) -> Vec<u32> {
+        let in_bin = |(first, last): (u16, u16)| votes.iter().filter(|vote| (first..=last).contains(*vote)).count();
+        self.bins().into_iter().map(|bin| u32::try_from(in_bin(bin)).unwrap_or(u32::MAX)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn whose(clients: &[u32]) -> Poll {
+        let suspect = |id: &u32| Suspect { client: ClientId(*id), nickname: format!("robot {id}") };
+        Poll { question: Question::Whose, suspects: clients.iter().map(suspect).collect(), correct: None }
+    }
+
+    #[test]
+    fn a_poll_that_cannot_be_asked_names_the_reason() {
+        assert_eq!(whose(&[1, 2]).check(), Ok(()));
+        let safe = Poll { question: Question::Safe, ..whose(&[]) };
+        assert_eq!(safe.check(), Ok(()));
+        let refused = [
+            (whose(&[1]), "has 1 pictures"),
+            (whose(&[1, 2, 3, 4, 5]), "give 2 to 4"),
+            (whose(&[1, 1]), "client 1 is among the pictures twice"),
+            (
+                Poll { correct: Some(2), ..whose(&[1, 2]) },
+                "2 is not an answer; send its position among them, from 0 to 1",
+            ),
+            (Poll { question: Question::Safe, ..whose(&[1, 2]) }, "asks for no picture, but has 2"),
+            (
+                Poll { question: Question::Rate, correct: Some(96), ..whose(&[]) },
+                "96 is not an answer; send a number from 0 to 95",
+            ),
+        ];
+        for (poll, reason) in refused {
+            let error = poll.check().unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+
+    #[test]
+    fn votes_are_counted_by_answer_and_numbers_in_bins() {
+        assert_eq!(Answers::Choice { count: 3 }.counts(&[0, 2, 2, 7]), [1, 0, 2]);
+        assert_eq!(Answers::Number { least: 10, most: 12 }.counts(&[9, 10, 12, 12, 13]), [1, 0, 2]);
+        let seconds = Answers::Number { least: 0, most: 99 };
+        assert_eq!(seconds.bins().len(), 20);
+        assert_eq!(seconds.counts(&[0, 4, 5, 99])[..2], [2, 1]);
+        assert_eq!(seconds.bins().last(), Some(&(95, 99)));
+    }
+
+    #[test]
+    fn the_beat_after_the_question_closes_it() {
+        for scene in Scene::ALL {
+            let Some(question) = Question::of(scene) else { continue };
+            let asked =
+                scene.beats().iter().position(|beat| *beat == question.asked_at()).expect("a beat of the scene");
+            assert!(asked + 1 < scene.beats().len(), "{scene}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_answer_is_counted_once(least in any::<u16>(), most in any::<u16>(), vote in any::<u16>()) {
+            prop_assume!(least <= most);
+            let answers = Answers::Number { least, most };
+            let counts = answers.counts(&[vote]);
+            prop_assert!(counts.len() <= BINS as usize);
+            prop_assert_eq!(counts.iter().sum::<u32>(), u32::from(answers.check(vote).is_ok()));
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The scenes of a lesson and their beats.
+
+use unmask_core::words;
+
+/// A scene: one message on the projector. Its number is its position in the lesson.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Scene {
+    /// The class joins.
+    #[default]
+    Lobby,
+    /// The picture stays, numbers leave.
+    Promise,
+    /// Whose picture is this reconstruction?
+    Guess,
+    /// APRIL reads the picture from the update.
+    April,
+    /// A random part of the update stays on the device.
+    Mask,
+    /// What attackers see who know about the mask.
+    Attackers,
+    /// A search through the model.
+    Patience,
+    /// What a defence costs in accuracy.
+    TradeOff,
+    /// Was this picture in the update?
+    Membership,
+    /// What the class takes home.
+    Debrief,
+}
+
+words!(Scene {
+    Lobby = "lobby",
+    Promise = "promise",
+    Guess = "guess",
+    April = "april",
+    Mask = "mask",
+    Attackers = "attackers",
+    Patience = "patience",
+    TradeOff = "trade-off",
+    Membership = "membership",
+    Debrief = "debrief",
+}, UnknownScene, "the lesson has no scene {name:?}; write {words}", ", ");
+
+impl Scene {
+    /// From 0, as in addresses (`#scene=4`).
+    pub fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// The scene with this number, if the lesson has that many.
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+
+    /// The scene's beats in their order; at least one.
+    pub const fn beats(self) -> &'static [Beat] {
+        use Beat as B;
+        match self {
+            Self::Lobby => &[B::Join],
+            Self::Promise => &[B::Learn, B::Send, B::Stay],
+            Self::Guess => &[B::VoteWhose, B::ShowWhoseVotes, B::TellWhose],
+            Self::April => &[B::SolveApril, B::MaskApril, B::UsualBlock],
+            Self::Mask => &[B::MoveMask, B::VoteSafe, B::ShowSafeVotes],
+            Self::Attackers => &[B::IgnoresMask, B::KnowsMask, B::FixedPosition, B::RatesByGroup],
+            Self::Patience => &[B::VoteSeconds, B::Search, B::ShowSearch],
+            Self::TradeOff => &[B::VoteRate, B::ShowRateVotes, B::RunRate],
+            Self::Membership => &[B::TestPicture],
+            Self::Debrief => &[B::VoteMasked, B::ShowMaskedVotes, B::TakeHome],
+        }
+    }
+}
+
+/// A beat: one step of a scene, which a press of Space ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Beat {
+    /// Students join.
+    Join,
+    /// The device learns from its picture.
+    Learn,
+    /// The device sends numbers.
+    Send,
+    /// The picture stays.
+    Stay,
+    /// The class votes whose picture the reconstruction shows.
+    VoteWhose,
+    ShowWhoseVotes,
+    /// The wall names the owner.
+    TellWhose,
+    /// APRIL solves for the picture.
+    SolveApril,
+    /// APRIL meets a mask.
+    MaskApril,
+    /// A model without the April block.
+    UsualBlock,
+    /// The teacher moves the mask's rate.
+    MoveMask,
+    /// The class votes whether the picture is safe.
+    VoteSafe,
+    ShowSafeVotes,
+    /// An attacker that reads gaps as zeros.
+    IgnoresMask,
+    /// An attacker that knows the mask.
+    KnowsMask,
+    /// The position embedding stays fixed.
+    FixedPosition,
+    /// Each group of parameters has its own rate.
+    RatesByGroup,
+    /// The class votes how many seconds the search takes.
+    VoteSeconds,
+    /// The search runs.
+    Search,
+    /// What the search found.
+    ShowSearch,
+    /// The class votes for a rate.
+    VoteRate,
+    ShowRateVotes,
+    /// The room runs the median of the votes.
+    RunRate,
+    /// The teacher drops a picture.
+    TestPicture,
+    /// The class votes whose picture is behind the mask.
+    VoteMasked,
+    ShowMaskedVotes,
+    /// Three sentences to take home.
+    TakeHome,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scenes_have_numbers_and_names() {
+        for (place, scene) in Scene::ALL.into_iter().enumerate() {
+            assert_eq!(usize::from(scene.number()), place);
+            assert_eq!(Scene::from_number(scene.number()), Some(scene));
+            assert_eq!(scene.to_string().parse(), Ok(scene));
+        }
+        assert_eq!(Scene::from_number(10), None);
+        let error = "intermission".parse::<Scene>().unwrap_err().to_string();
+        assert!(error.starts_with("the lesson has no scene \"intermission\"; write lobby, promise"), "{error}");
+    }
+
+    #[test]
+    fn a_beat_belongs_to_one_scene() {
+        let beats: Vec<Beat> = Scene::ALL.into_iter().flat_map(|scene| scene.beats().to_vec()).collect();
+        for (place, beat) in beats.iter().enumerate() {
+            assert!(!beats[..place].contains(beat), "{beat:?}");
+        }
+    }
+}

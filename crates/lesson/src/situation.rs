@@ -1,0 +1,148 @@
+//! What the plan needs to know about a room.
+
+use unmask_core::{Architecture, ClientId, Defence, InitialWeights, Rule, TrainOn};
+
+use crate::{MAX_SUSPECTS, Place, Question, Suspect};
+
+/// A room as the plan sees it. Settings are those of the next round.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Situation {
+    pub place: Place,
+    /// The question of this scene, once it was asked.
+    pub asked: Option<Asked>,
+    pub architecture: Architecture,
+    pub initial_weights: InitialWeights,
+    /// Rounds since the model began.
+    pub round: u32,
+    pub defence: Defence,
+    /// Whether the weights in use are encrypted, so that another defence needs a new model.
+    pub is_encrypted: bool,
+    pub rule: Rule,
+    /// Samples in a step.
+    pub batch: u16,
+    /// What clients train on; `None` in a room without a data set, where it is their own picture.
+    pub train_on: Option<TrainOn>,
+    /// Whether no round runs and none will on its own.
+    pub is_paused: bool,
+    /// Whether the relay searches through the model; `None` if it cannot.
+    pub search: Option<bool>,
+    /// Whether a search attacked the model's first round.
+    pub has_searched: bool,
+    /// The client under attack.
+    pub target: Option<ClientId>,
+    /// Clients that are here and may be attacked in front of the class, in any order.
+    pub volunteers: Vec<Volunteer>,
+}
+
+/// A question that was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    pub question: Question,
+    pub is_open: bool,
+    /// Sorted; empty while the question is open.
+    pub votes: Vec<u16>,
+}
+
+/// A client that may be attacked in front of the class.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Volunteer {
+    pub client: ClientId,
+    pub nickname: String,
+    /// Whether the class may see its picture beside the reconstruction.
+    pub shows_picture: bool,
+}
+
+impl Situation {
+    /// The volunteers in the order in which they are attacked: those who show their picture first.
+    fn ordered(&self) -> Vec<&Volunteer> {
+        let mut all: Vec<&Volunteer> = self.volunteers.iter().collect();
+        all.sort_by_key(|volunteer| (!volunteer.shows_picture, volunteer.client));
+        all
+    }
+
+    /// Whom to attack instead of the present target: a client that is here, and one that shows its picture if there
+    /// is any. `None` if the present target will do.
+    pub(crate) fn other_target(&self) -> Option<ClientId> {
+        let volunteers = self.ordered();
+        let first = volunteers.first()?;
+        let now = volunteers.iter().find(|volunteer| Some(volunteer.client) == self.target);
+        let will_do = now.is_some_and(|now| now.shows_picture || !first.shows_picture);
+        (!will_do).then_some(first.client)
+    }
+
+    /// The volunteer after the one under attack, cyclically; `None` if there is no other.
+    pub fn next_volunteer(&self) -> Option<ClientId> {
+        let volunteers = self.ordered();
+        let place = volunteers.iter().position(|volunteer| Some(volunteer.client) == self.target);
+        let next = place.map_or(0, |place| (place + 1) % volunteers.len());
+        volunteers.get(next).map(|volunteer| volunteer.client).filter(|next| Some(*next) != self.target)
+    }
+
+    /// The pictures among which the class guesses: at most [`MAX_SUSPECTS`] of those that are shown, the target's
+    /// among them.
+    pub fn suspects(&self) -> Vec<Suspect> {
+        let aim = self.aim();
+        let mut shown: Vec<&Volunteer> = self.volunteers.iter().filter(|volunteer| volunteer.shows_picture).collect();
+        // The target comes first, so that truncating keeps it.
+        shown.sort_by_key(|volunteer| (Some(volunteer.client) != aim, volunteer.client));
+        shown.truncate(MAX_SUSPECTS);
+        shown.sort_by_key(|volunteer| volunteer.client);
+        let suspect =
+            |volunteer: &Volunteer| Suspect { client: volunteer.client, nickname: volunteer.nickname.clone() };
+        shown.into_iter().map(suspect).collect()
+    }
+
+    /// The client that will be under attack.
+    pub(crate) fn aim(&self) -> Option<ClientId> {
+        self.other_target().or(self.target)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use unmask_core::VitPreset;
+
+    use super::*;
+
+    pub(crate) fn volunteer(id: u32, shows_picture: bool) -> Volunteer {
+        Volunteer { client: ClientId(id), nickname: format!("robot {id}"), shows_picture }
+    }
+
+    /// A room at the start of a lesson.
+    pub(crate) fn room() -> Situation {
+        Situation {
+            place: Place::default(),
+            asked: None,
+            architecture: Architecture::from(VitPreset::Nano),
+            initial_weights: InitialWeights::Scratch,
+            round: 0,
+            defence: Defence::None,
+            is_encrypted: false,
+            rule: Rule::FedSgd,
+            batch: 1,
+            train_on: None,
+            is_paused: true,
+            search: Some(false),
+            has_searched: false,
+            target: Some(ClientId(1)),
+            volunteers: vec![volunteer(1, true), volunteer(2, true), volunteer(3, false)],
+        }
+    }
+
+    #[test]
+    fn volunteers_who_show_their_picture_are_attacked_first() {
+        let room = Situation { volunteers: vec![volunteer(3, false), volunteer(4, true)], ..room() };
+        assert_eq!(room.other_target(), Some(ClientId(4)));
+        assert_eq!(Situation { target: Some(ClientId(4)), ..room.clone() }.next_volunteer(), Some(ClientId(3)));
+        assert_eq!(Situation { target: Some(ClientId(3)), ..room.clone() }.next_volunteer(), Some(ClientId(4)));
+        assert_eq!(Situation { volunteers: Vec::new(), ..room }.next_volunteer(), None);
+    }
+
+    #[test]
+    fn the_target_is_among_four_suspects() {
+        let room = Situation { volunteers: (1..=6).map(|id| volunteer(id, true)).collect(), ..room() };
+        let suspects = Situation { target: Some(ClientId(6)), ..room }.suspects();
+        assert_eq!(suspects.len(), MAX_SUSPECTS);
+        assert_eq!(suspects.last().map(|suspect| suspect.client), Some(ClientId(6)));
+    }
+}

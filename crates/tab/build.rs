@@ -1,0 +1,10 @@
+//! Removes the bundles' symbol names, which are a third of the download. wasm-bindgen reads the target features.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    if std::env::var("CARGO_CFG_TARGET_FAMILY").is_ok_and(|family| family == "wasm") {
+        for argument in ["--strip-all", "--keep-section=target_features"] {
+            println!("cargo::rustc-link-arg-bins={argument}");
+        }
+    }
+}
