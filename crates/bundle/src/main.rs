@@ -26,7 +26,7 @@ struct Cli {
     /// The folder that gets a folder for each page
     #[arg(long, value_name = "DIR")]
     dist: PathBuf,
-    /// The pages, such as `www/student.html`
+    /// The pages, such as `index.html`
     #[arg(required = true, value_name = "FILE")]
     pages: Vec<PathBuf>,
 }

@@ -11,9 +11,9 @@ use sha2::{Digest, Sha256};
 use crate::env::{self, Env};
 
 /// The other sources of the page, besides the crates it depends on, below the top folder.
-const OTHERS: [&str; 5] = [".cargo", "Cargo.lock", "Cargo.toml", "crates/bundle", "www"];
+const OTHERS: [&str; 6] = [".cargo", "Cargo.lock", "Cargo.toml", "crates/bundle", "index.html", "www"];
 
-/// Each page is a file in `www`, a bundle of the tab's crate, and a folder in `dist`.
+/// Each page is a document, a program of the tab's crate, and a folder in `dist`.
 const PAGES: [&str; 3] = ["student", "projector", "replay"];
 
 /// The program that builds the pages, together with a small test. As with [`crate::demo::RELAY`], only then does cargo
@@ -61,8 +61,13 @@ pub fn build_gpu(env: &Env) -> Result<()> {
 fn bundle(env: &Env, dist: &Path, pages: &[&str]) -> Result<()> {
     env::run(env.command("cargo").args(BUNDLE))?;
     let mut bundle = env.command(&env.release_binary("bundle").to_string_lossy());
-    bundle.arg("--dist").arg(dist).args(pages.iter().map(|page| format!("www/{page}.html")));
+    bundle.arg("--dist").arg(dist).args(pages.iter().map(|page| document(page)));
     env::run(&mut bundle)
+}
+
+/// The document of a page. The student's is at the top, where trunk and newcomers look for it.
+fn document(page: &str) -> String {
+    if page == "student" { "index.html".to_owned() } else { format!("www/{page}.html") }
 }
 
 /// A name that differs for each checkout that shares the target folder.
