@@ -3,11 +3,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AttackMethod, Defence, OptimiserKind, text::words};
+use crate::{AttackMethod, Defence, OptimiserKind, SchemaVersion, text::words};
 
 /// All points that were measured together, and their provenance.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TradeOffCurve {
+    #[serde(default)]
+    pub schema_version: SchemaVersion<1>,
     pub provenance: CurveProvenance,
     pub setup: CurveSetup,
     /// Grouped by data set, in display order: no defence first, then masks by increasing rate.

@@ -7,7 +7,7 @@ use std::{
 
 use jiff::Timestamp;
 use serde_json::json;
-use unmask_core::{CurveProvenance, TradeOffCurve};
+use unmask_core::{CurveProvenance, SchemaVersion, TradeOffCurve};
 use unmask_data::datasets::default_cifar10_folder;
 use unmask_model::device::OpenDevice;
 use unmask_simulation::Commit;
@@ -128,6 +128,8 @@ fn find(
 }
 
 const PAGE: &str = "report.html";
+/// Of every JSON file that an experiment writes.
+const SCHEMA: SchemaVersion<1> = SchemaVersion;
 
 fn report_findings(
     request: &ExperimentRequest<'_>,
@@ -140,15 +142,21 @@ fn report_findings(
     let Findings { claims, records, results, curve, .. } = &findings;
     let encoded = |value: &serde_json::Value| -> Vec<u8> { format!("{value:#}\n").into_bytes() };
     write(&folder.join(PAGE), report_page(&provenance, &findings).as_bytes())?;
-    write(&folder.join("results.json"), &encoded(&json!({ "claims": claims, "results": results })))?;
+    write(
+        &folder.join("results.json"),
+        &encoded(&json!({ "schema_version": SCHEMA, "claims": claims, "results": results })),
+    )?;
     write(&folder.join("results.csv"), records)?;
     write(
         &folder.join("run.json"),
-        &encoded(&json!({ "provenance": provenance, "verdict": verdict(claims), "tally": tally(claims) })),
+        &encoded(&json!({
+            "schema_version": SCHEMA, "provenance": provenance, "verdict": verdict(claims), "tally": tally(claims)
+        })),
     )?;
     if let Some((setup, points)) = curve {
         let (setup, points) = (setup.clone(), points.clone());
-        let curve = TradeOffCurve { provenance: CurveProvenance::from(&provenance), setup, points };
+        let curve =
+            TradeOffCurve { schema_version: SCHEMA, provenance: CurveProvenance::from(&provenance), setup, points };
         write(&folder.join("trade-off.json"), &encoded(&json!(curve)))?;
     }
     write_overview(&request.out)?;

@@ -121,7 +121,7 @@ fn trade_off() {
     let out = check(Experiment::TradeOff, 10);
     let curve = json(&out.path().join("trade-off/trade-off.json"));
     schema::assert_conforms(&curve, "trade-off");
-    let TradeOffCurve { provenance, setup, points } = serde_json::from_value(curve).unwrap();
+    let TradeOffCurve { provenance, setup, points, .. } = serde_json::from_value(curve).unwrap();
     assert_eq!(provenance.command, "unmask reproduce trade-off --scale tiny --seed 1 --out reports");
     assert_eq!((setup.model.as_str(), setup.photographs), ("vit_pico_patch4_16", 2));
     let rates: Vec<f64> = points.iter().filter_map(|point| point.rate).collect();

@@ -4,13 +4,14 @@ use std::path::Path;
 
 use serde::Serialize;
 use unmask_attack::{BatchSize, LabelReading, Membership, Recovered};
-use unmask_core::{Architecture, AttackMethod, MembershipVerdict, Verdict};
+use unmask_core::{Architecture, AttackMethod, MembershipVerdict, SchemaVersion, Verdict};
 
 use crate::{Check, InferenceAttack, LocalTraining, Score, judge};
 
 /// The contents of `report.json`, described by `docs/schema/report.json`.
 #[derive(Debug, Serialize)]
 pub struct Report {
+    pub schema_version: SchemaVersion<1>,
     pub attack: InferenceAttack,
     pub model: String,
     pub april_block: bool,
@@ -101,6 +102,7 @@ impl Report {
         fedavg: Option<LocalTraining>,
     ) -> Self {
         Self {
+            schema_version: SchemaVersion,
             attack,
             model: model.to_string(),
             april_block: model.april_block(),

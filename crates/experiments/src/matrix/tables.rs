@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
+use unmask_core::SchemaVersion;
 
 use super::{
     ExperimentError, MatrixMean, MatrixRow,
@@ -14,6 +15,7 @@ use crate::report;
 
 #[derive(Serialize)]
 struct Table<'a> {
+    schema_version: SchemaVersion<1>,
     run: &'a RunRecord,
     /// Number of rows computed in parallel, which slows down each of them.
     threads: usize,
@@ -28,7 +30,8 @@ pub(super) fn write(
     rows: &[MatrixRow],
 ) -> Result<(), ExperimentError> {
     let means = means(plan.settings(), rows);
-    let table = serde_json::to_vec_pretty(&Table { run: &plan.run, threads, means, rows });
+    let table =
+        serde_json::to_vec_pretty(&Table { schema_version: SchemaVersion, run: &plan.run, threads, means, rows });
     let encode = |error: serde_json::Error| ExperimentError::Encode {
         what: "matrix.json".to_owned(),
         reason: error.to_string(),

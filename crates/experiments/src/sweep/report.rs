@@ -16,6 +16,7 @@ use crate::{
     store::write as write_file,
     training::{TestPoint, TrainingRun},
 };
+use unmask_core::SchemaVersion;
 
 const STYLE: &str = include_str!("page.css");
 const PAGE: &str = "sweep.html";
@@ -23,6 +24,7 @@ const DRAWN: usize = 40;
 
 #[derive(Serialize)]
 struct Table<'a> {
+    schema_version: SchemaVersion<1>,
     run: &'a RunRecord,
     provenance: Provenance<'a>,
     /// One per combination of values, over all seeds.
@@ -93,7 +95,8 @@ pub(super) fn write(
         seconds: trained.iter().map(|run| run.seconds).sum(),
     };
     let means = means.into_iter().map(|(values, accuracy)| Mean { values, accuracy }).collect();
-    let json = serde_json::to_string_pretty(&Table { run: &plan.run, provenance, means, rows });
+    let json =
+        serde_json::to_string_pretty(&Table { schema_version: SchemaVersion, run: &plan.run, provenance, means, rows });
     let encode =
         |error: serde_json::Error| ExperimentError::Encode { what: "sweep.json".to_owned(), reason: error.to_string() };
     write_file(&folder.join("sweep.json"), (json.map_err(encode)? + "\n").as_bytes())?;
