@@ -1,8 +1,12 @@
-//! Measures how soon a page shows something, and how soon its bundle has built it, in a browser with an empty cache.
+//! Measures how soon a page shows something, how soon its bundle has built it, and how soon a tab has sent its first
+//! update, in a browser with an empty cache.
+
+use std::time::Instant;
 
 use crate::{
     DESKTOP, ONE_AT_A_TIME, PHONE,
-    support::{Browser, Relay},
+    support::{Browser, Relay, wait_for},
+    volunteers::has_picture,
 };
 
 /// Visits of each page, each in a new browser with its own cache.
@@ -41,6 +45,27 @@ async fn of_each_page() {
         }
         println!("| {name} | {} | {} |", range(first), range(built));
     }
+}
+
+/// From *Join* until the relay has accepted the tab's first update.
+#[tokio::test]
+#[ignore = "measures: cargo xtask test --test lessons first_paint -- --ignored --nocapture"]
+async fn of_the_first_update() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&["--start"]).await;
+    let mut milliseconds = Vec::new();
+    for visit in 0..VISITS {
+        let browser = Browser::start().await;
+        let nickname = format!("visitor {visit}");
+        let link = relay.student_link("localhost", &format!("nickname={nickname}&image=cat&device=cpu"));
+        let tab = browser.open(&link.replace(' ', "+"), PHONE).await;
+        has_picture(&tab, "cat").await;
+        let joined = Instant::now();
+        tab.click("join").await;
+        wait_for("the first update", || async { (relay.client(&nickname).await["updates"] != 0).then_some(()) }).await;
+        milliseconds.push(joined.elapsed().as_secs_f64() * 1e3);
+    }
+    println!("| from *Join* to the first update, ms | {} |", range(milliseconds));
 }
 
 /// Median, minimum and maximum.
