@@ -209,7 +209,7 @@ async fn space_leads_a_class_through_the_whole_lesson() {
         for tab in [&restless, &beamer] {
             tab.reload().await;
             arrive(&relay, tab, scene, beats - 1).await;
-            assert_fits(tab, &format!("scene {scene}, loaded anew")).await;
+            assert_fits(tab, &format!("scene {scene}, reloaded")).await;
         }
     }
     teacher.press('e').await;

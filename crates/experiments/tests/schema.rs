@@ -45,10 +45,7 @@ fn the_committed_page_of_claims_is_what_the_program_writes() {
     let folder = repository().join("docs/reports");
     let committed = fs::read_to_string(folder.join("README.md")).unwrap();
     let written = overview(&folder).unwrap();
-    assert!(
-        committed == written,
-        "`unmask reproduce --claims --out docs/reports` writes it anew; it is now\n{written}"
-    );
+    assert!(committed == written, "`unmask reproduce --claims --out docs/reports` rewrites it; it is now\n{written}");
 }
 
 /// The trade-off curve included in the program conforms, and its provenance is complete.

@@ -16,7 +16,7 @@ pub const CLIP_FACTOR: f64 = 2.0;
 
 /// An update this many times as large as the running median is refused, not clipped: no picture has such a gradient,
 /// and it does harm even when clipped. Adam steps equally far along each parameter, so a small constant outweighs the
-/// honest clients wherever their gradients are small. If all gradients are tiny, even this multiple is small; an update
+/// honest clients where their gradients are small. If all gradients are tiny, even this multiple is small; an update
 /// that could be a training step on these weights is then clipped and accepted.
 const IMPLAUSIBLE: f64 = 1e6;
 

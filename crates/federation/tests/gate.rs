@@ -207,7 +207,7 @@ fn with_one_hostile(clients: u32, hostile: u32, loss: impl Fn(u32) -> f32) -> Ro
 fn what_is_left_out_at_the_end_is_not_counted() {
     let summary = with_one_hostile(3, 0, |client| if client == 0 { 4.0 } else { 2.0 });
     assert_eq!((summary.updates, summary.clipped, summary.void), (2, 1, None));
-    assert_eq!((summary.samples, summary.loss), (2, Some(2.0)), "nor are its samples and loss counted");
+    assert_eq!((summary.samples, summary.loss), (2, Some(2.0)), "its samples and loss do not count either");
     assert_eq!(summary.losses, [(ClientId(1), 2.0), (ClientId(2), 2.0)]);
 }
 

@@ -47,7 +47,7 @@ pub enum CheckpointError {
         folder.display(),
         match kept {
             Some(kept) => format!("that of round {kept} is whole; make room there and go on with --resume"),
-            None => "it would have been the first, so there is nothing to go on from; make room there and begin anew with \
+            None => "it would have been the first, so there is nothing to go on from; make room there and start again with \
                      the same command"
                 .to_owned(),
         }

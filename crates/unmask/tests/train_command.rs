@@ -124,10 +124,10 @@ fn no_room_for_the_first_checkpoint_advises_no_resume() {
     let full = full.output().unwrap();
     assert_eq!(full.status.code(), Some(1), "{}", error(&full));
     let said = error(&full);
-    assert!(said.contains("could not be written") && said.contains("begin anew"), "{said}");
+    assert!(said.contains("could not be written") && said.contains("start again"), "{said}");
     assert!(!said.contains("--resume"), "{said}");
-    let anew = train(folder.path(), &["--out", "run"]);
-    assert!(anew.status.success(), "{}", error(&anew));
+    let again = train(folder.path(), &["--out", "run"]);
+    assert!(again.status.success(), "{}", error(&again));
     assert_eq!(model(folder.path(), "whole"), model(folder.path(), "run"));
 }
 

@@ -82,7 +82,7 @@ fn only_what_can_be_gone_on_with_is_advised() {
     let taken = folder.path().join("taken");
     fs::write(&taken, "no folder").unwrap();
     let first = checkpoint(7).write(&taken).unwrap_err().to_string();
-    assert!(first.contains("nothing to go on from") && first.contains("begin anew"), "{first}");
+    assert!(first.contains("nothing to go on from") && first.contains("start again"), "{first}");
     assert!(!first.contains("--resume"), "{first}");
 
     let kept = folder.path().join("kept");
