@@ -320,8 +320,8 @@ mod tests {
     fn bad_strings_name_the_part_that_is_wrong() {
         for (text, part) in [
             ("masks", "unknown defence \"masks\""),
-            ("random-binary", "random-binary: \"\" is no share of zeros"),
-            ("random-binary:1.5", "random-binary: 1.5 is no share of zeros"),
+            ("random-binary", "random-binary: \"\" is not a share of zeros"),
+            ("random-binary:1.5", "random-binary: 1.5 is not a share of zeros"),
             ("frozen-binary:pos=0.5,bias=1,0.2", "frozen-binary: there is no parameter group \"bias\""),
             ("gaussian:eps=x", "gaussian: eps: \"x\""),
             ("encrypted:secret", "encrypted: there is no start \"secret\""),

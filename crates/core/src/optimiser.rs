@@ -12,7 +12,7 @@ pub enum OptimiserKind {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is no optimiser; write sgd:RATE or adam:RATE with a rate above 0, such as sgd:0.1 or adam:0.001")]
+#[error("\"{0}\" is not an optimiser; write sgd:RATE or adam:RATE with a rate above 0, such as sgd:0.1 or adam:0.001")]
 pub struct ParseOptimiserError(String);
 
 impl OptimiserKind {

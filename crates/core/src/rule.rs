@@ -61,7 +61,7 @@ pub enum ParseRuleError {
     Surplus(String),
     #[error("fedavg has no parameter \"{0}\"; it takes epochs=NUMBER and rate=NUMBER")]
     Parameter(String),
-    #[error("fedavg: \"{0}\" is no number of local epochs; give a whole number from 1 to 65535")]
+    #[error("fedavg: \"{0}\" is not a number of local epochs; give a whole number from 1 to 65535")]
     Epochs(String),
     #[error("fedavg: \"{0}\" is not a local learning rate; give a number above 0, such as 0.1")]
     Rate(String),
@@ -132,7 +132,7 @@ mod tests {
             ("fedprox", "unknown rule \"fedprox\""),
             ("fedsgd:1", "\"1\" follows"),
             ("fedavg:steps=3", "\"steps\""),
-            ("fedavg:epochs=0", "\"0\" is no number of local epochs"),
+            ("fedavg:epochs=0", "\"0\" is not a number of local epochs"),
             ("fedavg:rate=-1", "\"-1\" is not a local learning rate"),
             ("fedavg:rate=nan", "\"nan\""),
             ("fedavg:3", "\"3\""),

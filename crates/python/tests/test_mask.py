@@ -76,7 +76,7 @@ class Mask(unittest.TestCase):
         for words, *arguments in (
             ("norm.bias [48] is missing", lacking, 0.5, SEED),
             ("holds pooler.bias, which is not a parameter of vit_pico_patch4_16", whole | {"pooler.bias": [1.0]}, 0.5, SEED),
-            ("1 is no share of zeros", whole, 1.0, SEED),
+            ("1 is not a share of zeros", whole, 1.0, SEED),
             ("there is no parameter group \"position\"", whole, {"position": 0.5, "others": 0}, SEED),
             ("add one for all others at the end", whole, {"pos": 0.5}, SEED),
             ("is not a seed; give 32 bytes", whole, 0.5, b"short"),

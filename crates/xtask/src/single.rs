@@ -9,7 +9,7 @@ use clap::Args;
 use crate::checkout::Turn;
 use crate::env::{self, Env};
 use crate::steps::native;
-use crate::{browser, leftovers, page, python};
+use crate::{browser, leftovers, page, python, tidy};
 
 /// The integration tests with a Flower SuperLink.
 const FLOWER: &str = "flower";
@@ -143,7 +143,8 @@ pub fn screenshots(env: &Env) -> Result<()> {
     page::build(env)?;
     let outcome = env::run(lessons(env, &[PICTURES]).args(["--ignored", "--nocapture"]));
     leftovers::end_and_say(&env.mark);
-    outcome
+    outcome?;
+    tidy::pictures::record(env)
 }
 
 /// The test that takes the pictures.
@@ -172,7 +173,6 @@ impl Chaos {
 }
 
 impl Bench {
-    /// Builds and runs the benchmark.
     pub fn run(&self, env: &Env) -> Result<()> {
         // `cargo bench` uses this profile by default and has no `--release`.
         let mut command = env.command("cargo");

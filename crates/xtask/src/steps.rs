@@ -35,7 +35,12 @@ pub const ALL: &[Step] = &[
         run: pages,
     },
     Step { name: "clippy", about: "clippy on the native crates and their tests", needs: &["page"], run: clippy },
-    Step { name: "clippy-wasm", about: "clippy on the page and its tests", needs: &["tools"], run: clippy_wasm },
+    Step {
+        name: "clippy-wasm",
+        about: "clippy on the page and its tests, without Burn on WebGPU",
+        needs: &["tools"],
+        run: clippy_wasm,
+    },
     Step { name: "unit", about: "unit tests of the native crates", needs: &["page"], run: unit },
     Step { name: "integration", about: "tests/ of the native crates, end to end", needs: &["page"], run: integration },
     Step { name: "fuzz", about: "30 s of fuzzing, guided by coverage", needs: &["page"], run: fuzz },
@@ -51,8 +56,12 @@ pub const ALL: &[Step] = &[
 ];
 
 /// The step of `--gpu`. It compiles Burn and wgpu natively, which takes longer than all other steps together.
-pub const GPU: Step =
-    Step { name: "gpu", about: "the engine beside Burn, and a graphics adapter", needs: &[], run: native_gpu };
+pub const GPU: Step = Step {
+    name: "gpu",
+    about: "clippy on Burn's side, the engine beside Burn, and a graphics adapter",
+    needs: &[],
+    run: native_gpu,
+};
 
 /// Steps that build nothing in the shared target folder, so they need not wait for it.
 pub const WITHOUT_BUILD: [&str; 4] = ["tools", "tidy", "deny", "fmt"];
@@ -64,6 +73,13 @@ const NATIVE: [&str; 2] = ["--release", "--workspace"];
 /// The page's crate with everything that only a browser can run.
 const BROWSER: [&str; 6] =
     ["--release", "--package", "unmask-tab", "--all-features", "--target", "wasm32-unknown-unknown"];
+
+/// The page's crate without Burn on WebGPU, to check it: Burn takes longer to check than all else.
+const BROWSER_CPU: [&str; 7] =
+    ["--release", "--package", "unmask-tab", "--features", "train", "--target", "wasm32-unknown-unknown"];
+
+/// Of clippy.
+const LINTS: [&str; 4] = ["--all-targets", "--", "-D", "warnings"];
 
 fn cargo(env: &Env, arguments: &[&str]) -> Command {
     let mut command = env.command("cargo");
@@ -125,11 +141,11 @@ fn fmt(env: &Env, _: &mut TestNotes) -> Result<()> {
 }
 
 fn clippy(env: &Env, _: &mut TestNotes) -> Result<()> {
-    env::run(&mut native(env, "clippy", &["--all-targets", "--", "-D", "warnings"]))
+    env::run(&mut native(env, "clippy", &LINTS))
 }
 
 fn clippy_wasm(env: &Env, _: &mut TestNotes) -> Result<()> {
-    env::run(cargo(env, &["clippy"]).args(BROWSER).args(["--all-targets", "--", "-D", "warnings"]))
+    env::run(cargo(env, &["clippy"]).args(BROWSER_CPU).args(LINTS))
 }
 
 fn run_tests(command: &mut Command, tests: &mut TestNotes) -> Result<()> {
@@ -149,8 +165,10 @@ fn integration(env: &Env, tests: &mut TestNotes) -> Result<()> {
 
 fn native_gpu(env: &Env, tests: &mut TestNotes) -> Result<()> {
     apt::ensure(env, &[Need::vulkan()])?;
-    let model = ["test", "--release", "--no-fail-fast", "--package", "unmask-model", "--features", "flex,gpu"];
-    run_tests(&mut cargo(env, &model), tests)?;
+    env::run(cargo(env, &["clippy"]).args(BROWSER).args(LINTS))?;
+    let model = ["--release", "--package", "unmask-model", "--features", "flex,gpu"];
+    env::run(cargo(env, &["clippy"]).args(model).args(LINTS))?;
+    run_tests(cargo(env, &["test", "--no-fail-fast"]).args(model), tests)?;
     let program = ["build", "--release", "--package", "unmask", "--features", "gpu"];
     // Another folder, to keep the program without graphics adapters.
     env::run(cargo(env, &program).env("CARGO_TARGET_DIR", env.target_dir.join("gpu")))
@@ -188,5 +206,5 @@ fn doc(env: &Env, _: &mut TestNotes) -> Result<()> {
     // `--examples` makes cargo use the dev-dependencies' features here too.
     let options = ["--no-deps", "--lib", "--bins", "--examples"];
     env::run(native(env, "doc", &options).env("RUSTDOCFLAGS", "-D warnings"))?;
-    env::run(cargo(env, &["doc"]).args(BROWSER).args(options).env("RUSTDOCFLAGS", "-D warnings"))
+    env::run(cargo(env, &["doc"]).args(BROWSER_CPU).args(options).env("RUSTDOCFLAGS", "-D warnings"))
 }

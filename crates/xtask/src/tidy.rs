@@ -1,6 +1,8 @@
 //! Rules of the repository that no compiler checks.
 
+pub mod pictures;
 mod promises;
+mod prose;
 mod rules;
 
 use std::path::Path;
@@ -32,9 +34,12 @@ pub fn run(env: &Env) -> Result<()> {
         rules::readme_subcommands,
         rules::architecture,
         promises::promises,
+        prose::prose,
+        pictures::pictures,
     ]
     .iter()
     .flat_map(|rule| rule(&files))
+    .chain(long_subject(&newest_subject(env)?))
     .collect();
     for violation in &violations {
         println!("{violation}");
@@ -43,6 +48,19 @@ pub fn run(env: &Env) -> Result<()> {
         0 => Ok(()),
         count => bail!("{count} of the repository's rules broken, the first: {}", violations[0]),
     }
+}
+
+/// The first line of the newest commit's message.
+fn newest_subject(env: &Env) -> Result<String> {
+    env::read(env.command("git").args(["log", "-1", "--no-merges", "--format=%s"]))
+        .context("cannot read the newest commit")
+}
+
+/// A subject fits into the lists of commits that people read.
+fn long_subject(subject: &str) -> Option<String> {
+    const MOST: usize = 72;
+    let length = subject.trim().chars().count();
+    (length > MOST).then(|| format!("the newest commit: a subject of {length} characters; write at most {MOST}"))
 }
 
 fn read_files(env: &Env) -> Result<Vec<File>> {
@@ -84,4 +102,15 @@ impl File {
 #[cfg(test)]
 fn text_file(path: &str, text: &str) -> File {
     File { path: path.to_owned(), bytes: text.len() as u64, text: Some(text.to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subject_has_at_most_72_characters() {
+        assert_eq!(long_subject(&"a".repeat(72)), None);
+        assert!(long_subject(&"a".repeat(73)).is_some_and(|line| line.contains("73 characters")));
+    }
 }

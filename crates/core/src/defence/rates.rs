@@ -13,7 +13,7 @@ pub struct ZeroRate(u16);
 
 /// A rate that is not in `[0, 1)`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{given} is no share of zeros; give a number of at least 0 and below 1, such as 0.5")]
+#[error("{given} is not a share of zeros; give a number of at least 0 and below 1, such as 0.5")]
 pub struct RateError {
     given: String,
 }
@@ -248,8 +248,8 @@ mod tests {
     #[test]
     fn bad_strings_name_the_part_that_is_wrong() {
         for (text, part) in [
-            ("", "\"\" is no share of zeros"),
-            ("pos=2,0.2", "2 is no share of zeros"),
+            ("", "\"\" is not a share of zeros"),
+            ("pos=2,0.2", "2 is not a share of zeros"),
             ("bias=0.1,0.2", "no parameter group \"bias\""),
             ("0.1,0.2", "\"0.2\" sets a rate that is already set"),
             ("pos=0.1,pos=0.2,0.3", "\"pos=0.2\""),
@@ -274,7 +274,7 @@ mod tests {
     fn bad_rates_are_named() {
         assert_eq!(
             "1".parse::<ZeroRate>().unwrap_err().to_string(),
-            "1 is no share of zeros; give a number of at least 0 and below 1, such as 0.5"
+            "1 is not a share of zeros; give a number of at least 0 and below 1, such as 0.5"
         );
         assert!("half".parse::<ZeroRate>().unwrap_err().to_string().starts_with("\"half\""));
         assert!(ZeroRate::new(f64::NAN).is_err());

@@ -31,13 +31,13 @@ async fn bad_controls_name_what_is_wrong() {
         (r#"{"do":"dance"}"#, "dance"),
         (r#"{"do":"defence"}"#, "defence"),
         (r#"{"do":"defence","defence":"prayer"}"#, "unknown defence \"prayer\""),
-        (r#"{"do":"defence","defence":"random-binary:1.5"}"#, "1.5 is no share of zeros"),
+        (r#"{"do":"defence","defence":"random-binary:1.5"}"#, "1.5 is not a share of zeros"),
         (r#"{"do":"defence","defence":"random-binary:nan"}"#, "NaN"),
-        (r#"{"do":"defence","defence":"random-binary:pos=2,0.5"}"#, "2 is no share of zeros"),
+        (r#"{"do":"defence","defence":"random-binary:pos=2,0.5"}"#, "2 is not a share of zeros"),
         (r#"{"do":"defence","defence":"gaussian:eps=0,delta=1e-5,clip=1"}"#, "eps"),
-        (r#"{"do":"rule","rule":"fedavg:epochs=0"}"#, "\"0\" is no number of local epochs"),
+        (r#"{"do":"rule","rule":"fedavg:epochs=0"}"#, "\"0\" is not a number of local epochs"),
         (r#"{"do":"rule","rule":"gossip"}"#, "unknown rule \"gossip\""),
-        (r#"{"do":"optimiser","optimiser":"lion:1"}"#, "\"lion:1\" is no optimiser"),
+        (r#"{"do":"optimiser","optimiser":"lion:1"}"#, "\"lion:1\" is not an optimiser"),
         (r#"{"do":"batch","samples":0}"#, "a batch of 0 samples trains nothing"),
         (r#"{"do":"batch","samples":70000}"#, "70000"),
         (r#"{"do":"target","client":77}"#, "no client 77"),
@@ -47,7 +47,7 @@ async fn bad_controls_name_what_is_wrong() {
         (r#"{"do":"partition","partition":"dirichlet:0"}"#, "dirichlet"),
         (r#"{"do":"model","start":"zero"}"#, "scratch or pretrained"),
         (r#"{"do":"model","start":"pretrained"}"#, "no pretrained weights for vit_pico_patch4_16"),
-        (r#"{"do":"evaluation_budget","seconds":-1}"#, "-1 is no time"),
+        (r#"{"do":"evaluation_budget","seconds":-1}"#, "-1 is not a valid time"),
     ] {
         let (status, _, sentence) = http(&relay.running, "POST", "/api/control", &headers, body).await;
         assert_eq!(status, 400, "{body}");

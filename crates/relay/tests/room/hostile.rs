@@ -87,7 +87,7 @@ async fn strangers_are_turned_away() {
     let relay = Relay::with(|config| config.limits.hello = Duration::from_millis(200)).await;
     let mut early = Socket::open(&relay.running).await;
     early.send(&ClientMessage::Device { device: "GPU".into() }, &[]).await;
-    assert!(early.goodbye().await.contains("no hello"));
+    assert!(early.goodbye().await.contains("not a hello"));
     let mut long = Socket::open(&relay.running).await;
     let hello = ClientMessage::Hello { nickname: "Long".into(), resume: None, device: "CPU".into(), may_show: true };
     long.send(&hello, &vec![0.0; 10_000]).await;

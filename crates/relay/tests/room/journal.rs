@@ -300,7 +300,7 @@ async fn what_cannot_be_written_is_said_and_the_room_goes_on() {
         answer(&mut clients, &plan).await;
     }
     let failure = relay.room().await.journal.unwrap().failure.unwrap();
-    assert!(failure.contains("journal-b.redb cannot be written") && failure.contains("make room"), "{failure}");
+    assert!(failure.contains("journal-b.redb cannot be written") && failure.contains("Free some space"), "{failure}");
     fs::remove_dir(&obstacle).unwrap();
     let plan = clients[0].plan().await;
     answer(&mut clients, &plan).await;

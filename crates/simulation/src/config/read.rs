@@ -191,10 +191,10 @@ mod tests {
     fn a_bad_value_is_named_with_its_key_and_line() {
         for (text, expected) in [
             ("seed = 1\nbatch = \"many\"", "line 2: batch: \"many\" will not do; give a whole number from 1 to 65535"),
-            ("\ndefence = \"random-binary:2\"", "line 2: defence: random-binary: 2 is no share of zeros"),
+            ("\ndefence = \"random-binary:2\"", "line 2: defence: random-binary: 2 is not a share of zeros"),
             ("rule = \"fedprox\"", "line 1: rule: unknown rule \"fedprox\""),
             ("partition = \"even\"", "line 1: partition: unknown partition \"even\""),
-            ("optimiser = \"lion:1\"", "line 1: optimiser: \"lion:1\" is no optimiser"),
+            ("optimiser = \"lion:1\"", "line 1: optimiser: \"lion:1\" is not an optimiser"),
             ("device = \"tpu\"", "line 1: device: there is no device \"tpu\"; write cpu or gpu"),
             ("train-slice = \"all\"", "line 1: train-slice: \"all\" is not a range of pictures"),
             ("seed = 1\nseed = 2", "line 2: duplicate key"),

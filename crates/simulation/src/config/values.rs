@@ -78,7 +78,7 @@ mod tests {
         let error = Config::read("", &["threads=x".to_owned()]).unwrap_err().to_string();
         assert_eq!(error, "--set: threads: \"x\" will not do; give a whole number, 1 or more, such as threads=2");
         let error = Config::read("", &["optimiser=0.1".to_owned()]).unwrap_err().to_string();
-        assert!(error.starts_with("--set: optimiser: \"0.1\" is no optimiser; write sgd:RATE"), "{error}");
+        assert!(error.starts_with("--set: optimiser: \"0.1\" is not an optimiser; write sgd:RATE"), "{error}");
     }
 
     #[test]
