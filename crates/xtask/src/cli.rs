@@ -38,7 +38,7 @@ enum Job {
     CheckAll(CheckAll),
     Test(Test),
     Firefox(Firefox),
-    /// Take the screenshots of docs/lesson.md: each scene on the projector and a phone, in light and dark
+    /// Take the pictures of README and docs: each scene on the projector and a phone, in light and dark
     ///
     /// Plays a lesson in Chromium, with robots on this machine; takes some minutes. The pictures go to
     /// docs/images/lesson.

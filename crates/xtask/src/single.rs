@@ -138,12 +138,15 @@ impl Firefox {
     }
 }
 
-/// Plays a lesson in Chromium and writes its pictures into docs/images/lesson.
+/// Takes the screenshots of README and docs: plays a lesson in Chromium, and draws the generated classes.
 pub fn screenshots(env: &Env) -> Result<()> {
     page::build(env)?;
     let outcome = env::run(lessons(env, &[PICTURES]).args(["--ignored", "--nocapture"]));
     leftovers::end_and_say(&env.mark);
     outcome?;
+    let unmask = env.release_binary("unmask");
+    let sheet = env.root.join("docs/images/generated.png");
+    env::run(env.command(&unmask.to_string_lossy()).args(["data", "show", "generated", "--out"]).arg(sheet))?;
     tidy::pictures::record(env)
 }
 
