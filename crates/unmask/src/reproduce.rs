@@ -141,7 +141,7 @@ impl Reproduce {
                 eprint!("{}", list());
                 bail!("which of these experiments? Give its name, as in `unmask reproduce encrypted`, or all")
             }
-            Some("all") => Ok(Experiment::ALL.to_vec()),
+            Some("all") => Ok(Experiment::all().to_vec()),
             Some(name) => Ok(vec![name.parse()?]),
         }
     }
@@ -193,7 +193,7 @@ fn list() -> String {
     let line = |experiment: Experiment| {
         format!("{:18} {:38} {}\n", experiment.name(), experiment.repeats(), experiment.title())
     };
-    Experiment::ALL.map(line).concat()
+    Experiment::all().map(line).concat()
 }
 
 fn ask() -> anyhow::Result<()> {
