@@ -2,15 +2,25 @@
 
 use crate::{
     buffer::{Buffer, Pool},
-    convolution::Shape,
     parallel::{each, map},
     parameters::{Norm, Slot},
     real::Real,
+    shape::Shape,
     vector::{dot, sum, vectorised},
 };
 
 /// Same value as in PyTorch.
 const EPSILON: f64 = 1e-5;
+
+/// The statistics that batch norm uses. Networks without batch norm ignore it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Normalisation {
+    /// The moments of the batch: PyTorch's training mode.
+    Batch,
+    /// The running statistics: PyTorch's evaluation mode. Inverting Gradients (Geiping et al., NeurIPS 2020) attacks
+    /// gradients of this kind.
+    Running,
+}
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moments<R> {

@@ -11,6 +11,7 @@ use crate::{
     parallel::each,
     parameters::{Slot, add_all},
     real::Real,
+    shape::Shape,
     vector::{total, vectorised},
 };
 
@@ -38,28 +39,6 @@ impl Window {
     /// Returns the outputs along a side of the padded picture, which must not be shorter than the kernel.
     fn outputs(self, side: usize) -> usize {
         (side + 2 * self.padding - self.kernel) / self.stride + 1
-    }
-}
-
-/// Square pictures `[batch, channels, side, side]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Shape {
-    pub(crate) batch: usize,
-    pub(crate) channels: usize,
-    pub(crate) side: usize,
-}
-
-impl Shape {
-    pub(crate) fn plane(self) -> usize {
-        self.side * self.side
-    }
-
-    pub(crate) fn picture(self) -> usize {
-        self.channels * self.plane()
-    }
-
-    pub(crate) fn len(self) -> usize {
-        self.batch * self.picture()
     }
 }
 

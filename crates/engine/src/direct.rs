@@ -7,9 +7,9 @@ use pulp::Simd;
 
 use crate::{
     buffer::{Buffer, Pool},
-    convolution::Shape,
     parallel::each,
     real::Real,
+    shape::Shape,
 };
 
 const KERNEL: usize = 3;

@@ -3,7 +3,7 @@
 use unmask_core::Architecture;
 
 use crate::{
-    batch_norm::Moments,
+    batch_norm::{Moments, Normalisation},
     buffer::{Buffer, Pool},
     lenet::{self, Lenet},
     loss::cross_entropy,
@@ -12,16 +12,6 @@ use crate::{
     resnet::{self, Resnet},
     vit::{self, Vit},
 };
-
-/// The statistics that batch norm uses. Networks without batch norm ignore it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Normalisation {
-    /// The moments of the batch: PyTorch's training mode.
-    Batch,
-    /// The running statistics: PyTorch's evaluation mode. Inverting Gradients (Geiping et al., NeurIPS 2020) attacks
-    /// gradients of this kind.
-    Running,
-}
 
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {

@@ -4,12 +4,13 @@ use unmask_core::{LenetConfig, VitConfig};
 
 use crate::{
     buffer::{Buffer, Pool},
-    convolution::{Convolution, Shape, Window},
+    convolution::{Convolution, Window},
     linear::Into,
     matrix::{rows, rows_mut},
     parallel::{BAND, each},
     parameters::{Linear, Piece},
     real::Real,
+    shape::Shape,
     vector::vectorised,
     vit::{image_slope, normalised},
 };

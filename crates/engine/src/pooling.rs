@@ -2,9 +2,9 @@
 
 use crate::{
     buffer::{Buffer, Pool},
-    convolution::Shape,
     parallel::each,
     real::Real,
+    shape::Shape,
     vector::total,
 };
 

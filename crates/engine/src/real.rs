@@ -4,7 +4,7 @@ use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
 
 use pulp::Simd;
 
-use crate::vector;
+use crate::elementary;
 
 /// `f32`, or `f64` for checks.
 pub trait Real:
@@ -106,12 +106,12 @@ impl Real for f32 {
 
     #[inline(always)]
     fn exp(self) -> Self {
-        vector::exp(self)
+        elementary::exp(self)
     }
 
     #[inline(always)]
     fn erf(self) -> Self {
-        vector::erf(self)
+        elementary::erf(self)
     }
 
     vectors!(f32s, as_simd_f32s, as_mut_simd_f32s, splat_f32s, mul_add_e_f32s, mul_f32s, add_f32s, reduce_sum_f32s);

@@ -3,16 +3,16 @@
 use unmask_core::{Convolution as Layer, ResidualBlock, ResnetSpec, VitConfig};
 
 use crate::{
-    batch_norm::{Moments, moments},
+    batch_norm::{Moments, Normalisation, moments},
     buffer::{Buffer, Pool},
-    convolution::{Convolution, Shape, Window},
-    engine::Normalisation,
+    convolution::{Convolution, Window},
     linear::Into,
     matrix::{rows, rows_mut},
     parallel::{BAND, each},
     parameters::{Linear, Norm, Piece, Slot},
     pooling::{Pooled, max_pool, mean_pool, mean_pool_back},
     real::Real,
+    shape::Shape,
     vector::{add, vectorised},
     vit::{image_slope, normalised},
 };

@@ -1,111 +1,78 @@
-//! The experiments by name, and the figures that each repeats.
+//! What is said about an experiment, and the scales at which it runs.
 
 use std::{fmt, str::FromStr};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Experiment {
-    VitFineTuned,
-    VitFromScratch,
-    ResnetFedsgd,
-    ResnetFedavg,
-    NonIid,
-    AttacksCnn,
-    AttacksVit,
-    UpdateRatios,
-    Encrypted,
-    TradeOff,
+use crate::metric::Metric;
+
+/// What a study says about itself.
+#[derive(Debug)]
+pub(crate) struct About {
+    /// Name on the command line, and of the report's folder.
+    pub(crate) name: &'static str,
+    pub(crate) title: &'static str,
+    /// The figures of the papers.
+    pub(crate) repeats: &'static str,
+    pub(crate) question: &'static str,
+    /// Whether the papers start from weights pretrained on ImageNet, so that `--weights` applies.
+    pub(crate) takes_weights: bool,
+    /// Whether it adds cases on CIFAR-10 if that is available.
+    pub(crate) adds_cifar10: bool,
+    pub(crate) metrics: &'static [Metric],
 }
 
+/// An experiment by name. `studies.rs` lists all of them.
+#[derive(Clone, Copy)]
+pub struct Experiment(&'static About);
+
 impl Experiment {
-    pub const ALL: [Self; 10] = [
-        Self::VitFineTuned,
-        Self::VitFromScratch,
-        Self::ResnetFedsgd,
-        Self::ResnetFedavg,
-        Self::NonIid,
-        Self::AttacksCnn,
-        Self::AttacksVit,
-        Self::UpdateRatios,
-        Self::Encrypted,
-        Self::TradeOff,
-    ];
+    pub(crate) fn new(about: &'static About) -> Self {
+        Self(about)
+    }
 
     /// Name on the command line, and of the report's folder.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::VitFineTuned => "vit-fine-tuned",
-            Self::VitFromScratch => "vit-from-scratch",
-            Self::ResnetFedsgd => "resnet-fedsgd",
-            Self::ResnetFedavg => "resnet-fedavg",
-            Self::NonIid => "non-iid",
-            Self::AttacksCnn => "attacks-cnn",
-            Self::AttacksVit => "attacks-vit",
-            Self::UpdateRatios => "update-ratios",
-            Self::Encrypted => "encrypted",
-            Self::TradeOff => "trade-off",
-        }
+        self.0.name
     }
 
     pub fn title(self) -> &'static str {
-        match self {
-            Self::VitFineTuned => "Accuracy of a fine-tuned ViT under FedSGD",
-            Self::VitFromScratch => "Accuracy of a ViT from scratch under FedSGD",
-            Self::ResnetFedsgd => "Accuracy of a ResNet under FedSGD",
-            Self::ResnetFedavg => "Accuracy of a ResNet under FedAvg",
-            Self::NonIid => "Accuracy with clients that see different classes",
-            Self::AttacksCnn => "Inverting Gradients against convolutional networks",
-            Self::AttacksVit => "Attacks against a ViT",
-            Self::UpdateRatios => "How often each parameter is updated",
-            Self::Encrypted => "Accuracy with and without encryption",
-            Self::TradeOff => "Accuracy beside what the best attacker sees",
-        }
+        self.0.title
     }
 
     pub fn repeats(self) -> &'static str {
-        match self {
-            Self::VitFineTuned | Self::VitFromScratch => "RBW Fig. 5, FLRSP Fig. 4",
-            Self::ResnetFedsgd => "FLRSP Fig. 5",
-            Self::ResnetFedavg => "FLRSP Fig. 6",
-            Self::NonIid => "FLRSP Fig. 7",
-            Self::AttacksCnn => "FLRSP Figs. 9 to 12",
-            Self::AttacksVit => "RBW Fig. 4, FLRSP Fig. 8, Encrypted ViT Fig. 3",
-            Self::UpdateRatios => "RBW Fig. 6, FLRSP Fig. 13",
-            Self::Encrypted => "Encrypted ViT Table I",
-            Self::TradeOff => "RBW Fig. 5 beside FLRSP Figs. 8 to 12",
-        }
+        self.0.repeats
     }
 
-    pub(crate) fn trains(self) -> bool {
-        !matches!(self, Self::AttacksCnn | Self::AttacksVit | Self::UpdateRatios)
+    pub fn question(self) -> &'static str {
+        self.0.question
     }
 
     /// Whether the papers start from weights pretrained on ImageNet, so that `--weights` applies.
     pub fn takes_weights(self) -> bool {
-        matches!(self, Self::VitFineTuned | Self::Encrypted)
+        self.0.takes_weights
     }
 
-    pub fn question(self) -> &'static str {
-        match self {
-            Self::VitFineTuned => "How much accuracy does each defence cost when a pretrained model learns on?",
-            Self::VitFromScratch => "How much accuracy does each defence cost when a model starts from random weights?",
-            Self::ResnetFedsgd => "Do masks cost a convolutional network more, and what does noise do to it?",
-            Self::ResnetFedavg => "Is it the same where weights travel instead of gradients?",
-            Self::NonIid => {
-                "Do masks and noise cost a convolutional network more where each client knows other classes?"
-            }
-            Self::AttacksCnn => {
-                "What does a search for the picture find under masks and noise, with the mask and without?"
-            }
-            Self::AttacksVit => {
-                "What do embedding inversion and APRIL see under masks and noise, with the mask and without?"
-            }
-            Self::UpdateRatios => "Is every parameter updated as often as G(f) says?",
-            Self::Encrypted => "Does the relay, averaging cipher text, train the very same model?",
-            Self::TradeOff => "What does each defence cost in accuracy, and what does it leave to the best attacker?",
-        }
+    pub(crate) fn adds_cifar10(self) -> bool {
+        self.0.adds_cifar10
+    }
+
+    pub(crate) fn measures(self, metric: &Metric) -> bool {
+        self.0.metrics.contains(metric)
+    }
+}
+
+impl PartialEq for Experiment {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for Experiment {}
+
+impl fmt::Debug for Experiment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
@@ -115,21 +82,9 @@ impl fmt::Display for Experiment {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "unknown experiment \"{name}\"; the experiments are {}, and all for every one of them",
-    Experiment::ALL.map(Experiment::name).join(", ")
-)]
-pub struct UnknownExperiment {
-    pub name: String,
-}
-
-impl FromStr for Experiment {
-    type Err = UnknownExperiment;
-
-    fn from_str(name: &str) -> Result<Self, UnknownExperiment> {
-        let found = Self::ALL.into_iter().find(|experiment| experiment.name() == name.trim());
-        found.ok_or_else(|| UnknownExperiment { name: name.to_owned() })
+impl Serialize for Experiment {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
     }
 }
 
@@ -184,13 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_as_they_are_written() {
-        for experiment in Experiment::ALL {
-            assert_eq!(experiment.to_string().parse(), Ok(experiment));
-            assert_eq!(serde_json::to_string(&experiment).unwrap(), format!("\"{experiment}\""));
-        }
-        let error = "vit".parse::<Experiment>().unwrap_err().to_string();
-        assert!(error.starts_with("unknown experiment \"vit\"; the experiments are vit-fine-tuned, "), "{error}");
+    fn scales_are_read_as_they_are_written() {
         assert_eq!("paper".parse(), Ok(Scale::Paper));
         assert!("huge".parse::<Scale>().unwrap_err().to_string().contains("the scales are quick, small and paper"));
     }

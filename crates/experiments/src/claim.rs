@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 
 pub use self::list::ClaimListError;
 pub(crate) use self::{
-    condition::{Condition, Metric, Right, Term},
-    judge::{Ground, Measured, Measurements, reaches_over_margin},
-    list::{Decided, ListedClaim, check_cases, conditions, judged, listed},
+    condition::{Condition, Right, Term},
+    judge::{Ground, Measured, Measurements, judged, reaches_over_margin},
+    list::{Decided, ListedClaim, check_cases, conditions, listed},
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use unmask_core::{Architecture, Rule};
 use unmask_model::{ModelError, Network};
 use unmask_simulation::ConfigError;
 
-use crate::{catalogue::Scale, error::ExperimentError, report::duration, run::ExperimentRun, study::Study};
+use crate::{catalogue::Scale, error::ExperimentError, plan::TrainingPlan, report::duration, run::ExperimentRun};
 
 const TRAIN: f64 = 50_000.0;
 const CLASSES: usize = 10;
@@ -57,13 +57,12 @@ impl fmt::Display for Cost {
     }
 }
 
-/// The cost of a training experiment on the request's device. `study` is the one of the papers' scale.
-pub(crate) fn of_training(run: &ExperimentRun<'_, '_>, study: &Study) -> Result<Option<Cost>, ExperimentError> {
-    let Some(case) = study.cases.first() else { return Ok(None) };
-    let config = study.config(case, run.request.seed, &[])?;
+/// The cost of trainings on the request's device. `plan` is the one of the papers' scale.
+pub(crate) fn of_trainings(run: &ExperimentRun<'_, '_>, plan: &TrainingPlan) -> Result<Option<Cost>, ExperimentError> {
+    let Some(config) = plan.first_config(run.request.seed, &[])? else { return Ok(None) };
     let is_paper = run.request.scale == Scale::Paper;
-    let seeds = if is_paper { run.request.seeds(study).least } else { study.seeds.least };
-    let trainings = study.cases.len() as f64 * seeds as f64;
+    let seeds = if is_paper { run.request.seeds(plan.seeds).least } else { plan.seeds.least };
+    let trainings = plan.cases.len() as f64 * seeds as f64;
     let epochs = f64::from(config.epochs.unwrap_or(1));
     let rounds = match config.rule {
         Rule::FedSgd => epochs * TRAIN / (config.clients as f64 * f64::from(config.batch)),
@@ -74,7 +73,7 @@ pub(crate) fn of_training(run: &ExperimentRun<'_, '_>, study: &Study) -> Result<
     Ok(Some(Cost {
         per_picture: measure(run, &config.model)?,
         trained: trainings * epochs * TRAIN,
-        tested: trainings * (tests * config.test_pictures as f64 + study.test_pictures as f64),
+        tested: trainings * (tests * config.test_pictures as f64 + plan.test_pictures as f64),
         work: format!("{trainings} trainings of {epochs} epochs"),
     }))
 }

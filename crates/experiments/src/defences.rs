@@ -77,7 +77,7 @@ pub(crate) const EPS4_PRINTED: ComparedDefence = compared((
     4,
     "gaussian:eps=4,delta=0.5,unclipped=0.5",
 ));
-pub(crate) const EPS2_PRINTED: ComparedDefence = compared((
+const EPS2_PRINTED: ComparedDefence = compared((
     "eps2-printed",
     "noise as printed, ε = 2",
     "ε = 2, no clip",
@@ -138,6 +138,9 @@ pub(crate) static ALL: [ComparedDefence; 10] = [NONE, R02, R05, R08, F02, F05, F
 
 /// The defences that FLRSP Figs. 5 to 7 and 9 to 12 compare.
 pub(crate) static MASKS_AND_NOISE: [ComparedDefence; 7] = [NONE, R02, R05, R08, EPS4, EPS2, EPS1];
+
+/// FLRSP's noise as it prints it.
+pub(crate) const PRINTED: [ComparedDefence; 3] = [EPS4_PRINTED, EPS2_PRINTED, EPS1_PRINTED];
 
 /// The attacked defences, in the order of the figures.
 pub(crate) static ATTACKED: [ComparedDefence; 14] = [

@@ -32,6 +32,8 @@ pub enum ExperimentError {
          with --weights FILE"
     )]
     NeedsWeights { experiment: &'static str, model: String },
+    #[error("no study is called {experiment}")]
+    NoStudy { experiment: &'static str },
     #[error("{experiment} has its own initial weights; leave --weights away")]
     UnusedWeights { experiment: &'static str },
     #[error("0 threads compute nothing; give --threads 1 or more, or leave it out for all processors")]

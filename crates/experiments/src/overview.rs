@@ -6,8 +6,9 @@ use serde::Deserialize;
 
 use crate::{
     catalogue::{Experiment, Scale},
-    claim::{Decided, Finding, ListedClaim, MANY, Metric, Source, listed},
+    claim::{Decided, Finding, ListedClaim, MANY, Source, listed},
     error::ExperimentError,
+    metric::Metric,
     report::{Provenance, duration},
     store::{at, damaged},
 };
@@ -74,7 +75,7 @@ pub fn overview(folder: &Path) -> Result<String, ExperimentError> {
 
 fn reports(folder: &Path) -> Result<Vec<Report>, ExperimentError> {
     let mut reports = Vec::new();
-    for experiment in Experiment::ALL {
+    for experiment in Experiment::all() {
         let run = folder.join(experiment.name()).join("run.json");
         if !run.is_file() {
             continue;
@@ -280,12 +281,13 @@ mod tests {
             holds: holds.iter().map(|formula| formula.parse().unwrap()).collect(),
             decided,
         };
-        let (by, formula) = (Decided::By, "accuracy(r0.5) = accuracy(none) within 2");
+        let by = |study: &str| Decided::By(study.parse().unwrap());
+        let formula = "accuracy(r0.5) = accuracy(none) within 2";
         let claims = [
-            claim(by(Experiment::VitFineTuned), &[formula, "accuracy(r0.8) = accuracy(none) within 2"]),
-            claim(by(Experiment::VitFineTuned), &[formula]),
-            claim(by(Experiment::VitFromScratch), &[formula]),
-            claim(by(Experiment::AttacksVit), &["seen(april/r0.2) = 0", "ssim(april/r0.8) < ssim(april/r0.5)"]),
+            claim(by("vit-fine-tuned"), &[formula, "accuracy(r0.8) = accuracy(none) within 2"]),
+            claim(by("vit-fine-tuned"), &[formula]),
+            claim(by("vit-from-scratch"), &[formula]),
+            claim(by("attacks-vit"), &["seen(april/r0.2) = 0", "ssim(april/r0.8) < ssim(april/r0.5)"]),
             claim(Decided::Not("no study yet".to_owned()), &[formula]),
         ];
         assert_eq!(comparisons(claims.iter()), 4);

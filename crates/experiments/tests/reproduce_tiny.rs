@@ -10,14 +10,13 @@ use serde_json::Value;
 use tempfile::TempDir;
 use unmask_core::{Architecture, Defence, ModelStage, TradeOffCurve};
 use unmask_experiments::{
-    Claim, Experiment, ExperimentError, ExperimentEvent, ExperimentRequest, Reproduced, Scale, estimate, reproduce,
-    tally, verdict,
+    Claim, ExperimentError, ExperimentEvent, ExperimentRequest, Reproduced, Scale, estimate, reproduce, tally, verdict,
 };
 use unmask_model::{device::OpenDevice, weights::encode_flat};
 
-fn request<'a>(experiment: Experiment, out: &Path, device: &'a OpenDevice) -> ExperimentRequest<'a> {
+fn request<'a>(experiment: &str, out: &Path, device: &'a OpenDevice) -> ExperimentRequest<'a> {
     ExperimentRequest {
-        experiment,
+        experiment: experiment.parse().unwrap(),
         scale: Scale::Tiny,
         seed: 1,
         seeds: None,
@@ -40,10 +39,12 @@ fn json(path: &Path) -> Value {
 
 /// The page has the verdict that follows from the claims and has figures, and loads nothing. Returns the folder of all
 /// reports.
-fn check(experiment: Experiment, cases: usize) -> TempDir {
+fn check(experiment: &str, cases: usize) -> TempDir {
     let out = tempfile::tempdir().unwrap();
     let device = OpenDevice::cpu();
-    let Reproduced { folder, claims } = finish(&request(experiment, out.path(), &device));
+    let request = request(experiment, out.path(), &device);
+    let experiment = request.experiment;
+    let Reproduced { folder, claims } = finish(&request);
     assert!(!claims.is_empty(), "{experiment}");
     let page = fs::read_to_string(folder.join("report.html")).unwrap();
     assert!(page.contains(&html! { (tally(&claims)) }.into_string()), "{experiment}\n{page}");
@@ -72,53 +73,53 @@ fn check(experiment: Experiment, cases: usize) -> TempDir {
 
 #[test]
 fn vit_fine_tuned() {
-    check(Experiment::VitFineTuned, 10);
+    check("vit-fine-tuned", 10);
 }
 
 #[test]
 fn vit_from_scratch() {
-    check(Experiment::VitFromScratch, 10);
+    check("vit-from-scratch", 10);
 }
 
 #[test]
 fn resnet_fedsgd() {
-    check(Experiment::ResnetFedsgd, 7);
+    check("resnet-fedsgd", 7);
 }
 
 #[test]
 fn resnet_fedavg() {
-    check(Experiment::ResnetFedavg, 7);
+    check("resnet-fedavg", 7);
 }
 
 #[test]
 fn non_iid() {
-    check(Experiment::NonIid, 14);
+    check("non-iid", 14);
 }
 
 #[test]
 fn attacks_cnn() {
-    check(Experiment::AttacksCnn, 10);
+    check("attacks-cnn", 10);
 }
 
 #[test]
 fn attacks_vit() {
-    check(Experiment::AttacksVit, 9);
+    check("attacks-vit", 9);
 }
 
 #[test]
 fn update_ratios() {
-    check(Experiment::UpdateRatios, 8);
+    check("update-ratios", 8);
 }
 
 #[test]
 fn encrypted() {
-    check(Experiment::Encrypted, 2);
+    check("encrypted", 2);
 }
 
 /// The curve has a point for each defence, each with its best attacker.
 #[test]
 fn trade_off() {
-    let out = check(Experiment::TradeOff, 10);
+    let out = check("trade-off", 10);
     let curve = json(&out.path().join("trade-off/trade-off.json"));
     schema::assert_conforms(&curve, "trade-off");
     let TradeOffCurve { provenance, setup, points, .. } = serde_json::from_value(curve).unwrap();
@@ -153,7 +154,7 @@ fn trade_off() {
 fn an_interrupted_run_goes_on_where_it_was() {
     let (out, whole) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let device = OpenDevice::cpu();
-    let cut = request(Experiment::Encrypted, out.path(), &device);
+    let cut = request("encrypted", out.path(), &device);
     let mut ended = 0;
     let stopped = reproduce(&cut, &mut |event| match event {
         ExperimentEvent::CaseFinished => {
@@ -174,7 +175,7 @@ fn an_interrupted_run_goes_on_where_it_was() {
     });
     assert_eq!((all, left, begun), (8, 6, 6));
     let resumed = resumed.unwrap().unwrap();
-    assert_eq!(resumed.claims, finish(&request(Experiment::Encrypted, whole.path(), &device)).claims);
+    assert_eq!(resumed.claims, finish(&request("encrypted", whole.path(), &device)).claims);
 }
 
 #[test]
@@ -182,18 +183,18 @@ fn what_is_missing_is_named() {
     let out = tempfile::tempdir().unwrap();
     let device = OpenDevice::cpu();
     let refusal = |request: ExperimentRequest<'_>| reproduce(&request, &mut |_| ControlFlow::Continue(())).unwrap_err();
-    let small = ExperimentRequest { scale: Scale::Small, ..request(Experiment::VitFromScratch, out.path(), &device) };
+    let small = ExperimentRequest { scale: Scale::Small, ..request("vit-from-scratch", out.path(), &device) };
     let error = refusal(small);
     assert!(error.is_input() && error.to_string().contains("nowhere with CIFAR-10 in it"), "{error}");
-    let paper = ExperimentRequest { scale: Scale::Paper, ..request(Experiment::VitFineTuned, out.path(), &device) };
+    let paper = ExperimentRequest { scale: Scale::Paper, ..request("vit-fine-tuned", out.path(), &device) };
     let error = refusal(paper);
     assert!(
         matches!(error, ExperimentError::NeedsWeights { .. }) && error.to_string().contains("--weights FILE"),
         "{error}"
     );
-    let none = ExperimentRequest { seeds: Some(0), ..request(Experiment::Encrypted, out.path(), &device) };
+    let none = ExperimentRequest { seeds: Some(0), ..request("encrypted", out.path(), &device) };
     assert!(refusal(none).to_string().contains("--seeds 1"));
-    let idle = ExperimentRequest { threads: Some(0), ..request(Experiment::UpdateRatios, out.path(), &device) };
+    let idle = ExperimentRequest { threads: Some(0), ..request("update-ratios", out.path(), &device) };
     assert!(refusal(idle).to_string().contains("--threads 1"));
     assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0, "what was refused leaves nothing behind");
 }
@@ -207,10 +208,10 @@ fn weights_are_looked_at_first() {
     let file = folder.path().join("pico.safetensors");
     fs::write(&file, encode_flat(&pico.layout(), &pico.initial(1).weights).unwrap()).unwrap();
     for (experiment, weights, expected) in [
-        (Experiment::VitFineTuned, &file, "looks like a vit_pico_patch4_16, not like a vit_small_patch16_224"),
-        (Experiment::VitFineTuned, &folder.path().join("nowhere.safetensors"), "nowhere.safetensors"),
-        (Experiment::VitFromScratch, &file, "vit-from-scratch has its own initial weights; leave --weights away"),
-        (Experiment::AttacksVit, &file, "leave --weights away"),
+        ("vit-fine-tuned", &file, "looks like a vit_pico_patch4_16, not like a vit_small_patch16_224"),
+        ("vit-fine-tuned", &folder.path().join("nowhere.safetensors"), "nowhere.safetensors"),
+        ("vit-from-scratch", &file, "vit-from-scratch has its own initial weights; leave --weights away"),
+        ("attacks-vit", &file, "leave --weights away"),
     ] {
         let request = ExperimentRequest {
             scale: Scale::Paper,

@@ -2,12 +2,11 @@
 
 use std::io::{Read, Seek, SeekFrom};
 
-use safetensors::Dtype;
 use zip::{CompressionMethod, ZipArchive, result::ZipError};
 
 use super::{
     index::{MOST_TENSORS, Place, Stored},
-    npy::Header,
+    npy::{Header, size},
     pickle::{self, SavedTensor},
 };
 
@@ -124,10 +123,6 @@ fn torch<R: Read + Seek>(archive: &mut ZipArchive<R>, names: &[String], program:
         });
     }
     Ok(stored)
-}
-
-pub(super) fn size(dtype: Dtype) -> u64 {
-    (dtype.bitsize() / 8).max(1) as u64
 }
 
 fn said(error: ZipError) -> String {

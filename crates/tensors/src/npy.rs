@@ -4,10 +4,7 @@ use std::io::Read;
 
 use safetensors::Dtype;
 
-use super::{
-    archive::size,
-    index::{Place, Stored, row_major},
-};
+use super::index::{Place, Stored, row_major};
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
 /// Largest header text in bytes. A tensor's has about a hundred.
@@ -136,6 +133,11 @@ pub fn encode_npy<T: NpyNumber>(shape: &[usize], values: &[T]) -> Vec<u8> {
     bytes.extend_from_slice(text.as_bytes());
     values.iter().for_each(|value| value.append(&mut bytes));
     bytes
+}
+
+/// The bytes of a value, at least one.
+pub(super) fn size(dtype: Dtype) -> u64 {
+    (dtype.bitsize() / 8).max(1) as u64
 }
 
 /// Returns the strides of an array with the first dimension fastest.

@@ -140,7 +140,7 @@ impl Reproduce {
                 eprint!("{}", list());
                 bail!("which of these experiments? Give its name, as in `unmask reproduce encrypted`, or all")
             }
-            Some("all") => Ok(Experiment::ALL.to_vec()),
+            Some("all") => Ok(Experiment::all().to_vec()),
             Some(name) => Ok(vec![name.parse()?]),
         }
     }
@@ -191,7 +191,7 @@ fn list() -> String {
     let line = |experiment: Experiment| {
         format!("{:18} {:38} {}\n", experiment.name(), experiment.repeats(), experiment.title())
     };
-    Experiment::ALL.map(line).concat()
+    Experiment::all().map(line).concat()
 }
 
 fn ask() -> anyhow::Result<()> {

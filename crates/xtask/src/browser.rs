@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::env::{self, Env};
-use crate::tools::version_word;
 
 pub fn browser(env: &Env) -> Option<PathBuf> {
     ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"].iter().find_map(|name| env.find(name))
@@ -43,7 +42,7 @@ pub fn variables(env: &Env) -> impl Iterator<Item = (&'static str, PathBuf)> {
 pub fn mismatch(env: &Env) -> Option<String> {
     let version = |path: PathBuf| {
         let text = env::read(env.command(path.to_str()?).arg("--version"))?;
-        version_word(&text).map(str::to_owned)
+        env::version_word(&text).map(str::to_owned)
     };
     let (browser, driver) = (version(browser(env)?)?, version(driver(env)?)?);
     (major(&browser) != major(&driver)).then(|| {

@@ -162,6 +162,11 @@ pub fn read(command: &mut Command) -> Option<String> {
     String::from_utf8(output.stdout).ok().map(|text| text.trim().to_owned())
 }
 
+/// The version in the output of `--version`: `geckodriver 0.37.1 (...)` or `ChromeDriver 120.0.1 (...)`.
+pub fn version_word(text: &str) -> Option<&str> {
+    text.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.'))
+}
+
 /// Replaces this process, so that Ctrl-C and the exit code are those of `command`.
 #[cfg(unix)]
 pub fn become_process(mut command: Command) -> Result<ExitCode> {
@@ -249,6 +254,14 @@ mod tests {
         for name in ["CARGO_HOME", "CARGO_NET_OFFLINE", "CARGO_TARGET_DIR", "CARGO_REGISTRIES_X_INDEX", "PATH"] {
             assert!(!is_left_by_cargo_run(name), "{name}");
         }
+    }
+
+    #[test]
+    fn versions_are_read_from_what_tools_print() {
+        assert_eq!(version_word("cargo-deny 0.20.2"), Some("0.20.2"));
+        assert_eq!(version_word("ChromeDriver 156.0.8078.79 (a21ce9-refs)"), Some("156.0.8078.79"));
+        assert_eq!(version_word("Google Chrome 120.0.1 "), Some("120.0.1"));
+        assert_eq!(version_word("no version"), None);
     }
 
     #[test]

@@ -13,8 +13,8 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use crate::cargo::native;
 use crate::env::{self, Env};
-use crate::steps::native;
 use crate::{apt, leftovers};
 
 /// Crates that handle what clients send, and the crate that calls them, because generic code is compiled there.

@@ -6,6 +6,7 @@
 
 mod apt;
 mod browser;
+mod cargo;
 mod checkout;
 mod cli;
 mod demo;

@@ -6,9 +6,9 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result};
 use clap::Args;
 
+use crate::cargo::native;
 use crate::checkout::Turn;
 use crate::env::{self, Env};
-use crate::steps::native;
 use crate::{browser, leftovers, page, python, tidy};
 
 /// The integration tests with a Flower SuperLink.

@@ -4,6 +4,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use crate::cargo::{BROWSER, NATIVE, cargo, native};
 use crate::env::{self, Env};
 use crate::fuzz::Fuzz;
 use crate::runner::{Step, TestNotes};
@@ -66,33 +67,12 @@ pub const GPU: Step = Step {
 /// Steps that build nothing in the shared target folder, so they need not wait for it.
 pub const WITHOUT_BUILD: [&str; 4] = ["tools", "tidy", "deny", "fmt"];
 
-/// All crates, as far as they build natively. Every native step names the same packages, and targets that include the
-/// dev-dependencies; cargo then sees one feature set and compiles Burn once.
-const NATIVE: [&str; 2] = ["--release", "--workspace"];
-
-/// The page's crate with everything that only a browser can run.
-const BROWSER: [&str; 6] =
-    ["--release", "--package", "unmask-tab", "--all-features", "--target", "wasm32-unknown-unknown"];
-
 /// The page's crate without Burn on WebGPU, to check it: Burn takes longer to check than all else.
 const BROWSER_CPU: [&str; 7] =
     ["--release", "--package", "unmask-tab", "--features", "train", "--target", "wasm32-unknown-unknown"];
 
 /// Of clippy.
 const LINTS: [&str; 4] = ["--all-targets", "--", "-D", "warnings"];
-
-fn cargo(env: &Env, arguments: &[&str]) -> Command {
-    let mut command = env.command("cargo");
-    command.args(arguments).envs(browser::variables(env)).env(page::GPU_FOLDER, page::gpu_folder(env));
-    command
-}
-
-/// A call of cargo for all crates, so that the dependencies are never recompiled for another selection.
-pub fn native(env: &Env, subcommand: &str, arguments: &[&str]) -> Command {
-    let mut command = cargo(env, &[subcommand]);
-    command.args(NATIVE).args(arguments);
-    command
-}
 
 fn tools_step(env: &Env, _: &mut TestNotes) -> Result<()> {
     tools::ensure(env, Purpose::Checks)?;

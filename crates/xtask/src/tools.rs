@@ -116,7 +116,7 @@ fn is_ours(env: &Env, program: &str) -> bool {
 
 fn found_version(env: &Env, program: &str) -> Option<String> {
     env.find(program)?;
-    env::read(env.command(program).arg("--version")).and_then(|text| version_word(&text).map(str::to_owned))
+    env::read(env.command(program).arg("--version")).and_then(|text| env::version_word(&text).map(str::to_owned))
 }
 
 fn ensure_wasm_target(env: &Env) -> Result<()> {
@@ -143,22 +143,4 @@ fn ensure_component(env: &Env, component: &str, subcommand: &str) -> Result<()> 
     println!("Installing Rust's {component} (one of the checks; seconds, once) ...");
     env::run(env.command("rustup").args(["component", "add", component]))
         .with_context(|| format!("`cargo {subcommand}` is missing: run `rustup component add {component}`"))
-}
-
-/// The version in the output of `--version`: `geckodriver 0.37.1 (...)` or `ChromeDriver 120.0.1 (...)`.
-pub fn version_word(text: &str) -> Option<&str> {
-    text.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.'))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_are_read_from_what_tools_print() {
-        assert_eq!(version_word("cargo-deny 0.20.2"), Some("0.20.2"));
-        assert_eq!(version_word("ChromeDriver 156.0.8078.79 (a21ce9-refs)"), Some("156.0.8078.79"));
-        assert_eq!(version_word("Google Chrome 120.0.1 "), Some("120.0.1"));
-        assert_eq!(version_word("no version"), None);
-    }
 }

@@ -1,44 +1,46 @@
 //! A panel: the attacks in one figure, computed as a matrix of `unmask matrix`.
 
-use unmask_core::{Architecture, AttackMethod, Knowledge, Rule, Verdict};
+use unmask_core::{Architecture, AttackMethod, Knowledge, Rule};
 use unmask_inversion::InferenceAttack;
 
-use super::{
-    AttackResult,
-    findings::{Answer, PanelResults, Unsolved},
-    weights::Weights,
-};
+use super::weights::Weights;
 use crate::{
     defences::{ATTACKED, ComparedDefence},
     error::ExperimentError,
     matrix::{MatrixRow, MatrixSettings},
 };
 
+/// The papers' number of steps.
+pub(crate) const PATIENT: usize = 24_000;
+
+pub(crate) const NONE: &[&str] = &["none"];
+pub(crate) const MASKS: &[&str] = &["none", "r0.2", "r0.5", "r0.8"];
+
 /// Attacks on one model that are shown in one figure.
 #[derive(Debug, Clone)]
-pub(super) struct Panel {
+pub(crate) struct Panel {
     /// Name in formulas.
-    pub(super) key: &'static str,
-    pub(super) title: &'static str,
-    pub(super) model: Architecture,
-    pub(super) weights: Weights,
-    pub(super) attack: PanelAttack,
-    pub(super) defences: &'static [&'static str],
+    pub(crate) key: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) model: Architecture,
+    pub(crate) weights: Weights,
+    pub(crate) attack: PanelAttack,
+    pub(crate) defences: &'static [&'static str],
     /// Steps of a search; the attack's default if absent.
-    pub(super) iterations: Option<usize>,
+    pub(crate) iterations: Option<usize>,
     /// First step size of a search; the attack's default if absent.
-    pub(super) step: Option<f64>,
+    pub(crate) step: Option<f64>,
     /// The most pictures to attack.
-    pub(super) pictures: usize,
+    pub(crate) pictures: usize,
     /// Pictures in one update.
-    pub(super) batch: usize,
+    pub(crate) batch: usize,
     /// How often each update is made and attacked, each time with new masks, noise and starts.
-    pub(super) draws: u64,
-    pub(super) rule: Rule,
+    pub(crate) draws: u64,
+    pub(crate) rule: Rule,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PanelAttack {
+pub(crate) enum PanelAttack {
     /// A reconstruction by a naive attacker, and by one who knows the mask.
     Pictures { naive: AttackMethod, aware: Option<AttackMethod> },
     /// Whether a photograph was in the update.
@@ -47,7 +49,7 @@ pub(super) enum PanelAttack {
 
 impl Panel {
     /// A panel on all pictures, each alone in an update that is made once.
-    pub(super) fn new(
+    pub(crate) fn new(
         key: &'static str,
         title: &'static str,
         model: Architecture,
@@ -118,31 +120,8 @@ impl Panel {
         })
     }
 
-    pub(super) fn results(self, rows: &[MatrixRow]) -> PanelResults {
-        let mut results = PanelResults { panel: self, results: Vec::new(), answers: Vec::new(), unsolved: Vec::new() };
-        for row in rows {
-            let Some((defence, attacker)) = results.panel.attacked_by(row) else { continue };
-            let (case, picture) = (defence.key, row.image.clone());
-            if let Some(seen) = AttackResult::of(row, case) {
-                results.results.push(seen);
-            } else if results.panel.attack == PanelAttack::Membership {
-                let is_right = row.verdict == Verdict::Recognisable;
-                results.answers.push(Answer { case, picture, seed: row.seed, is_right, seconds: row.seconds });
-            } else {
-                results.unsolved.push(Unsolved {
-                    case,
-                    attacker,
-                    picture,
-                    because: row.verdict.because().unwrap_or_default().to_owned(),
-                    has_nothing_to_solve: row.has_nothing_to_solve,
-                });
-            }
-        }
-        results
-    }
-
     /// The defence and attacker of a row. If nothing was dropped, an attacker who knows the mask has no row.
-    fn attacked_by(&self, row: &MatrixRow) -> Option<(ComparedDefence, Knowledge)> {
+    pub(super) fn attacked_by(&self, row: &MatrixRow) -> Option<(ComparedDefence, Knowledge)> {
         let defence = self.defences().into_iter().find(|known| known.parsed().is_ok_and(|it| it == row.defence))?;
         let attacker = row.attack.method().map_or(Knowledge::Naive, |method| self.attacker(method));
         self.attackers(&defence).contains(&attacker).then_some((defence, attacker))

@@ -2,21 +2,20 @@
 
 use serde::{Deserialize, Serialize};
 use unmask_core::{Architecture, InitOptions, LenetInit, ModelState, initial_lenet, initial_weights};
-use unmask_simulation::Config;
+use unmask_simulation::{Config, ConfigError};
 
 use crate::{
-    catalogue::{Experiment, Scale},
+    catalogue::Scale,
     error::ExperimentError,
     run::{ExperimentEvent, ExperimentRun},
-    study::Study,
     training::train,
 };
 
 /// Standard deviation of the q, k and v weights of an ordinary block.
 const USUAL_QKV_STD: f32 = 0.02;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Weights {
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Weights {
     /// Drawn as in a new room: an APRIL block has wide q, k and v weights.
     Initial,
     /// The same, but with q, k and v weights as narrow as in other blocks.
@@ -26,8 +25,8 @@ pub(super) enum Weights {
     /// Trained with `configs/attacked.toml` changed by `set`. `key` is the name of the file, `words` describes the
     /// weights.
     Trained { key: &'static str, set: &'static [&'static str], words: &'static str },
-    /// The result of the study `vit-fine-tuned` without a defence.
-    FineTuned,
+    /// Trained with the config of another study, without a defence.
+    FineTuned { config: fn(Scale, u64) -> Result<Config, ConfigError> },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -45,7 +44,7 @@ impl Weights {
             Self::NarrowApril => "at usual initial weights, q, k and v with a standard deviation of 0.02",
             Self::Wide => "at wide initial weights, uniform within 1/2",
             Self::Trained { words, .. } => words,
-            Self::FineTuned => "after fine-tuning",
+            Self::FineTuned { .. } => "after fine-tuning",
         }
     }
 
@@ -67,7 +66,7 @@ impl Weights {
             (Self::Wide, Architecture::Lenet(config)) => {
                 Ok(ModelState::from_weights(initial_lenet(&config, seed, LenetInit::Wide)))
             }
-            (Self::Trained { .. } | Self::FineTuned, _) => self.trained(run, architecture),
+            (Self::Trained { .. } | Self::FineTuned { .. }, _) => self.trained(run, architecture),
             (Self::Initial | Self::NarrowApril | Self::Wide, _) => Ok(architecture.initial(seed)),
         }
     }
@@ -100,11 +99,8 @@ impl Weights {
 
     fn config(self, run: &ExperimentRun<'_, '_>, architecture: Architecture) -> Result<Config, ExperimentError> {
         let (scale, seed) = (run.request.scale, run.request.seed);
-        if self == Self::FineTuned
-            && let Some(study) = Study::of(Experiment::VitFineTuned, scale)
-            && let Some(case) = study.cases.first()
-        {
-            return Ok(study.config(case, seed, &[])?);
+        if let Self::FineTuned { config } = self {
+            return Ok(config(scale, seed)?);
         }
         let tiny: &[&str] = &["data=generated", "clients=2", "batch=2", "rounds=2", "test-pictures=8"];
         let also = match self {
@@ -123,7 +119,7 @@ impl Weights {
         run: &ExperimentRun<'_, '_>,
         architecture: Architecture,
     ) -> Result<Option<f64>, ExperimentError> {
-        if !matches!(self, Self::Trained { .. } | Self::FineTuned) {
+        if !matches!(self, Self::Trained { .. } | Self::FineTuned { .. }) {
             return Ok(None);
         }
         let settings = self.config(run, architecture)?.to_toml();

@@ -3,9 +3,9 @@
 use super::{
     Claim, Finding,
     condition::{Condition, Direction, Right, Term},
-    list::ListedClaim,
+    list::{ClaimListError, ListedClaim, of},
 };
-use crate::accuracy::Estimate;
+use crate::{accuracy::Estimate, catalogue::Experiment};
 
 /// The least accuracy, in points, that an undefended model must gain for a comparison with it to count.
 pub(crate) const LEAST_GAIN: f64 = 10.0;
@@ -82,8 +82,13 @@ struct Judged {
     because: Option<String>,
 }
 
+/// Judges the claims that a study decides.
+pub(crate) fn judged(experiment: Experiment, measurements: &dyn Measurements) -> Result<Vec<Claim>, ClaimListError> {
+    Ok(of(experiment)?.iter().map(|claim| judge(claim, measurements)).collect())
+}
+
 /// Judges `claim`. It agrees if all formulas hold, and differs if one does not.
-pub(crate) fn judge(claim: &ListedClaim, measurements: &dyn Measurements) -> Claim {
+fn judge(claim: &ListedClaim, measurements: &dyn Measurements) -> Claim {
     let judged: Vec<Judged> = claim.holds.iter().map(|condition| judge_one(condition, measurements)).collect();
     let is_any = |finding: Finding| judged.iter().any(|judged| judged.finding == finding);
     let finding = match (is_any(Finding::Differs), is_any(Finding::Open)) {

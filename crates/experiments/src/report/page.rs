@@ -186,10 +186,7 @@ pub(crate) fn duration(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        catalogue::{Experiment, Scale},
-        claim::Claim,
-    };
+    use crate::{catalogue::Scale, claim::Claim};
 
     fn claim(source: Source, expected: &str, found: &str, finding: Finding, because: Option<&str>) -> Claim {
         Claim {
@@ -206,7 +203,7 @@ mod tests {
 
     fn page() -> String {
         let provenance = Provenance {
-            experiment: Experiment::NonIid,
+            experiment: "non-iid".parse().unwrap(),
             scale: Scale::Small,
             seed: 1,
             seeds: 3,

@@ -46,7 +46,7 @@ impl RunRecord {
             scale,
             seed,
             seeds,
-            has_cifar10: experiment == Experiment::TradeOff && request.has_cifar10(),
+            has_cifar10: experiment.adds_cifar10() && request.has_cifar10(),
             weights: weights.clone(),
             weights_sha256: weights.as_ref().map(digest).transpose()?,
         };

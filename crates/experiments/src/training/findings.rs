@@ -5,41 +5,53 @@ use unmask_core::Rule;
 use unmask_simulation::Config;
 
 use super::{
-    TrainingRun,
     comparison::{CaseRuns, Comparison},
-    config,
-    run::TestPoint,
+    run::{TestPoint, TrainingRun},
 };
 use crate::{
     accuracy::{Estimate, mean},
-    catalogue::{Experiment, Scale},
+    catalogue::Scale,
     claim::judged,
     cost,
     error::ExperimentError,
     figure::{Curve, Interval, curves, intervals},
+    plan::{Case, TrainingPlan},
     report::{Figure, Findings, Table, csv},
     reported,
     run::ExperimentRun,
-    study::{Case, Study},
 };
+
+/// The accuracies that a paper reports.
+pub(crate) struct Reported {
+    /// The accuracy of a case in percent, where the paper has it.
+    pub(crate) accuracy: fn(case: &str) -> Option<f64>,
+    /// What to know before comparing them.
+    pub(crate) note: &'static str,
+}
+
+impl Reported {
+    fn of(reported: Option<&Self>, case: &str) -> Option<f64> {
+        reported.and_then(|reported| (reported.accuracy)(case))
+    }
+}
 
 /// Half width, in points, of the band around the first case.
 const BAND: f64 = 2.0;
 
+/// The findings of the trainings of `plan`; `paper` is the plan of the papers' scale.
 pub(super) fn findings(
     run: &ExperimentRun<'_, '_>,
-    study: &Study,
+    plan: &TrainingPlan,
+    paper: &TrainingPlan,
+    reported: Option<&Reported>,
     trained: &[TrainingRun],
 ) -> Result<Findings, ExperimentError> {
-    let comparison = Comparison::new(study, trained);
+    let comparison = Comparison::new(plan, trained);
     let all = &comparison.all;
     let experiment = run.request.experiment;
-    let first = match study.cases.first() {
-        Some(case) => config(run.request, study, case, run.request.seed)?,
-        None => Config::default(),
-    };
+    let first = plan.first_config(run.request.seed, run.request.start().as_slice())?.unwrap_or_default();
     let legend =
-        || study.cases.iter().filter(|case| case.has_curve).map(|case| (case.style, case.name.clone())).collect();
+        || plan.cases.iter().filter(|case| case.has_curve).map(|case| (case.style, case.name.clone())).collect();
     let lines: Vec<Curve> = all.iter().filter(|runs| runs.case.has_curve).map(curve).collect();
     let rows: Vec<Interval> = all.iter().map(interval).collect();
     let figures = vec![
@@ -68,10 +80,10 @@ pub(super) fn findings(
         lead: lead(&first, trained, &comparison) + &learnt(&comparison, first.test_pictures),
         claims: judged(experiment, &comparison)?,
         figures,
-        tables: vec![accuracies(run, &comparison)],
-        notes: notes(run, study, &first, trained),
-        cost: paper_cost(run)?,
-        commands: study.cases.iter().map(|case| command(run, study, case, trained)).collect(),
+        tables: vec![accuracies(reported, &comparison)],
+        notes: notes(run, plan, paper, reported, &first, trained),
+        cost: paper_cost(run, paper)?,
+        commands: plan.cases.iter().map(|case| command(run, plan, case, trained)).collect(),
         records: records(trained)?,
         results: json!({
             "accuracy": all.iter().map(|runs| json!({
@@ -80,7 +92,7 @@ pub(super) fn findings(
                 "settings": runs.case.set.iter().filter(|set| !set.starts_with("passphrase")).collect::<Vec<_>>(),
                 "accuracy": runs.accuracy(),
                 "difference": comparison.all.first().map(|base| comparison.difference(runs, base)),
-                "reported": reported::accuracy(experiment, &runs.case.key),
+                "reported": Reported::of(reported, &runs.case.key),
             })).collect::<Vec<_>>(),
             "runs": trained,
         }),
@@ -89,9 +101,11 @@ pub(super) fn findings(
 }
 
 /// The differences of the config from the papers', if the scale is smaller.
-fn smaller(run: &ExperimentRun<'_, '_>, config: &Config) -> Option<String> {
-    let study = Study::of(run.request.experiment, Scale::Paper).filter(|_| run.request.scale != Scale::Paper)?;
-    let paper = study.config(study.cases.first()?, config.seed, &[]).ok()?;
+fn smaller(run: &ExperimentRun<'_, '_>, paper: &TrainingPlan, config: &Config) -> Option<String> {
+    if run.request.scale == Scale::Paper {
+        return None;
+    }
+    let paper = paper.first_config(config.seed, &[]).ok()??;
     let length = |config: &Config| match (config.rounds, config.epochs) {
         (Some(rounds), _) => format!("{rounds} rounds"),
         (None, epochs) => format!("{} epochs", epochs.unwrap_or(0)),
@@ -124,12 +138,11 @@ fn smaller(run: &ExperimentRun<'_, '_>, config: &Config) -> Option<String> {
 }
 
 /// The cost of the papers' scale. The tiny scale does not measure it.
-fn paper_cost(run: &ExperimentRun<'_, '_>) -> Result<Option<String>, ExperimentError> {
+fn paper_cost(run: &ExperimentRun<'_, '_>, paper: &TrainingPlan) -> Result<Option<String>, ExperimentError> {
     if run.request.scale == Scale::Tiny {
         return Ok(None);
     }
-    let Some(study) = Study::of(run.request.experiment, Scale::Paper) else { return Ok(None) };
-    Ok(cost::of_training(run, &study)?.map(|cost| cost.to_string()))
+    Ok(cost::of_trainings(run, paper)?.map(|cost| cost.to_string()))
 }
 
 /// How much the first case learnt, as a sentence to append.
@@ -183,16 +196,22 @@ fn lead(config: &Config, trained: &[TrainingRun], comparison: &Comparison<'_>) -
     )
 }
 
-fn notes(run: &ExperimentRun<'_, '_>, study: &Study, config: &Config, trained: &[TrainingRun]) -> Vec<String> {
-    let experiment = run.request.experiment;
+fn notes(
+    run: &ExperimentRun<'_, '_>,
+    plan: &TrainingPlan,
+    paper: &TrainingPlan,
+    reported: Option<&Reported>,
+    config: &Config,
+    trained: &[TrainingRun],
+) -> Vec<String> {
     let mut notes: Vec<String> = vec![
         "The 95 % interval of an accuracy, or of a difference, adds two errors in quadrature: that of the test pictures as a \
          sample, and that of the seeds by Student's t. A difference is paired, seed by seed and picture by picture, and has its own \
          spread."
             .to_owned(),
     ];
-    notes.extend(smaller(run, config));
-    if study.cases.iter().flat_map(|case| &case.set).any(|set| set.starts_with("defence=gaussian")) {
+    notes.extend(smaller(run, paper, config));
+    if plan.cases.iter().flat_map(|case| &case.set).any(|set| set.starts_with("defence=gaussian")) {
         notes.push(
             "Gaussian noise has the papers' δ = 0.5 and S_f = 0.5. Updates are clipped to S_f, except \"as printed\" and \"matched\". For \
              \"matched\" S_f is 0.0023, so that the total noise of the training equals that of the papers' ten epochs at their \
@@ -207,18 +226,8 @@ fn notes(run: &ExperimentRun<'_, '_>, study: &Study, config: &Config, trained: &
             config.optimiser
         ));
     }
-    if trained.iter().any(|run| reported::accuracy(experiment, &run.case).is_some()) {
-        notes.push(match experiment {
-            Experiment::Encrypted => {
-                "The paper's 89.77 % is for a large ViT pretrained on ImageNet. Here the question is only whether both columns \
-                 are equal."
-                    .to_owned()
-            }
-            _ => "FLRSP gives its accuracies below Figs. 9 to 11, after ten epochs of a ResNet34 pretrained on ImageNet. Compare the \
-                  differences to \"no defence\", not the accuracies."
-                .to_owned(),
-        });
-    }
+    let is_reported = |reported: &&Reported| trained.iter().any(|run| (reported.accuracy)(&run.case).is_some());
+    notes.extend(reported.filter(is_reported).map(|reported| reported.note.to_owned()));
     for run in trained {
         if let Some(why) = &run.diverged {
             notes.push(format!("{} with seed {} ended before its last round: {why}.", run.case, run.seed));
@@ -227,8 +236,7 @@ fn notes(run: &ExperimentRun<'_, '_>, study: &Study, config: &Config, trained: &
     notes
 }
 
-fn accuracies(run: &ExperimentRun<'_, '_>, comparison: &Comparison<'_>) -> Table {
-    let experiment = run.request.experiment;
+fn accuracies(reported: Option<&Reported>, comparison: &Comparison<'_>) -> Table {
     let row = |(place, runs): (usize, &CaseRuns<'_>)| {
         let Estimate { mean, half_width, .. } = runs.accuracy();
         let difference = match comparison.all.first().filter(|_| place > 0) {
@@ -242,7 +250,7 @@ fn accuracies(run: &ExperimentRun<'_, '_>, comparison: &Comparison<'_>) -> Table
             runs.case.name.clone(),
             format!("{mean:.1} ± {half_width:.1}"),
             difference,
-            reported::cell(reported::accuracy(experiment, &runs.case.key)),
+            reported::cell(Reported::of(reported, &runs.case.key)),
         ]
     };
     Table {
@@ -253,12 +261,11 @@ fn accuracies(run: &ExperimentRun<'_, '_>, comparison: &Comparison<'_>) -> Table
 }
 
 /// The command for the training of `case` with the first seed, tested on as many pictures as the final test here.
-fn command(run: &ExperimentRun<'_, '_>, study: &Study, case: &Case, trained: &[TrainingRun]) -> String {
+fn command(run: &ExperimentRun<'_, '_>, plan: &TrainingPlan, case: &Case, trained: &[TrainingRun]) -> String {
     let (experiment, seed) = (run.request.experiment, run.request.seed);
     let pictures = trained.first().map_or(0, |run| run.correctness.pictures());
     let more = [format!("test-pictures={pictures}"), format!("seed={seed}")];
-    let set: Vec<String> =
-        study.set.iter().chain(&case.set).chain(&more).map(|set| format!(" --set '{set}'")).collect();
+    let set: Vec<String> = plan.set.iter().chain(&case.set).chain(&more).map(|set| format!(" --set '{set}'")).collect();
     let key = &case.key;
     format!(
         "unmask train --config crates/experiments/configs/{experiment}.toml{} --out runs/{experiment}-{key}",

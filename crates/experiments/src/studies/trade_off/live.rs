@@ -11,16 +11,16 @@ use unmask_model::device::OpenDevice;
 use unmask_simulation::{Config, Simulation};
 
 use super::{
-    architecture, curve,
+    curve,
     leakage::{Leaks, Target, methods},
-    photographs,
+    plans::{PLANS, architecture, photographs},
 };
 use crate::{
-    catalogue::{Experiment, Scale},
+    catalogue::Scale,
     defences::TRADE_OFF_IN_SHORT,
     error::ExperimentError,
     matrix::{self, MatrixRequest},
-    study::{Case, Study},
+    plan::{Case, TrainingPlan},
 };
 
 /// Number of sample photographs to attack; few, because a class is waiting.
@@ -61,14 +61,14 @@ impl LiveTradeOff<'_> {
     /// # Errors
     /// [`ExperimentError`] if a model cannot be trained or attacked.
     pub fn run(&self, on_point: OnPoint<'_>) -> Result<(), ExperimentError> {
-        let Some(study) = Study::of(Experiment::TradeOff, self.scale) else { return Ok(()) };
+        let plan = PLANS.at(self.scale);
         let data = DataSet::load(&Source::Generated, Path::new(""), self.seed)?;
         let mut photographs = photographs(self.scale)?;
         photographs.truncate(PHOTOGRAPHS);
         let in_short = |case: &&Case| TRADE_OFF_IN_SHORT.iter().any(|defence| defence.key == case.key);
-        let cases = study.cases.iter().filter(in_short);
+        let cases = plan.cases.iter().filter(in_short);
         let mut all: Vec<Robots<'_>> =
-            cases.map(|case| self.robots(&study, case, &data)).collect::<Result<_, ExperimentError>>()?;
+            cases.map(|case| self.robots(&plan, case, &data)).collect::<Result<_, ExperimentError>>()?;
         for robots in &mut all {
             robots.measure()?;
             robots.leaks[0].push(self.leaks(robots, None, &photographs)?);
@@ -97,8 +97,13 @@ impl LiveTradeOff<'_> {
         Ok(())
     }
 
-    fn robots<'a>(&self, study: &Study, case: &'a Case, data: &'a DataSet) -> Result<Robots<'a>, ExperimentError> {
-        let config = Config { threads: Some(self.threads), ..study.config(case, self.seed & SEEDS, &[])? };
+    fn robots<'a>(
+        &self,
+        plan: &TrainingPlan,
+        case: &'a Case,
+        data: &'a DataSet,
+    ) -> Result<Robots<'a>, ExperimentError> {
+        let config = Config { threads: Some(self.threads), ..plan.config(case, self.seed & SEEDS, &[])? };
         Ok(Robots {
             case,
             architecture: architecture(&config)?,

@@ -3,7 +3,10 @@
 use unmask_core::{AttackMethod, CurveAttacker, CurvePoint, CurveSetup, Defence, MeanInterval, ModelStage};
 use unmask_simulation::{Config, files::rounded};
 
-use super::{Outcome, StudyOutcome, leakage::Leaks};
+use super::{
+    leakage::Leaks,
+    outcome::{DataOutcome, Outcome},
+};
 use crate::{
     accuracy::{Estimate, mean, t_half_width},
     defences::as_written,
@@ -23,13 +26,13 @@ pub(super) fn setup(config: &Config, photographs: usize, gathered: usize, test_p
     }
 }
 
-pub(super) fn point(outcome: &Outcome<'_>, study: &StudyOutcome, defence: Defence, runs: &CaseRuns<'_>) -> CurvePoint {
+pub(super) fn point(outcome: &Outcome<'_>, trained: &DataOutcome, defence: Defence, runs: &CaseRuns<'_>) -> CurvePoint {
     let of_case =
         |leaks: &[Leaks]| -> Vec<Leaks> { leaks.iter().filter(|leaks| leaks.case == runs.case.key).cloned().collect() };
-    let attackers = attackers(&of_case(&outcome.initial), &of_case(&study.leaks));
+    let attackers = attackers(&of_case(&outcome.initial), &of_case(&trained.leaks));
     let best = attackers.first();
     CurvePoint {
-        data: study.data.clone(),
+        data: trained.data.clone(),
         defence,
         rate: defence.rates().and_then(|rates| rates.single()).map(as_written),
         rounds: runs.runs.iter().map(|run| run.rounds).max().unwrap_or(0),

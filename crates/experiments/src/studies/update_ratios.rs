@@ -6,20 +6,86 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use unmask_core::ParamGroup;
 use unmask_data::datasets::DataSet;
-use unmask_simulation::{Config, Simulation};
+use unmask_simulation::{Config, ConfigError, Simulation};
 
 use self::distribution::{UpdateHistogram, chi_squared_test, printed_sum};
+use super::settings::TINY_VIT;
 use crate::{
-    catalogue::{Experiment, Scale},
-    claim::{Condition, Ground, Measured, Measurements, Metric, Term, judged},
+    catalogue::{About, Scale},
+    claim::{Condition, Ground, Measured, Measurements, Term, judged},
     defences::{ComparedDefence, R08, UPDATED, as_written},
     error::ExperimentError,
     figure::{Bars, SeriesStyle, bars},
+    metric::Metric,
+    plan::Changes,
     report::{Figure, Findings, Table, csv},
     reported,
+    request::ExperimentRequest,
     run::{ExperimentEvent, ExperimentRun},
-    store, study,
+    store,
+    study::{Study, describe_training},
 };
+
+pub(super) static STUDY: UpdateRatios = UpdateRatios {
+    about: About {
+        name: "update-ratios",
+        title: "How often each parameter is updated",
+        repeats: "RBW Fig. 6, FLRSP Fig. 13",
+        question: "Is every parameter updated as often as G(f) says?",
+        takes_weights: false,
+        adds_cifar10: false,
+        metrics: &[
+            Metric::Updates,
+            Metric::Never,
+            Metric::NeverPosition,
+            Metric::Always,
+            Metric::Misfit,
+            Metric::PrintedSum,
+        ],
+    },
+};
+
+const CHANGES: Changes = Changes { tiny: TINY_VIT, quick: &[], paper: &[] };
+
+pub(super) struct UpdateRatios {
+    about: About,
+}
+
+impl Study for UpdateRatios {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn cases(&self) -> Vec<String> {
+        all_cases().iter().map(|case| case.key.to_owned()).collect()
+    }
+
+    fn describe(&self, request: &ExperimentRequest<'_>) -> Result<Option<String>, ConfigError> {
+        let config = config(request.scale, request.seed, "none", &[])?;
+        Ok(Some(format!("trainings of {}", describe_training(&config, request.scale))))
+    }
+
+    fn run(&self, run: &mut ExperimentRun<'_, '_>) -> Result<Option<Findings>, ExperimentError> {
+        let cases = all_cases();
+        run.plan(cases.iter().map(|case| store::file(&run.file(case.key, run.request.seed))))?;
+        let taken: Vec<CountedCase> =
+            cases.into_iter().enumerate().filter(|(position, _)| run.takes(*position)).map(|(_, case)| case).collect();
+        run.notify(ExperimentEvent::Started { cases: taken.len(), left: taken.len() })?;
+        let mut all = Vec::new();
+        let mut data = None;
+        for case in &taken {
+            all.push(count(run, case, &mut data)?);
+        }
+        if run.is_part() { Ok(None) } else { findings(run, &all).map(Some) }
+    }
+}
+
+/// The config under `defence` and with these changes.
+fn config(scale: Scale, seed: u64, defence: &str, also: &[&str]) -> Result<Config, ConfigError> {
+    let own = vec![format!("defence={defence}"), format!("seed={seed}")];
+    let also = also.iter().map(|&set| set.to_owned()).collect();
+    Config::read(include_str!("../../configs/update-ratios.toml"), &[CHANGES.at(scale), own, also].concat())
+}
 
 #[derive(Debug, Clone, Copy)]
 struct CountedCase {
@@ -71,25 +137,6 @@ struct CountedRun {
     seconds: f64,
 }
 
-/// The cases, as formulas name them.
-pub(crate) fn cases() -> Vec<String> {
-    all_cases().iter().map(|case| case.key.to_owned()).collect()
-}
-
-pub(crate) fn run(run: &mut ExperimentRun<'_, '_>) -> Result<Option<Findings>, ExperimentError> {
-    let cases = all_cases();
-    run.plan(cases.iter().map(|case| store::file(&run.file(case.key, run.request.seed))))?;
-    let taken: Vec<CountedCase> =
-        cases.into_iter().enumerate().filter(|(position, _)| run.takes(*position)).map(|(_, case)| case).collect();
-    run.notify(ExperimentEvent::Started { cases: taken.len(), left: taken.len() })?;
-    let mut all = Vec::new();
-    let mut data = None;
-    for case in &taken {
-        all.push(count(run, case, &mut data)?);
-    }
-    if run.is_part() { Ok(None) } else { findings(run, &all).map(Some) }
-}
-
 /// Loads `data` on first use and shares it between the cases, because drawing the shapes takes longer than a short
 /// training.
 fn count(
@@ -99,7 +146,7 @@ fn count(
 ) -> Result<CountedRun, ExperimentError> {
     let seed = run.request.seed;
     let CountedCase { key, name, defence, set } = *case;
-    let config = study::update_ratios(run.request.scale, seed, defence.defence, set)?;
+    let config = config(run.request.scale, seed, defence.defence, set)?;
     let config = Config { threads: run.request.threads, ..config };
     let settings = Config { threads: None, ..config.clone() }.to_toml();
     let file = run.file(key, seed);
@@ -149,7 +196,7 @@ fn findings(run: &ExperimentRun<'_, '_>, all: &[CountedRun]) -> Result<Findings,
                 case.name,
                 counted.counts.rounds(),
                 counted.clients,
-                Experiment::UpdateRatios.repeats()
+                run.request.experiment.repeats()
             ),
             svg: bars("updates f", "share of the parameters in %", &shares)?,
             legend: vec![(series, "found".to_owned()), (SeriesStyle::INK, "expected".to_owned())],
@@ -164,7 +211,7 @@ fn findings(run: &ExperimentRun<'_, '_>, all: &[CountedRun]) -> Result<Findings,
              whether any client sent it. G(f) = C(M,f) (1-R^N)^f (R^N)^(M-f) is the expected share of parameters with f updates in M \
              rounds with N clients. Under a frozen mask a parameter is updated always or never."
         ),
-        claims: judged(Experiment::UpdateRatios, &CountMeasurements(all))?,
+        claims: judged(run.request.experiment, &CountMeasurements(all))?,
         figures,
         tables: vec![table(all)],
         notes: vec![
@@ -295,7 +342,7 @@ mod tests {
     }
 
     fn judge(counts: &[CountedRun], id: &str) -> Claim {
-        let claims = judged(Experiment::UpdateRatios, &CountMeasurements(counts)).unwrap();
+        let claims = judged("update-ratios".parse().unwrap(), &CountMeasurements(counts)).unwrap();
         claims.into_iter().find(|claim| claim.id == id).unwrap()
     }
 
@@ -333,7 +380,7 @@ mod tests {
 
     #[test]
     fn counts_as_the_papers_have_them_confirm_all_but_the_misprints() {
-        let claims = judged(Experiment::UpdateRatios, &CountMeasurements(&as_the_papers_say())).unwrap();
+        let claims = judged("update-ratios".parse().unwrap(), &CountMeasurements(&as_the_papers_say())).unwrap();
         for claim in claims {
             let expected = if claim.id.ends_with("printed-formula") { Finding::Differs } else { Finding::Agrees };
             assert_eq!(claim.finding, expected, "{claim:?}");

@@ -5,25 +5,26 @@ use unmask_core::{CurvePoint, DefenceKind, MeanInterval};
 use unmask_data::metrics::RECOGNISABLE_FROM;
 
 use super::{
-    Outcome, StudyOutcome,
     curve::{point, setup},
     leakage::gathered,
+    outcome::{DataOutcome, Outcome},
 };
 use crate::{
     attacks::matching_steps,
     catalogue::Scale,
-    claim::{Condition, Ground, Measured, Measurements, Metric, Right, Term, judged},
+    claim::{Condition, Ground, Measured, Measurements, Right, Term, judged},
     error::ExperimentError,
     figure::{LineStyle, PlanePoint, PlaneSeries, SeriesStyle, plane},
+    metric::Metric,
+    plan::TrainingPlan,
     report::{Figure, Findings, Table, csv},
     run::ExperimentRun,
-    study::Study,
     training::{Comparison, undefended},
 };
 
 /// The points of one data set, and the table cells for their differences from the undefended accuracy.
 struct Panel<'a> {
-    outcome: &'a StudyOutcome,
+    outcome: &'a DataOutcome,
     comparison: Comparison<'a>,
     /// In the order of the comparison's cases.
     points: Vec<CurvePoint>,
@@ -32,13 +33,13 @@ struct Panel<'a> {
 
 pub(super) fn findings(run: &ExperimentRun<'_, '_>, outcome: &Outcome<'_>) -> Result<Findings, ExperimentError> {
     let mut panels = Vec::new();
-    for (study, trained) in outcome.studies.iter().zip(&outcome.trained) {
-        panels.push(panel(run, outcome, study, trained)?);
+    for (plan, trained) in outcome.plans.iter().zip(&outcome.trained) {
+        panels.push(panel(run, outcome, plan, trained)?);
     }
     let claims = judged(run.request.experiment, &PanelMeasurements(&panels))?;
     let scale = run.request.scale;
-    let tested = outcome.studies.first().map_or(0, |study| study.test_pictures);
-    let seeds = outcome.studies.first().map_or(1, |study| run.request.seeds(study).least);
+    let tested = outcome.plans.first().map_or(0, |plan| plan.test_pictures);
+    let seeds = outcome.plans.first().map_or(1, |plan| run.request.seeds(plan.seeds).least);
     let config = panels.first().map(|panel| panel.outcome.config.clone()).unwrap_or_default();
     let leaks = outcome.initial.iter().chain(outcome.trained.iter().flat_map(|study| &study.leaks));
     let trainings = outcome.trained.iter().flat_map(|study| &study.runs);
@@ -67,13 +68,13 @@ pub(super) fn findings(run: &ExperimentRun<'_, '_>, outcome: &Outcome<'_>) -> Re
 fn panel<'a>(
     run: &ExperimentRun<'_, '_>,
     outcome: &Outcome<'_>,
-    study: &'a Study,
-    trained: &'a StudyOutcome,
+    plan: &'a TrainingPlan,
+    trained: &'a DataOutcome,
 ) -> Result<Panel<'a>, ExperimentError> {
-    let comparison = Comparison::new(study, &trained.runs);
+    let comparison = Comparison::new(plan, &trained.runs);
     let (mut points, mut differences) = (Vec::new(), Vec::new());
     for runs in &comparison.all {
-        let defence = study.config(runs.case, run.request.seed, &[])?.defence;
+        let defence = plan.config(runs.case, run.request.seed, &[])?.defence;
         points.push(point(outcome, trained, defence, runs));
         let base = comparison.all.first().filter(|base| base.case.key != runs.case.key);
         differences.push(base.map_or("–".to_owned(), |base| {
@@ -330,14 +331,14 @@ mod tests {
 
     use super::*;
     use crate::{
-        catalogue::Experiment,
         claim::{Claim, Finding},
+        studies::trade_off::plans::PLANS,
     };
 
     /// Cases on generated shapes with a given SSIM of the best attacker; nothing is trained.
     fn judge(half_width: f64, id: &str) -> Claim {
-        let study = Study::of(Experiment::TradeOff, Scale::Tiny).unwrap();
-        let outcome = StudyOutcome {
+        let plan = PLANS.at(Scale::Tiny);
+        let outcome = DataOutcome {
             data: "generated".to_owned(),
             config: Config::default(),
             runs: Vec::new(),
@@ -364,11 +365,11 @@ mod tests {
         };
         let panel = Panel {
             outcome: &outcome,
-            comparison: Comparison::new(&study, &outcome.runs),
-            points: study.cases.iter().map(|case| point(&case.key)).collect(),
+            comparison: Comparison::new(&plan, &outcome.runs),
+            points: plan.cases.iter().map(|case| point(&case.key)).collect(),
             differences: Vec::new(),
         };
-        let claims = judged(Experiment::TradeOff, &PanelMeasurements(&[panel])).unwrap();
+        let claims = judged("trade-off".parse().unwrap(), &PanelMeasurements(&[panel])).unwrap();
         claims.into_iter().find(|claim| claim.id == id).unwrap()
     }
 
