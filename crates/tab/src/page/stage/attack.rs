@@ -2,7 +2,7 @@
 //! more.
 
 use leptos::prelude::*;
-use unmask_core::{AttackMethod, Knowledge};
+use unmask_core::{AttackMethod, ClientId, Knowledge};
 use unmask_data::metrics::{Level, RECOGNISABLE_FROM};
 use unmask_lesson::{Beat, masked, uniform_rate};
 use unmask_wire::view::SearchView;
@@ -106,6 +106,19 @@ fn is_shown(attack: AttackMethod) -> bool {
     attack.is_search() && attack.knowledge() == Knowledge::Aware && !attack.is_unordered()
 }
 
+/// The pictures of the newest search for the target's picture. A new search discards those of the one before.
+fn newest_search(frames: &[Frame], target: Option<ClientId>) -> Vec<Frame> {
+    let is_one = |frame: &&Frame| is_shown(frame.attack) && Some(frame.client) == target;
+    let mut kept: Vec<Frame> = Vec::new();
+    for frame in frames.iter().filter(is_one) {
+        if kept.last().is_some_and(|last| last.seconds > frame.seconds) {
+            kept.clear();
+        }
+        kept.push(frame.clone());
+    }
+    kept
+}
+
 /// The original, the search's newest picture or the one chosen in the bar below it, and the class's guesses.
 #[component]
 pub fn Patience(stage: Stage) -> impl IntoView {
@@ -117,18 +130,7 @@ pub fn Patience(stage: Stage) -> impl IntoView {
     let begun = Memo::new(move |_| stage.place.get().beat() != Beat::VoteSeconds);
     let frames = Memo::new(move |_| {
         let target = stage.feed.room.with(|room| room.as_ref().and_then(|room| room.target));
-        stage.reel.frames.with(|frames| {
-            let is_one = |frame: &&Frame| is_shown(frame.attack) && Some(frame.client) == target;
-            // A new search discards the pictures of the one before.
-            let mut kept: Vec<Frame> = Vec::new();
-            for frame in frames.iter().filter(is_one) {
-                if kept.last().is_some_and(|last| last.seconds > frame.seconds) {
-                    kept.clear();
-                }
-                kept.push(frame.clone());
-            }
-            kept
-        })
+        stage.reel.frames.with(|frames| newest_search(frames, target))
     });
     // `None` follows the search.
     let chosen = RwSignal::new(None::<usize>);
@@ -149,7 +151,6 @@ pub fn Patience(stage: Stage) -> impl IntoView {
     };
     let why_empty =
         stage.feed.part(move |room| if room.search.is_none() { say::empty::no_search() } else { why_empty(room) });
-    let last = move || frames.with(|frames| frames.len().saturating_sub(1));
     let state = move || {
         let steps = |search: &SearchView| say::patience::steps(count(search.iteration), count(search.iterations));
         let steps = search.with(|search| search.as_ref().map(|(search, ..)| steps(search)));
@@ -170,24 +171,39 @@ pub fn Patience(stage: Stage) -> impl IntoView {
                     has_level=true
                 />
             </div>
-            <label class="stage-slider" hidden=move || !begun.get()>
-                <span data-testid="search-state">{state}</span>
-                <input
-                    type="range"
-                    min="0"
-                    step="1"
-                    data-testid="scrub"
-                    aria-label=say::patience::scrub()
-                    prop:max=move || last().to_string()
-                    prop:value=move || chosen.get().unwrap_or_else(last).to_string()
-                    on:pointerup=move |event| let_go(&event)
-                    on:input=move |event| {
-                        let place = event_target_value(&event).parse().ok();
-                        chosen.set(place.filter(|place| *place < untrack(last)));
-                    }
-                />
-            </label>
+            <Scrubber frames chosen begun state=Signal::derive(state)/>
             <Votes stage truth=Signal::derive(recognised)/>
         </div>
+    }
+}
+
+/// Chooses one of the search's pictures.
+#[component]
+fn Scrubber(
+    frames: Memo<Vec<Frame>>,
+    chosen: RwSignal<Option<usize>>,
+    begun: Memo<bool>,
+    /// How far the search was at the chosen picture.
+    state: Signal<String>,
+) -> impl IntoView {
+    let last = move || frames.with(|frames| frames.len().saturating_sub(1));
+    view! {
+        <label class="stage-slider" hidden=move || !begun.get()>
+            <span data-testid="search-state">{state}</span>
+            <input
+                type="range"
+                min="0"
+                step="1"
+                data-testid="scrub"
+                aria-label=say::patience::scrub()
+                prop:max=move || last().to_string()
+                prop:value=move || chosen.get().unwrap_or_else(last).to_string()
+                on:pointerup=move |event| let_go(&event)
+                on:input=move |event| {
+                    let place = event_target_value(&event).parse().ok();
+                    chosen.set(place.filter(|place| *place < untrack(last)));
+                }
+            />
+        </label>
     }
 }

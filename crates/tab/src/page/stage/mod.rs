@@ -94,18 +94,38 @@ pub fn Room(feed: Feed, teacher: Teacher, address: Address) -> impl IntoView {
     let is_blank = RwSignal::new(read_blank());
     let tongue = Tongue::spoken();
     follow_address(stage, is_expert, address);
-    let blank = move |now: bool| {
-        is_blank.set(now);
-        if let Ok(Some(storage)) = window().local_storage() {
-            // If the browser refuses, only this window goes blank.
-            let _ = storage.set_item(BLANK_KEY, if now { "1" } else { "0" });
-        }
-    };
     EventListener::new(&window(), "storage", move |_| is_blank.set(read_blank())).forget();
-    let act = Callback::new(move |action: Action| match action {
+    let act = obey(stage, is_expert, has_notes, is_blank);
+    listen_to_keys(stage, is_expert, act);
+    on_cleanup(move || tongue.keep_english(false));
+    view! {
+        <Show
+            when=move || is_expert.get()
+            fallback=move || {
+                tongue.keep_english(false);
+                view! { <InLanguage><StageView stage has_notes is_blank act/></InLanguage> }
+            }
+        >
+            {
+                tongue.keep_english(true);
+                view! { <Expert feed teacher on_stage=move |()| is_expert.set(false)/> }
+            }
+        </Show>
+    }
+}
+
+/// Does what a key or a button of the bar asks for. Only the presenter drives the lesson, and only on the stage.
+fn obey(
+    stage: Stage,
+    is_expert: RwSignal<bool>,
+    has_notes: RwSignal<bool>,
+    is_blank: RwSignal<bool>,
+) -> Callback<Action> {
+    let tongue = Tongue::spoken();
+    Callback::new(move |action: Action| match action {
         Action::Expert => is_expert.update(|is_expert| *is_expert = !*is_expert),
         Action::Language => tongue.choose(untrack(|| tongue.now()).next()),
-        _ if is_expert.get_untracked() || !is_presenting.get_untracked() => {}
+        _ if is_expert.get_untracked() || !stage.is_presenting.get_untracked() => {}
         Action::Next => stage.next(),
         Action::NextScene => {
             if let Some(next) = stage.place.get_untracked().next_scene() {
@@ -125,11 +145,14 @@ pub fn Room(feed: Feed, teacher: Teacher, address: Address) -> impl IntoView {
         Action::Mask => stage.choose(unmask_lesson::flipped(untrack(|| stage.defence()))),
         Action::NextVolunteer => stage.next_volunteer(),
         Action::Pause => stage.toggle_rounds(),
-        Action::Blank => blank(!is_blank.get_untracked()),
+        Action::Blank => blank(is_blank, !is_blank.get_untracked()),
         Action::Notes => has_notes.update(|has_notes| *has_notes = !*has_notes),
         Action::Confirm => stage.lose(),
         Action::Cancel => stage.loss.set(None),
-    });
+    })
+}
+
+fn listen_to_keys(stage: Stage, is_expert: RwSignal<bool>, act: Callback<Action>) {
     let handle = window_event_listener(leptos::ev::keydown, move |event| {
         let is_asked = stage.loss.with_untracked(Option::is_some) && !is_expert.get_untracked();
         if let Some(action) = keys::action(&event.key(), focus(&event, is_asked)) {
@@ -141,20 +164,14 @@ pub fn Room(feed: Feed, teacher: Teacher, address: Address) -> impl IntoView {
         }
     });
     on_cleanup(move || handle.remove());
-    on_cleanup(move || tongue.keep_english(false));
-    view! {
-        <Show
-            when=move || is_expert.get()
-            fallback=move || {
-                tongue.keep_english(false);
-                view! { <InLanguage><StageView stage has_notes is_blank act/></InLanguage> }
-            }
-        >
-            {
-                tongue.keep_english(true);
-                view! { <Expert feed teacher on_stage=move |()| is_expert.set(false)/> }
-            }
-        </Show>
+}
+
+/// Blanks or shows every window of this browser.
+fn blank(is_blank: RwSignal<bool>, now: bool) {
+    is_blank.set(now);
+    if let Ok(Some(storage)) = window().local_storage() {
+        // If the browser refuses, only this window goes blank.
+        let _ = storage.set_item(BLANK_KEY, if now { "1" } else { "0" });
     }
 }
 
@@ -238,11 +255,6 @@ fn StageView(
     let place = stage.place;
     let scene = Memo::new(move |_| place.get().scene);
     let words = move || unmask_words::scene(scene.get());
-    let line = move || match place.get().scene {
-        // Nobody can join a recorded lesson.
-        Scene::Lobby if stage.feed.link.get() == Link::Recorded => say::lobby::took_part(),
-        _ => unmask_words::line(place.get().beat()),
-    };
     let is_presenting = stage.is_presenting;
     let federation = stage.feed.optional(|room| room.federation.as_ref().map(logic::federation));
     // The lobby shows it beside the address.
@@ -258,22 +270,9 @@ fn StageView(
                         data-beat=move || place.get().beat
                     >
                         <button type="button" class="skip" on:click=move |_| act.run(Action::Expert)>{say::bar::expert_title()}</button>
-                        <header class="slide-head">
-                            <h1 data-testid="headline">{move || words().headline}</h1>
-                            <p data-testid="line" role="status">{line}</p>
-                        </header>
+                        <Headline stage scene/>
                         <div class="scene" data-testid="scene" on:mousedown=|event| keep_focus(&event)>
-                            {move || match scene.get() {
-                                Scene::Lobby => view! { <Lobby stage/> }.into_any(),
-                                Scene::Promise => view! { <Promise stage/> }.into_any(),
-                                Scene::Guess | Scene::Debrief => view! { <Guess stage/> }.into_any(),
-                                Scene::April => view! { <April stage/> }.into_any(),
-                                Scene::Mask => view! { <MaskSlider stage/> }.into_any(),
-                                Scene::Attackers => view! { <Attackers stage/> }.into_any(),
-                                Scene::Patience => view! { <Patience stage/> }.into_any(),
-                                Scene::TradeOff => view! { <TradeOff stage/> }.into_any(),
-                                Scene::Membership => view! { <Membership stage/> }.into_any(),
-                            }}
+                            <SceneView stage scene/>
                         </div>
                         <Show when=move || is_presenting.get() fallback=move || view! {
                             <footer class="bar quiet">
@@ -298,6 +297,36 @@ fn StageView(
                 </aside>
             </Show>
         </div>
+    }
+}
+
+#[component]
+fn Headline(stage: Stage, scene: Memo<Scene>) -> impl IntoView {
+    let line = move || match scene.get() {
+        // Nobody can join a recorded lesson.
+        Scene::Lobby if stage.feed.link.get() == Link::Recorded => say::lobby::took_part(),
+        _ => unmask_words::line(stage.place.get().beat()),
+    };
+    view! {
+        <header class="slide-head">
+            <h1 data-testid="headline">{move || unmask_words::scene(scene.get()).headline}</h1>
+            <p data-testid="line" role="status">{line}</p>
+        </header>
+    }
+}
+
+#[component]
+fn SceneView(stage: Stage, scene: Memo<Scene>) -> impl IntoView {
+    move || match scene.get() {
+        Scene::Lobby => view! { <Lobby stage/> }.into_any(),
+        Scene::Promise => view! { <Promise stage/> }.into_any(),
+        Scene::Guess | Scene::Debrief => view! { <Guess stage/> }.into_any(),
+        Scene::April => view! { <April stage/> }.into_any(),
+        Scene::Mask => view! { <MaskSlider stage/> }.into_any(),
+        Scene::Attackers => view! { <Attackers stage/> }.into_any(),
+        Scene::Patience => view! { <Patience stage/> }.into_any(),
+        Scene::TradeOff => view! { <TradeOff stage/> }.into_any(),
+        Scene::Membership => view! { <Membership stage/> }.into_any(),
     }
 }
 
