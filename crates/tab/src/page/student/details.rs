@@ -1,26 +1,23 @@
-//! *Details* of one's own part in the room: figures, the relay's reconstructions, predictions, the share of the data
-//! set, and what leaves this device.
+//! *Details* of one's own part in the room: figures, the relay's reconstructions, the share of the data set, and what
+//! leaves this device.
 
 use std::collections::VecDeque;
 
-use gloo_file::File;
 use leptos::prelude::*;
 use unmask_core::{AttackMethod, Defence};
 use unmask_words::say;
-use wasm_bindgen_futures::spawn_local;
-use web_sys::DragEvent;
 
-use super::{draft::JoinDraft, join::Camera, trainer::Trainer};
+use super::{classify::Classify, draft::JoinDraft, trainer::Trainer};
 use crate::{
     page::{
         logic::{self, attacks, chart::sparkline, learning, names, turn},
         widgets::{
             fields::{Bar, Bars, SimilarityGauge, is_open},
             holds, optional, part,
-            picture::{self, FileButton, Picture, Pixels, dropped_file, keep_page},
+            picture::Pixels,
         },
     },
-    protocol::{GroupView, Prediction, SentUpdate},
+    protocol::{GroupView, SentUpdate},
 };
 
 const SPARK_WIDTH: f32 = 120.0;
@@ -63,12 +60,6 @@ fn Facts(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     let round = part(trainer.training, |training| training.round);
     let step = move || turn::work_step(trainer.work(), part(trainer.sent, |sent| sent.milliseconds)());
     let device = part(trainer.device, |device| device.name.clone());
-    let loss = move || trainer.losses.with(|losses| losses.last().copied());
-    let room = part(trainer.closed, |closed| match closed.loss {
-        Some(loss) => say::details::room_loss(logic::decimal(format!("{loss:.3}")), closed.updates, closed.round),
-        None => say::details::room_no_update(closed.round),
-    });
-    let curve = move || trainer.losses.with(|losses| sparkline(losses, SPARK_WIDTH, SPARK_HEIGHT));
     let label = move || draft.classes.with(|all| names::class_name(all, draft.label.get().into()));
     let shared = Memo::new(move |_| optional(trainer.training, |training| training.shared)());
     view! {
@@ -93,19 +84,7 @@ fn Facts(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                 </p>
                 <p class="sub" data-testid="device-reason">{part(trainer.device, |device| device.reason.clone())}</p>
             </div>
-            <div class="tile">
-                <h3>{move || learning::loss_heading(shared.get().is_some())}</h3>
-                <p class="figure spread">
-                    <span data-testid="loss" data-loss=move || loss().map(|loss| loss.to_string())>
-                        {move || loss().map_or("–".to_owned(), |loss| logic::decimal(format!("{loss:.3}")))}
-                    </span>
-                    <svg class="spark" viewBox=format!("-4 -4 {} {}", SPARK_WIDTH + 8.0, SPARK_HEIGHT + 8.0) aria-hidden="true">
-                        <path d=move || curve().0></path>
-                        {move || curve().1.map(|(x, y)| view! { <circle cx=x cy=y r="3"></circle> })}
-                    </svg>
-                </p>
-                <p class="sub">{move || room().unwrap_or_else(|| say::details::no_round_closed().to_owned())}</p>
-            </div>
+            <LossTile trainer shared/>
             <div class="tile">
                 <h3>{say::details::sent()}</h3>
                 <p
@@ -118,19 +97,57 @@ fn Facts(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                 </p>
                 <p class="sub">{move || say::details::without_defence(logic::bytes(trainer.bytes.get().1))}</p>
             </div>
-            <div class="tile wide">
-                <h3>{say::details::settings()}</h3>
-                <p class="figure small" data-testid="model">
-                    {move || part(trainer.training, |training| training.model.clone())().unwrap_or("–".to_owned())}
-                </p>
-                <p class="sub" data-testid="rule" data-rule=part(trainer.training, |training| training.rule.to_string())>
-                    {part(trainer.training, |training| logic::rule(training.rule))}
-                </p>
-                <p class="sub" data-testid="defence" data-defence=part(trainer.training, |training| training.defence.to_string())>
-                    {part(trainer.training, |training| training.defence.phrase())}
-                </p>
-            </div>
+            <SettingsTile trainer/>
         </section>
+    }
+}
+
+/// The last loss, the curve of those before, and the loss of the room.
+#[component]
+fn LossTile(
+    trainer: Trainer,
+    /// The number of shared pictures that this tab trains on, if it does.
+    shared: Memo<Option<u32>>,
+) -> impl IntoView {
+    let loss = move || trainer.losses.with(|losses| losses.last().copied());
+    let room = part(trainer.closed, |closed| match closed.loss {
+        Some(loss) => say::details::room_loss(logic::decimal(format!("{loss:.3}")), closed.updates, closed.round),
+        None => say::details::room_no_update(closed.round),
+    });
+    let curve = move || trainer.losses.with(|losses| sparkline(losses, SPARK_WIDTH, SPARK_HEIGHT));
+    view! {
+        <div class="tile">
+            <h3>{move || learning::loss_heading(shared.get().is_some())}</h3>
+            <p class="figure spread">
+                <span data-testid="loss" data-loss=move || loss().map(|loss| loss.to_string())>
+                    {move || loss().map_or("–".to_owned(), |loss| logic::decimal(format!("{loss:.3}")))}
+                </span>
+                <svg class="spark" viewBox=format!("-4 -4 {} {}", SPARK_WIDTH + 8.0, SPARK_HEIGHT + 8.0) aria-hidden="true">
+                    <path d=move || curve().0></path>
+                    {move || curve().1.map(|(x, y)| view! { <circle cx=x cy=y r="3"></circle> })}
+                </svg>
+            </p>
+            <p class="sub">{move || room().unwrap_or_else(|| say::details::no_round_closed().to_owned())}</p>
+        </div>
+    }
+}
+
+/// The model, the update rule and the defence.
+#[component]
+fn SettingsTile(trainer: Trainer) -> impl IntoView {
+    view! {
+        <div class="tile wide">
+            <h3>{say::details::settings()}</h3>
+            <p class="figure small" data-testid="model">
+                {move || part(trainer.training, |training| training.model.clone())().unwrap_or("–".to_owned())}
+            </p>
+            <p class="sub" data-testid="rule" data-rule=part(trainer.training, |training| training.rule.to_string())>
+                {part(trainer.training, |training| logic::rule(training.rule))}
+            </p>
+            <p class="sub" data-testid="defence" data-defence=part(trainer.training, |training| training.defence.to_string())>
+                {part(trainer.training, |training| training.defence.phrase())}
+            </p>
+        </div>
     }
 }
 
@@ -238,125 +255,6 @@ fn Card(trainer: Trainer, closest: Memo<Option<AttackMethod>>, method: AttackMet
                 {attacks::comparison_note(method).map(|note| view! { <p class="sub">{note}</p> })}
             </div>
         </article>
-    }
-}
-
-/// A picture and its most probable classes. `draft` provides the private picture, which can also be classified, and the
-/// names of the classes.
-#[component]
-fn Classify(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
-    let tried = RwSignal::new(None::<Picture>);
-    let problem = RwSignal::new(None::<String>);
-    let is_over = RwSignal::new(false);
-    let take = move |taken: Result<Picture, String>| match taken {
-        Ok(picture) => {
-            problem.set(None);
-            trainer.classify(picture.pixels.clone());
-            tried.set(Some(picture));
-        }
-        Err(reason) => problem.set(Some(reason)),
-    };
-    let on_file = Callback::new(move |file: File| {
-        spawn_local(async move { take(picture::from_blob(&file.name(), &file).await) });
-    });
-    let on_picture = Callback::new(take);
-    keep_page();
-    let prediction = Signal::derive(optional(trainer.prediction, |prediction| prediction.as_ref().ok().cloned()));
-    let failure = optional(trainer.prediction, |prediction| prediction.as_ref().err().cloned());
-    let failure = move || problem.get().or_else(failure);
-    let waiting = move || {
-        if tried.with(Option::is_none) || trainer.prediction.with(Option::is_some) {
-            None
-        } else if trainer.training.with(Option::is_none) {
-            Some(say::details::try_before())
-        } else if trainer.is_busy.get() {
-            Some(say::details::try_busy())
-        } else {
-            Some(say::details::try_asking())
-        }
-    };
-    let input = optional(prediction, |prediction: &Prediction| prediction.input.clone());
-    let shared_classes = part(trainer.shard, |shard| shard.classes.clone());
-    let names = move |prediction: &Prediction| {
-        if prediction.is_shared { shared_classes().unwrap_or_default() } else { draft.classes.get() }
-    };
-    let headline = optional(prediction, move |prediction| {
-        let &(first, probability) = prediction.best.first()?;
-        Some(learning::prediction(&names::class_name(&names(prediction), first), probability))
-    });
-    let bars = part(prediction, move |prediction| {
-        let names = names(prediction);
-        let bar = |&(label, probability): &(usize, f32)| Bar {
-            name: names::class_name(&names, label),
-            share: probability.into(),
-            text: logic::percent(probability),
-            is_found: false,
-        };
-        prediction.best.iter().map(bar).collect::<Vec<_>>()
-    });
-    view! {
-        <section
-            class="panel try"
-            class:over=move || is_over.get()
-            data-testid="try"
-            on:dragover=move |_| is_over.set(true)
-            on:dragleave=move |_| is_over.set(false)
-            on:drop=move |event: DragEvent| {
-                event.prevent_default();
-                is_over.set(false);
-                if let Some(file) = dropped_file(&event) {
-                    on_file.run(file);
-                }
-            }
-        >
-            <h2>{say::details::try_own()}</h2>
-            <p class="panel-summary">{say::details::try_hint()}</p>
-            <div class="row">
-                <button
-                    type="button"
-                    class="button"
-                    data-testid="try-private"
-                    on:click=move |_| {
-                        if let Some(picture) = draft.picture.get_untracked() {
-                            take(Ok(picture));
-                        }
-                    }
-                >
-                    {say::details::try_private()}
-                </button>
-                <FileButton title=say::join::file() testid="try-file" on_file/>
-                <Camera on_picture on_file/>
-                <span class="sub wide-only">{say::details::try_drop()}</span>
-            </div>
-            <p class="problem" role="alert" data-testid="try-problem" hidden=move || failure().is_none()>{failure}</p>
-            <p class="sub" role="status" data-testid="try-waiting" hidden=move || waiting().is_none()>{waiting}</p>
-            <div class="tried" hidden=move || tried.with(Option::is_none)>
-                <div class="pair">
-                    <figure>
-                        <Pixels
-                            picture=Signal::derive(part(tried, |picture| picture.pixels.clone()))
-                            label=say::details::tried()
-                            class="tried-picture"
-                        />
-                        <figcaption>{part(tried, |picture| picture.name.clone())}</figcaption>
-                    </figure>
-                    <figure hidden=move || input().is_none()>
-                        <Pixels picture=Signal::derive(input) label=say::details::tried_seen() class="photo"/>
-                        <figcaption>{say::details::tried_seen_short()}</figcaption>
-                    </figure>
-                </div>
-                <div
-                    data-testid="try-answer"
-                    data-after=part(prediction, |prediction| prediction.after.to_string())
-                    data-shared=part(prediction, |prediction| prediction.is_shared.to_string())
-                    hidden=move || prediction.with(Option::is_none)
-                >
-                    <p class="verdict-line">{headline}</p>
-                    <Bars rows=Signal::derive(move || bars().unwrap_or_default()) testid="try-class"/>
-                    <p class="sub">{part(prediction, |prediction| learning::model_asked(prediction.after, prediction.classes))}</p>
-                </div>
-            </div>
-        </section>
     }
 }
 

@@ -13,7 +13,7 @@ use unmask_words::say;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::UrlSearchParams;
 
-use super::trainer::{SavedJoin, Trainer};
+use super::{saved::SavedJoin, trainer::Trainer};
 use crate::{
     page::{
         logic::{

@@ -13,7 +13,8 @@ use web_sys::{MediaDevices, MediaStream, MediaStreamConstraints, MediaStreamTrac
 
 use super::{
     draft::{JoinDraft, suggested_nickname},
-    trainer::{SavedJoin, Trainer},
+    saved::SavedJoin,
+    trainer::Trainer,
 };
 use crate::page::{
     logic::{
@@ -312,6 +313,16 @@ fn stop(stream: &MediaStream) {
     }
 }
 
+/// The camera's stream while it is on.
+type Stream = RwSignal<Option<MediaStream>, LocalStorage>;
+
+/// Turns the camera off.
+fn close(stream: Stream) {
+    if let Some(stream) = stream.try_update(Option::take).flatten() {
+        stop(&stream);
+    }
+}
+
 /// The camera's button and, while it is on, its live picture.
 #[component]
 pub fn Camera(
@@ -320,20 +331,9 @@ pub fn Camera(
     /// Called with the file from the phone's camera app.
     on_file: Callback<File>,
 ) -> impl IntoView {
-    let stream = RwSignal::new_local(None::<MediaStream>);
-    let video = NodeRef::<Video>::new();
+    let stream = Stream::new_local(None);
     let [open_button, shoot_button] = [(); 2].map(|()| NodeRef::<Button>::new());
-    let close = move || {
-        if let Some(stream) = stream.try_update(Option::take).flatten() {
-            stop(&stream);
-        }
-    };
-    on_cleanup(close);
-    Effect::new(move |_| {
-        if let (Some(video), Some(stream)) = (video.get(), stream.get()) {
-            video.set_src_object(Some(&stream));
-        }
-    });
+    on_cleanup(move || close(stream));
     // The pressed button is gone. The other one takes the focus and scrolls into view below the live picture.
     Effect::new(move |was_open: Option<Option<bool>>| {
         let (is_open, was_open) = (stream.with(Option::is_some), was_open.flatten());
@@ -355,15 +355,6 @@ pub fn Camera(
             }
         });
     };
-    let shoot = move |_| {
-        if let Some(video) = video.get() {
-            let taken = picture::from_video(&video);
-            if taken.is_ok() {
-                close();
-            }
-            on_picture.run(taken);
-        }
-    };
     if devices().is_none() {
         return view! { <FileButton title=say::camera::phone() testid="camera-input" from_camera=true on_file/> }
             .into_any();
@@ -379,18 +370,45 @@ pub fn Camera(
                 }
             }
         >
-            <div class="camera">
-                <video node_ref=video autoplay playsinline prop:muted=true aria-label=say::camera::live()></video>
-                <div class="row">
-                    <button node_ref=shoot_button type="button" class="button accent" data-testid="camera-shoot" on:click=shoot>
-                        {say::camera::shoot()}
-                    </button>
-                    <button type="button" class="button" on:click=move |_| close()>
-                        {say::camera::close()}
-                    </button>
-                </div>
-            </div>
+            <Viewfinder stream shoot_button on_picture/>
         </Show>
     }
     .into_any()
+}
+
+/// The live picture, and the buttons that take it or turn the camera off.
+#[component]
+fn Viewfinder(
+    stream: Stream,
+    shoot_button: NodeRef<Button>,
+    on_picture: Callback<Result<Picture, String>>,
+) -> impl IntoView {
+    let video = NodeRef::<Video>::new();
+    Effect::new(move |_| {
+        if let (Some(video), Some(stream)) = (video.get(), stream.get()) {
+            video.set_src_object(Some(&stream));
+        }
+    });
+    let shoot = move |_| {
+        if let Some(video) = video.get() {
+            let taken = picture::from_video(&video);
+            if taken.is_ok() {
+                close(stream);
+            }
+            on_picture.run(taken);
+        }
+    };
+    view! {
+        <div class="camera">
+            <video node_ref=video autoplay playsinline prop:muted=true aria-label=say::camera::live()></video>
+            <div class="row">
+                <button node_ref=shoot_button type="button" class="button accent" data-testid="camera-shoot" on:click=shoot>
+                    {say::camera::shoot()}
+                </button>
+                <button type="button" class="button" on:click=move |_| close(stream)>
+                    {say::camera::close()}
+                </button>
+            </div>
+        </div>
+    }
 }

@@ -1,10 +1,12 @@
 //! The student's page: enter, join, then watch what leaves this device and what the relay reconstructs from it.
 
+mod classify;
 mod details;
 mod draft;
 mod join;
 mod poll;
 mod room;
+mod saved;
 mod trainer;
 
 use js_sys::{Function, Promise, Reflect};

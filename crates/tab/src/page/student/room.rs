@@ -94,21 +94,6 @@ fn OwnPicture(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
         let drawing = |sent: &SentUpdate| sent.groups.iter().find_map(|group| group.after.clone());
         (beside.get() == Beside::Numbers).then(optional(trainer.sent, drawing)).flatten()
     };
-    let ssim =
-        |result: Memo<Option<Reconstruction>>| result.with(|result| Some(result.as_ref()?.comparison.as_ref()?.ssim));
-    // Single rounds vary. This tab's own attack has several rounds to take the median of.
-    let level = Memo::new(move |_| {
-        let own = trainer.recent.with(|recent| Level::of(recent)).filter(|_| closest.with(Option::is_some));
-        let relay = ssim(by_relay).and_then(|ssim| Level::of(&[ssim]));
-        own.max(relay)
-    });
-    let is_stuck = holds(trainer.own_attack, |attack| attack.remark.is_some());
-    let is_searched = move || {
-        scene.get() == Scene::Patience || by_relay.with(|it| it.as_ref().is_some_and(|it| it.attack.is_search()))
-    };
-    let known = move || {
-        trainer.training.with(|training| turn::known(level.get(), training.as_ref(), is_stuck(), is_searched()))
-    };
     view! {
         <div class="own-pictures">
             <figure>
@@ -126,6 +111,35 @@ fn OwnPicture(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
             <Leak scene result=other is_own_attack=true/>
             <Leak scene result=by_relay is_own_attack=false/>
         </div>
+        <Known trainer scene beside closest by_relay/>
+    }
+}
+
+/// How much of the picture is recognisable in the closest results of this tab's attack and of the relay's.
+#[component]
+fn Known(
+    trainer: Trainer,
+    scene: Memo<Scene>,
+    beside: Memo<Beside>,
+    closest: Memo<Option<Reconstruction>>,
+    by_relay: Memo<Option<Reconstruction>>,
+) -> impl IntoView {
+    let ssim =
+        |result: Memo<Option<Reconstruction>>| result.with(|result| Some(result.as_ref()?.comparison.as_ref()?.ssim));
+    // Single rounds vary. This tab's own attack has several rounds to take the median of.
+    let level = Memo::new(move |_| {
+        let own = trainer.recent.with(|recent| Level::of(recent)).filter(|_| closest.with(Option::is_some));
+        let relay = ssim(by_relay).and_then(|ssim| Level::of(&[ssim]));
+        own.max(relay)
+    });
+    let is_stuck = holds(trainer.own_attack, |attack| attack.remark.is_some());
+    let is_searched = move || {
+        scene.get() == Scene::Patience || by_relay.with(|it| it.as_ref().is_some_and(|it| it.attack.is_search()))
+    };
+    let known = move || {
+        trainer.training.with(|training| turn::known(level.get(), training.as_ref(), is_stuck(), is_searched()))
+    };
+    view! {
         <p
             class="known"
             data-testid="known"

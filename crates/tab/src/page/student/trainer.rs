@@ -1,18 +1,16 @@
-//! The page's side of the worker: its latest messages as signals, and the data that lets a student rejoin after a
-//! reload.
+//! The page's side of the worker: its latest messages as signals.
 
 use std::{collections::VecDeque, ops::Deref};
 
 use gloo_events::EventListener;
-use gloo_file::Blob;
 use leptos::prelude::*;
-use serde::{Deserialize, Serialize};
 use unmask_core::AttackMethod;
 use unmask_wire::LessonState;
 use unmask_words::say;
 use wasm_bindgen::JsCast;
 use web_sys::{MessageEvent, Worker};
 
+use super::saved::SavedJoin;
 use crate::{
     page::logic::{
         sentence,
@@ -329,33 +327,11 @@ impl Trainer {
 
     fn take(self, message: FromWorker) {
         match message {
-            FromWorker::Ready => {
-                self.is_ready.set(true);
-                for message in self.waiting.try_update_value(std::mem::take).unwrap_or_default() {
-                    self.send(message);
-                }
-            }
+            FromWorker::Ready => self.take_ready(),
             FromWorker::Device(device) => self.device.set(Some(device)),
             FromWorker::Connection(connection) => self.take_connection(connection),
             FromWorker::Silent(is_silent) => self.is_silent.set(is_silent),
-            FromWorker::Training(training) => {
-                self.is_busy.set(true);
-                self.is_sitting_out.set(false);
-                self.passphrase_request.set(None);
-                let is_other = |last: &Training| {
-                    last.defence != training.defence
-                        || last.shared.is_some() != training.shared.is_some()
-                        || last.model != training.model
-                        || last.round > training.round
-                };
-                // Reconstructions under another defence or model, or of other pictures, no longer apply.
-                if self.training.with_untracked(|last| last.as_ref().is_some_and(is_other)) {
-                    self.attacks.set(Vec::new());
-                    self.own_attack.set(None);
-                    self.recent.set(Vec::new());
-                }
-                self.training.set(Some(training));
-            }
+            FromWorker::Training(training) => self.take_training(training),
             FromWorker::SittingOut => self.is_sitting_out.set(true),
             FromWorker::Shard(shard) => self.shard.set(Some(shard)),
             FromWorker::Classified { number, prediction } if number == self.asked.get_value() => {
@@ -370,50 +346,84 @@ impl Trainer {
                 self.passphrase_request.set(None);
                 self.notice(Notice::Encrypted);
             }
-            FromWorker::Sent(sent) => {
-                self.is_busy.set(false);
-                self.news.set(None);
-                self.losses.update(|losses| {
-                    losses.push(sent.loss);
-                    let surplus = losses.len().saturating_sub(LOSSES_KEPT);
-                    losses.drain(..surplus);
-                });
-                self.bytes.update(|(bytes, plain)| {
-                    *bytes += sent.bytes;
-                    *plain += sent.plain_bytes;
-                });
-                self.sent.set(Some(sent));
-            }
+            FromWorker::Sent(sent) => self.take_sent(sent),
             FromWorker::Closed(closed) => self.closed.set(Some(closed)),
-            FromWorker::Attacked(result) => {
-                self.attacks.update(|attacks| match attacks.iter_mut().find(|known| known.attack == result.attack) {
-                    Some(known) => *known = result,
-                    None => attacks.push(result),
-                });
-            }
-            FromWorker::Lesson(lesson) => {
-                let open = lesson.poll.as_ref().filter(|poll| poll.is_open).map(|poll| poll.number);
-                let vote = self.vote.get_untracked().filter(|(poll, _)| Some(*poll) == open);
-                if let Some((poll, answer)) = vote.filter(|_| self.is_vote_in_doubt.get_value()) {
-                    self.send(ToWorker::Vote { poll, answer });
-                }
-                self.is_vote_in_doubt.set_value(false);
-                self.lesson.set(lesson);
-            }
+            FromWorker::Attacked(result) => self.take_attack(result),
+            FromWorker::Lesson(lesson) => self.take_lesson(lesson),
             FromWorker::Original { is_shown } => self.is_shown.set(is_shown),
-            FromWorker::OwnAttack(attack) => {
-                let closest = attack.reconstructions.first().and_then(|closest| closest.comparison.as_ref());
-                if let Some(ssim) = closest.map(|comparison| comparison.ssim) {
-                    self.recent.update(|recent| {
-                        recent.push(ssim);
-                        let surplus = recent.len().saturating_sub(SCORES_KEPT);
-                        recent.drain(..surplus);
-                    });
-                }
-                self.own_attack.set(Some(attack));
-            }
+            FromWorker::OwnAttack(attack) => self.take_own_attack(attack),
             FromWorker::Notice(notice) => self.notice(notice),
         }
+    }
+
+    fn take_ready(self) {
+        self.is_ready.set(true);
+        for message in self.waiting.try_update_value(std::mem::take).unwrap_or_default() {
+            self.send(message);
+        }
+    }
+
+    fn take_training(self, training: Training) {
+        self.is_busy.set(true);
+        self.is_sitting_out.set(false);
+        self.passphrase_request.set(None);
+        let is_other = |last: &Training| {
+            last.defence != training.defence
+                || last.shared.is_some() != training.shared.is_some()
+                || last.model != training.model
+                || last.round > training.round
+        };
+        // Reconstructions under another defence or model, or of other pictures, no longer apply.
+        if self.training.with_untracked(|last| last.as_ref().is_some_and(is_other)) {
+            self.attacks.set(Vec::new());
+            self.own_attack.set(None);
+            self.recent.set(Vec::new());
+        }
+        self.training.set(Some(training));
+    }
+
+    fn take_sent(self, sent: SentUpdate) {
+        self.is_busy.set(false);
+        self.news.set(None);
+        self.losses.update(|losses| {
+            losses.push(sent.loss);
+            let surplus = losses.len().saturating_sub(LOSSES_KEPT);
+            losses.drain(..surplus);
+        });
+        self.bytes.update(|(bytes, plain)| {
+            *bytes += sent.bytes;
+            *plain += sent.plain_bytes;
+        });
+        self.sent.set(Some(sent));
+    }
+
+    fn take_attack(self, result: Reconstruction) {
+        self.attacks.update(|attacks| match attacks.iter_mut().find(|known| known.attack == result.attack) {
+            Some(known) => *known = result,
+            None => attacks.push(result),
+        });
+    }
+
+    fn take_lesson(self, lesson: LessonState) {
+        let open = lesson.poll.as_ref().filter(|poll| poll.is_open).map(|poll| poll.number);
+        let vote = self.vote.get_untracked().filter(|(poll, _)| Some(*poll) == open);
+        if let Some((poll, answer)) = vote.filter(|_| self.is_vote_in_doubt.get_value()) {
+            self.send(ToWorker::Vote { poll, answer });
+        }
+        self.is_vote_in_doubt.set_value(false);
+        self.lesson.set(lesson);
+    }
+
+    fn take_own_attack(self, attack: OwnAttack) {
+        let closest = attack.reconstructions.first().and_then(|closest| closest.comparison.as_ref());
+        if let Some(ssim) = closest.map(|comparison| comparison.ssim) {
+            self.recent.update(|recent| {
+                recent.push(ssim);
+                let surplus = recent.len().saturating_sub(SCORES_KEPT);
+                recent.drain(..surplus);
+            });
+        }
+        self.own_attack.set(Some(attack));
     }
 
     fn take_connection(self, connection: Connection) {
@@ -458,69 +468,5 @@ impl Trainer {
             notices.push_front((number, notice));
             notices.truncate(NOTICES_KEPT);
         });
-    }
-}
-
-const KEY: &str = "unmask-saved-join";
-
-/// A student who was in the room, saved for a reload.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SavedJoin {
-    /// As the room showed it.
-    pub nickname: String,
-    pub label: u8,
-    pub name: String,
-    /// Name of the sample photograph, if the picture is one.
-    pub sample: Option<String>,
-    /// Whether the class may see what leaks from the student's own picture.
-    pub may_show: bool,
-    /// The private picture, as a `data:` address of a PNG file.
-    pub picture: String,
-    /// The query of the page's address.
-    pub search: String,
-    /// The room's ticket, once there is one.
-    pub ticket: Option<[u8; 16]>,
-}
-
-impl SavedJoin {
-    /// The private picture as a file. Decoded here because the page may only fetch what the relay serves.
-    pub fn file(&self) -> Option<Blob> {
-        let (_, encoded) = self.picture.split_once(";base64,")?;
-        let decoded = window().atob(encoded).ok()?;
-        // `atob` returns one character for each byte.
-        let bytes: Vec<u8> = decoded.chars().map(|character| character as u32 as u8).collect();
-        Some(Blob::new(bytes.as_slice()))
-    }
-
-    /// Reads the saved student, if there is one.
-    pub fn read() -> Option<Self> {
-        let text = window().session_storage().ok().flatten()?.get_item(KEY).ok().flatten()?;
-        serde_json::from_str(&text).ok()
-    }
-
-    pub fn set_consent(may_show: bool) {
-        if let Some(saved) = Self::read() {
-            Self { may_show, ..saved }.write();
-        }
-    }
-
-    /// Saves the newest ticket, which works only once, and the nickname that the room shows.
-    pub fn add_ticket(nickname: &str, ticket: Option<[u8; 16]>) {
-        if let Some(saved) = Self::read() {
-            Self { nickname: nickname.to_owned(), ticket, ..saved }.write();
-        }
-    }
-
-    pub fn forget() {
-        if let Ok(Some(storage)) = window().session_storage() {
-            // This fails only if the browser stores nothing.
-            let _ = storage.remove_item(KEY);
-        }
-    }
-
-    /// Keeps who joins. Where the browser refuses, the form is filled in again by hand.
-    pub fn write(&self) {
-        let (Ok(text), Ok(Some(storage))) = (serde_json::to_string(self), window().session_storage()) else { return };
-        let _ = storage.set_item(KEY, &text);
     }
 }
