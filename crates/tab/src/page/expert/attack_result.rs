@@ -2,7 +2,7 @@
 
 use leptos::prelude::*;
 use unmask_core::{AttackMethod, Defence, Rule, TrainOn};
-use unmask_wire::view::{ClientState, Control, GatheredView, SearchState, SearchView};
+use unmask_wire::view::{AttackView, ClientState, Control, GatheredView, SearchState, SearchView};
 
 use crate::page::{
     logic::{self, attacks},
@@ -20,16 +20,11 @@ pub fn AttackResult(feed: Feed, teacher: Teacher, method: AttackMethod) -> impl 
     let result = feed.attack(method);
     let ssim = optional(result, |result| result.ssim);
     let psnr = optional(result, |result| result.psnr);
-    let remark = optional(result, |result| result.remark.clone());
     let picture = optional(result, |result| result.picture.clone());
     let picture = Memo::new(move |_| picture());
-    let pictures = part(result, |result| result.pictures.max(1));
     let search = optional(result, |result| result.search.clone());
     let search = Memo::new(move |_| search());
-    let gathered = optional(result, |result| result.gathered.clone());
-    let gathered = Memo::new(move |_| gathered());
     let is_stale = Memo::new(move |_| result.with(|it| it.as_ref().is_some_and(|it| is_stale(feed, it.defence))));
-    let is_skipped = feed.part(move |room| room.budget.skipped.iter().any(|name| name == method.name()));
     let is_running = holds(search, |search| search.state == SearchState::Running);
     let is_defended = holds(result, |result| result.defence != Defence::None);
     let is_mixed = feed.part(|room| {
@@ -63,49 +58,82 @@ pub fn AttackResult(feed: Feed, teacher: Teacher, method: AttackMethod) -> impl 
                 below=Signal::derive(move || attacks::not_recognisable(is_defended(), is_running()))
                 waiting=Signal::derive(move || waiting().to_owned())
             />
-            <div
-                class="attack-picture"
-                class:blank=move || picture.with(Option::is_none)
-                class:batch=move || pictures().is_some_and(|pictures| pictures != 1)
-            >
-                <Show
-                    when=move || picture.with(Option::is_some)
-                    fallback=|| view! { <p class="nothing">"no picture"</p> }
-                >
-                    <img
-                        src=picture
-                        alt=format!("Reconstruction by {}", method.title())
-                        style=move || format!("aspect-ratio:{}/1", pictures().unwrap_or(1))
-                        data-testid="reconstruction"
-                    />
-                </Show>
-            </div>
-            <div class="result-end">
-                <Show when=move || search.with(Option::is_some)>
-                    <SearchProgress search/>
-                </Show>
-                <Show when=move || gathered.with(Option::is_some)>
-                    <GatheredRounds gathered teacher/>
-                </Show>
-                <Show when=move || method == AttackMethod::Colluder && teacher.is_here()>
-                    <Collude feed teacher/>
-                </Show>
-                <StaleNote is_stale/>
-                <p class="remark" data-testid="remark" hidden=move || remark().is_none()>{remark}</p>
-                <p class="sub">
-                    {part(result, |result| {
-                        format!(
-                            "{} · round {} · {} · {}",
-                            result.nickname,
-                            result.round,
-                            result.defence.phrase(),
-                            logic::duration(result.seconds * 1000.0),
-                        )
-                    })}
-                    <b hidden=move || is_skipped.get() != Some(true)>" · no time for the newest update"</b>
-                </p>
-            </div>
+            <AttackPicture method result picture/>
+            <ResultEnd feed teacher method result search is_stale/>
         </section>
+    }
+}
+
+/// The reconstruction, or a note that there is none.
+#[component]
+fn AttackPicture(
+    method: AttackMethod,
+    result: Memo<Option<AttackView>>,
+    /// The address of the result's picture.
+    picture: Memo<Option<String>>,
+) -> impl IntoView {
+    let pictures = part(result, |result| result.pictures.max(1));
+    view! {
+        <div
+            class="attack-picture"
+            class:blank=move || picture.with(Option::is_none)
+            class:batch=move || pictures().is_some_and(|pictures| pictures != 1)
+        >
+            <Show
+                when=move || picture.with(Option::is_some)
+                fallback=|| view! { <p class="nothing">"no picture"</p> }
+            >
+                <img
+                    src=picture
+                    alt=format!("Reconstruction by {}", method.title())
+                    style=move || format!("aspect-ratio:{}/1", pictures().unwrap_or(1))
+                    data-testid="reconstruction"
+                />
+            </Show>
+        </div>
+    }
+}
+
+/// How far the attack is, what the teacher may do about it, and what the result was made from.
+#[component]
+fn ResultEnd(
+    feed: Feed,
+    teacher: Teacher,
+    method: AttackMethod,
+    result: Memo<Option<AttackView>>,
+    search: Memo<Option<SearchView>>,
+    is_stale: Memo<bool>,
+) -> impl IntoView {
+    let gathered = optional(result, |result| result.gathered.clone());
+    let gathered = Memo::new(move |_| gathered());
+    let remark = optional(result, |result| result.remark.clone());
+    let is_skipped = feed.part(move |room| room.budget.skipped.iter().any(|name| name == method.name()));
+    view! {
+        <div class="result-end">
+            <Show when=move || search.with(Option::is_some)>
+                <SearchProgress search/>
+            </Show>
+            <Show when=move || gathered.with(Option::is_some)>
+                <GatheredRounds gathered teacher/>
+            </Show>
+            <Show when=move || method == AttackMethod::Colluder && teacher.is_here()>
+                <Collude feed teacher/>
+            </Show>
+            <StaleNote is_stale/>
+            <p class="remark" data-testid="remark" hidden=move || remark().is_none()>{remark}</p>
+            <p class="sub">
+                {part(result, |result| {
+                    format!(
+                        "{} · round {} · {} · {}",
+                        result.nickname,
+                        result.round,
+                        result.defence.phrase(),
+                        logic::duration(result.seconds * 1000.0),
+                    )
+                })}
+                <b hidden=move || is_skipped.get() != Some(true)>" · no time for the newest update"</b>
+            </p>
+        </div>
     }
 }
 

@@ -97,10 +97,6 @@ pub fn FamilyCard(
         let first = attacks.with(|attacks| attacks.first().copied())?;
         room.attacks.iter().find(|attack| attack.attack == first).map(|attack| attack.explanation.sentence.clone())
     });
-    let explanation = move |method| {
-        let how = part(feed.attack(method), |result| result.explanation.clone());
-        view! { <Explanation how=Memo::new(move |_| how()) title=method.title()/> }
-    };
     view! {
         <article class="card family" class:several=move || shown.with(|shown| shown.len() > 1) data-testid="family" data-family=family.name()>
             <header class="family-head">
@@ -117,13 +113,25 @@ pub fn FamilyCard(
                     <AttackResult feed teacher method/>
                 </For>
             </div>
-            <details class="how">
-                <summary>"How does this work?"</summary>
-                <div class="explanations">
-                    <For each=move || shown.get() key=|method| *method let:method>{explanation(method)}</For>
-                </div>
-            </details>
+            <How feed shown/>
         </article>
+    }
+}
+
+/// Folded away: how each attack of the family works.
+#[component]
+fn How(feed: Feed, shown: Memo<Vec<AttackMethod>>) -> impl IntoView {
+    let explanation = move |method| {
+        let how = part(feed.attack(method), |result| result.explanation.clone());
+        view! { <Explanation how=Memo::new(move |_| how()) title=method.title()/> }
+    };
+    view! {
+        <details class="how">
+            <summary>"How does this work?"</summary>
+            <div class="explanations">
+                <For each=move || shown.get() key=|method| *method let:method>{explanation(method)}</For>
+            </div>
+        </details>
     }
 }
 
@@ -249,6 +257,7 @@ pub fn MembershipCard(feed: Feed, teacher: Teacher) -> impl IntoView {
             is_busy.set(false);
         });
     };
+    let on_file = Callback::new(move |file| take(Some(file)));
     keep_page();
     let has_candidate = move || membership.with(Option::is_some);
     let is_old = Memo::new(move |_| {
@@ -274,52 +283,76 @@ pub fn MembershipCard(feed: Feed, teacher: Teacher) -> impl IntoView {
         >
             <h3>"Was this photograph in the update?"</h3>
             <Show when=has_candidate>
-                <div class="candidate">
-                    <img
-                        // Recordings leave the photograph out.
-                        hidden=holds(membership, |membership| membership.picture.is_empty())
-                        src=part(membership, |membership| membership.picture.clone())
-                        alt="The photograph as the model sees it"/>
-                    <div>
-                        <p class="verdict-line" role="status">
-                            {part(membership, attacks::membership)}
-                        </p>
-                        <p>{optional(membership, |membership| membership.remark.clone())}</p>
-                        <p class="sub">
-                            {optional(membership, |membership| {
-                                let MembershipView { nickname, round, defence, .. } = membership;
-                                (*round > 0).then(|| format!("{nickname} · round {round} · {}", defence.phrase()))
-                            })}
-                        </p>
-                    </div>
-                </div>
+                <Candidate membership/>
             </Show>
             <StaleNote is_stale=is_old/>
             <Show when=has_residual>
                 <ResidualPlot membership/>
             </Show>
             <Show when=move || teacher.is_here()>
-                <div class="drop">
-                    <p>
-                        {move || if is_busy.get() { "Sending the photograph…" } else { "Drop a photograph on this card, or" }}
-                    </p>
-                    <FileButton title="choose a file" testid="candidate-file" on_file=move |file| take(Some(file))/>
-                    <button
-                        type="button"
-                        class="button"
-                        data-testid="forget-candidate"
-                        hidden=move || !has_candidate()
-                        on:click=move |_| teacher.ask(Control::ForgetCandidate, problem)
-                    >
-                        "Forget it"
-                    </button>
-                </div>
-                <p class="hint" hidden=has_candidate>
-                    "The relay compares it with the newest update. Anyone who has a photograph of someone can make this guess."
-                </p>
-                <Problem problem/>
+                <CandidateChoice teacher membership is_busy problem on_file/>
             </Show>
         </article>
+    }
+}
+
+/// The photograph as the model sees it, and the verdict.
+#[component]
+fn Candidate(membership: Memo<Option<MembershipView>>) -> impl IntoView {
+    view! {
+        <div class="candidate">
+            <img
+                // Recordings leave the photograph out.
+                hidden=holds(membership, |membership| membership.picture.is_empty())
+                src=part(membership, |membership| membership.picture.clone())
+                alt="The photograph as the model sees it"/>
+            <div>
+                <p class="verdict-line" role="status">
+                    {part(membership, attacks::membership)}
+                </p>
+                <p>{optional(membership, |membership| membership.remark.clone())}</p>
+                <p class="sub">
+                    {optional(membership, |membership| {
+                        let MembershipView { nickname, round, defence, .. } = membership;
+                        (*round > 0).then(|| format!("{nickname} · round {round} · {}", defence.phrase()))
+                    })}
+                </p>
+            </div>
+        </div>
+    }
+}
+
+/// For the teacher: choose a photograph, or discard the one tested.
+#[component]
+fn CandidateChoice(
+    teacher: Teacher,
+    membership: Memo<Option<MembershipView>>,
+    /// Whether a photograph is being sent.
+    is_busy: RwSignal<bool>,
+    problem: RwSignal<Option<String>>,
+    on_file: Callback<File>,
+) -> impl IntoView {
+    let has_candidate = move || membership.with(Option::is_some);
+    view! {
+        <div class="drop">
+            <p>
+                {move || if is_busy.get() { "Sending the photograph…" } else { "Drop a photograph on this card, or" }}
+            </p>
+            <FileButton title="choose a file" testid="candidate-file" on_file/>
+            <button
+                type="button"
+                class="button"
+                data-testid="forget-candidate"
+                hidden=move || !has_candidate()
+                on:click=move |_| teacher.ask(Control::ForgetCandidate, problem)
+            >
+                "Forget it"
+            </button>
+        </div>
+        <p class="hint" hidden=has_candidate>
+            "The relay compares it with the newest update. Anyone who has a photograph of someone can make this guess."
+        </p>
+        <Problem problem/>
     }
 }
 

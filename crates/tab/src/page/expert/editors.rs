@@ -3,15 +3,15 @@
 
 use leptos::prelude::*;
 use unmask_core::{
-    Architecture, Defence, DefenceKind, EncryptionStart, GaussianNoise, GroupRates, InitialWeights, OptimiserKind,
-    ParamGroup, Rule, TrainOn, ZeroRate,
+    Architecture, Defence, DefenceKind, EncryptionStart, GaussianNoise, InitialWeights, OptimiserKind, Rule, TrainOn,
 };
 use unmask_wire::view::Control;
 
+use super::rates::RatesEditor;
 use crate::page::{
     logic::{
         self,
-        drafts::{DataDraft, DefenceDraft, TrainingDraft, middle, read_batch, read_fedavg, read_noise, read_optimiser},
+        drafts::{DataDraft, DefenceDraft, TrainingDraft, read_batch, read_fedavg, read_noise, read_optimiser},
         learning,
     },
     widgets::{
@@ -170,134 +170,6 @@ fn Starts(draft: RwSignal<DefenceDraft>, #[prop(into)] on_change: Callback<()>) 
     }
 }
 
-/// The rates of the papers' main experiments.
-const PRESETS: [f64; 3] = [0.2, 0.5, 0.8];
-
-/// A slider for all groups, presets, and a panel with one slider for each group.
-#[component]
-pub fn RatesEditor(
-    #[prop(into)] rates: Signal<GroupRates>,
-    /// Called with the rates while a slider moves.
-    #[prop(into)]
-    on_move: Callback<GroupRates>,
-    /// Called when the rates are final.
-    #[prop(into)]
-    on_settled: Callback<()>,
-) -> impl IntoView {
-    let is_open = RwSignal::new(false);
-    let settle = move |rates: GroupRates| {
-        on_move.run(rates);
-        on_settled.run(());
-    };
-    let shown = move || rates.get().single().map_or("by group".to_owned(), |rate| rate.to_string());
-    view! {
-        <div class="row rates">
-            <label class="slider">
-                <span class="slider-value">"R = " {shown}</span>
-                <input
-                    type="range"
-                    min="0.05"
-                    max="0.95"
-                    step="0.05"
-                    data-testid="rate"
-                    aria-label="R, the share of values dropped, for all parameter groups"
-                    aria-valuetext=shown
-                    prop:value=move || format!("{:.2}", middle(&rates.get()))
-                    on:input=move |event| {
-                        if let Ok(rate) = event_target_value(&event).parse() {
-                            on_move.run(GroupRates::uniform(rate));
-                        }
-                    }
-                    on:change=move |_| on_settled.run(())
-                />
-            </label>
-            <div class="row presets" role="group" aria-label="Presets of R">
-                {PRESETS
-                    .into_iter()
-                    .map(|preset| {
-                        view! {
-                            <button
-                                type="button"
-                                class="button small"
-                                data-testid=format!("preset-{preset}")
-                                on:click=move |_| settle(GroupRates::uniform(ZeroRate::nearest(preset)))
-                            >
-                                {preset.to_string()}
-                            </button>
-                        }
-                    })
-                    .collect_view()}
-                <button
-                    type="button"
-                    class="button small"
-                    data-testid="preset-hint"
-                    title="The papers’ advice: high for the embeddings, from which pictures are read, and low elsewhere"
-                    on:click=move |_| settle(GroupRates::papers_hint())
-                >
-                    "papers’ advice: embeddings high"
-                </button>
-            </div>
-            <button
-                type="button"
-                class="button small"
-                data-testid="group-rates"
-                aria-expanded=move || is_open.get().to_string()
-                on:click=move |_| is_open.update(|open| *open = !*open)
-            >
-                "per parameter group" {move || if is_open.get() { " ▾" } else { " ▸" }}
-            </button>
-        </div>
-        <div class="group-rates" hidden=move || !is_open.get()>
-            {ParamGroup::VIT
-                .into_iter()
-                .map(|group| {
-                    let rate = move || rates.get().get(group);
-                    view! {
-                        <label class="slider">
-                            <span>{group.title()}</span>
-                            <input
-                                type="range"
-                                min="0"
-                                max="0.95"
-                                step="0.05"
-                                data-testid=format!("group-rate-{}", group.key())
-                                aria-label=format!("R of the group {}", group.title())
-                                prop:value=move || format!("{:.2}", rate().get())
-                                on:input=move |event| {
-                                    if let Ok(rate) = event_target_value(&event).parse() {
-                                        on_move.run(rates.get_untracked().with(group, rate).within(&ParamGroup::VIT));
-                                    }
-                                }
-                                on:change=move |_| on_settled.run(())
-                            />
-                            <output>{move || rate().to_string()}</output>
-                        </label>
-                    }
-                })
-                .collect_view()}
-            <label class="switch">
-                <input
-                    type="checkbox"
-                    data-testid="same-for-all"
-                    prop:checked=move || rates.get().single().is_some()
-                    on:change=move |event| {
-                        // Unticking changes nothing: the sliders make the groups differ.
-                        if event_target_checked(&event) {
-                            settle(GroupRates::uniform(ZeroRate::nearest(twentieths(middle(&rates.get_untracked())))));
-                        }
-                    }
-                />
-                <span>"same for all"</span>
-            </label>
-        </div>
-    }
-}
-
-/// The slider's nearest stop, so that averaging two rates gives a round number.
-fn twentieths(rate: f64) -> f64 {
-    (rate * 20.0).round().clamp(1.0, 19.0) / 20.0
-}
-
 /// Rule, local epochs and rate, batch size, server optimiser.
 #[component]
 pub fn TrainingEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
@@ -307,95 +179,118 @@ pub fn TrainingEditor(feed: Feed, teacher: Teacher) -> impl IntoView {
         (next.rule.unwrap_or(room.rule), next.optimiser.unwrap_or(room.optimiser), next.batch.unwrap_or(room.batch))
     });
     teacher.follow(wanted, move |(rule, optimiser, batch)| draft.update(|draft| draft.follow(rule, optimiser, batch)));
-
-    let problem = move |problem: String| teacher.problem.set(Some(problem));
-    let choose_rule = move |rule: Rule| {
-        draft.update(|draft| draft.rule = rule);
-        teacher.send(Control::Rule { rule });
-    };
-    let choose_optimiser = move |optimiser: OptimiserKind| {
-        draft.update(|draft| draft.optimiser = optimiser);
-        teacher.send(Control::Optimiser { optimiser });
-    };
-    let choose_fedavg = move |epochs: &str, rate: &str| match read_fedavg(epochs, rate) {
-        Ok(rule) => choose_rule(rule),
-        Err(error) => problem(error.to_string()),
-    };
-    let local = move || draft.get().local();
     let is_fedavg = Memo::new(move |_| draft.get().rule.is_fedavg());
     view! {
         <div class="training">
-            <fieldset class="row">
-                <legend class="hidden">"Update rule"</legend>
-                <Segments
-                    row="rule"
-                    options=vec![
-                        (false, "fedsgd", "FedSGD", "Each tab sends the gradient of one batch; the server takes the step."),
-                        (
-                            true,
-                            "fedavg",
-                            "FedAvg",
-                            "Each tab takes steps of its own and sends its weights; the server averages them by number of pictures.",
-                        ),
-                    ]
-                    chosen=is_fedavg
-                    on_choose=move |is_fedavg| choose_rule(if is_fedavg { draft.get_untracked().fedavg } else { Rule::FedSgd })
-                />
-                <NumberField
-                    label="batch"
-                    title="pictures per step; a tab has one, headless clients may have more"
-                    testid="batch"
-                    value=Signal::derive(move || draft.get().batch.to_string())
-                    on_change=move |text: String| match read_batch(&text) {
-                        Ok(samples) => {
-                            draft.update(|draft| draft.batch = samples);
-                            teacher.send(Control::Batch { samples });
-                        }
-                        Err(error) => problem(error),
-                    }
-                />
-            </fieldset>
-            <fieldset class="row" disabled=move || !is_fedavg.get()>
-                <legend class="hidden">"In each tab"</legend>
-                <NumberField
-                    label="local epochs"
-                    title="passes over a tab’s pictures in each round"
-                    testid="epochs"
-                    value=Signal::derive(move || local().0.to_string())
-                    on_change=move |text: String| choose_fedavg(&text, &draft.get_untracked().local().1.to_string())
-                />
-                <NumberField
-                    label="local rate"
-                    title="learning rate of the tabs’ own steps"
-                    testid="local-rate"
-                    value=Signal::derive(move || logic::number(local().1.into()))
-                    on_change=move |text: String| choose_fedavg(&draft.get_untracked().local().0.to_string(), &text)
-                />
-            </fieldset>
-            <fieldset class="row" disabled=move || is_fedavg.get()>
-                <legend class="hidden">"Step of the server"</legend>
-                <Segments
-                    row="optimiser"
-                    options=[OptimiserKind::SGD, OptimiserKind::ADAM].map(|kind| (kind, kind.name(), kind.title(), "")).to_vec()
-                    chosen=Signal::derive(move || if draft.get().optimiser.is_adam() { OptimiserKind::ADAM } else { OptimiserKind::SGD })
-                    on_choose=choose_optimiser
-                />
-                <NumberField
-                    label="server rate"
-                    title="learning rate of the server’s step, per round"
-                    testid="optimiser-rate"
-                    value=Signal::derive(move || logic::number(draft.get().optimiser.rate().into()))
-                    on_change=move |text: String| match read_optimiser(draft.get_untracked().optimiser, &text) {
-                        Ok(optimiser) => choose_optimiser(optimiser),
-                        Err(error) => problem(error.to_string()),
-                    }
-                />
-            </fieldset>
+            <RuleFields draft teacher is_fedavg/>
+            <LocalFields draft teacher is_fedavg/>
+            <ServerFields draft teacher is_fedavg/>
             <ModelPreset feed teacher/>
             <p class="hint" data-testid="optimiser-reason" hidden=move || !is_fedavg.get()>
                 "FedAvg averages weights, so the server takes no step."
             </p>
         </div>
+    }
+}
+
+fn choose_rule(draft: RwSignal<TrainingDraft>, teacher: Teacher, rule: Rule) {
+    draft.update(|draft| draft.rule = rule);
+    teacher.send(Control::Rule { rule });
+}
+
+/// The update rule and the batch size.
+#[component]
+fn RuleFields(draft: RwSignal<TrainingDraft>, teacher: Teacher, is_fedavg: Memo<bool>) -> impl IntoView {
+    view! {
+        <fieldset class="row">
+            <legend class="hidden">"Update rule"</legend>
+            <Segments
+                row="rule"
+                options=vec![
+                    (false, "fedsgd", "FedSGD", "Each tab sends the gradient of one batch; the server takes the step."),
+                    (
+                        true,
+                        "fedavg",
+                        "FedAvg",
+                        "Each tab takes steps of its own and sends its weights; the server averages them by number of pictures.",
+                    ),
+                ]
+                chosen=is_fedavg
+                on_choose=move |is_fedavg| choose_rule(draft, teacher, if is_fedavg { draft.get_untracked().fedavg } else { Rule::FedSgd })
+            />
+            <NumberField
+                label="batch"
+                title="pictures per step; a tab has one, headless clients may have more"
+                testid="batch"
+                value=Signal::derive(move || draft.get().batch.to_string())
+                on_change=move |text: String| match read_batch(&text) {
+                    Ok(samples) => {
+                        draft.update(|draft| draft.batch = samples);
+                        teacher.send(Control::Batch { samples });
+                    }
+                    Err(error) => teacher.problem.set(Some(error)),
+                }
+            />
+        </fieldset>
+    }
+}
+
+/// FedAvg's steps in each tab.
+#[component]
+fn LocalFields(draft: RwSignal<TrainingDraft>, teacher: Teacher, is_fedavg: Memo<bool>) -> impl IntoView {
+    let choose_fedavg = move |epochs: &str, rate: &str| match read_fedavg(epochs, rate) {
+        Ok(rule) => choose_rule(draft, teacher, rule),
+        Err(error) => teacher.problem.set(Some(error.to_string())),
+    };
+    let local = move || draft.get().local();
+    view! {
+        <fieldset class="row" disabled=move || !is_fedavg.get()>
+            <legend class="hidden">"In each tab"</legend>
+            <NumberField
+                label="local epochs"
+                title="passes over a tab’s pictures in each round"
+                testid="epochs"
+                value=Signal::derive(move || local().0.to_string())
+                on_change=move |text: String| choose_fedavg(&text, &draft.get_untracked().local().1.to_string())
+            />
+            <NumberField
+                label="local rate"
+                title="learning rate of the tabs’ own steps"
+                testid="local-rate"
+                value=Signal::derive(move || logic::number(local().1.into()))
+                on_change=move |text: String| choose_fedavg(&draft.get_untracked().local().0.to_string(), &text)
+            />
+        </fieldset>
+    }
+}
+
+/// The server's step, which only FedSGD has.
+#[component]
+fn ServerFields(draft: RwSignal<TrainingDraft>, teacher: Teacher, is_fedavg: Memo<bool>) -> impl IntoView {
+    let choose_optimiser = move |optimiser: OptimiserKind| {
+        draft.update(|draft| draft.optimiser = optimiser);
+        teacher.send(Control::Optimiser { optimiser });
+    };
+    view! {
+        <fieldset class="row" disabled=move || is_fedavg.get()>
+            <legend class="hidden">"Step of the server"</legend>
+            <Segments
+                row="optimiser"
+                options=[OptimiserKind::SGD, OptimiserKind::ADAM].map(|kind| (kind, kind.name(), kind.title(), "")).to_vec()
+                chosen=Signal::derive(move || if draft.get().optimiser.is_adam() { OptimiserKind::ADAM } else { OptimiserKind::SGD })
+                on_choose=choose_optimiser
+            />
+            <NumberField
+                label="server rate"
+                title="learning rate of the server’s step, per round"
+                testid="optimiser-rate"
+                value=Signal::derive(move || logic::number(draft.get().optimiser.rate().into()))
+                on_change=move |text: String| match read_optimiser(draft.get_untracked().optimiser, &text) {
+                    Ok(optimiser) => choose_optimiser(optimiser),
+                    Err(error) => teacher.problem.set(Some(error.to_string())),
+                }
+            />
+        </fieldset>
     }
 }
 
@@ -468,9 +363,14 @@ fn Pictures(feed: Feed, teacher: Teacher) -> impl IntoView {
         Some((next.train_on.unwrap_or(data.train_on), next.partition.unwrap_or(data.partition)))
     });
     teacher.follow(wanted, move |(train_on, partition)| draft.update(|draft| draft.follow(train_on, partition)));
-    let send_partition = move || teacher.send(Control::Partition { partition: draft.get_untracked().partition() });
-    let is_skewed = Memo::new(move |_| draft.get().is_skewed);
-    let alpha = move || logic::number(draft.get().alpha);
+    view! {
+        <TrainOnFields draft teacher/>
+        <PartitionFields draft teacher/>
+    }
+}
+
+#[component]
+fn TrainOnFields(draft: RwSignal<DataDraft>, teacher: Teacher) -> impl IntoView {
     view! {
         <fieldset class="row">
             <legend class="hidden">"What the rounds train on"</legend>
@@ -493,6 +393,15 @@ fn Pictures(feed: Feed, teacher: Teacher) -> impl IntoView {
                 }
             />
         </fieldset>
+    }
+}
+
+#[component]
+fn PartitionFields(draft: RwSignal<DataDraft>, teacher: Teacher) -> impl IntoView {
+    let send_partition = move || teacher.send(Control::Partition { partition: draft.get_untracked().partition() });
+    let is_skewed = Memo::new(move |_| draft.get().is_skewed);
+    let alpha = move || logic::number(draft.get().alpha);
+    view! {
         <fieldset class="row">
             <legend class="hidden">"How the shared pictures are divided"</legend>
             <span class="sub">"divided"</span>

@@ -5,6 +5,7 @@ mod cards;
 mod controls;
 mod editors;
 mod learning;
+mod rates;
 mod roster;
 
 use gloo_timers::callback::Timeout;
@@ -69,17 +70,6 @@ pub fn Expert(feed: Feed, teacher: Teacher, #[prop(into)] on_stage: Callback<()>
 fn Headline(feed: Feed, on_stage: Callback<()>) -> impl IntoView {
     let phase = feed.part(|room| room.phase);
     let round = feed.part(|room| room.round);
-    let model = feed.part(|room| {
-        let block = if room.architecture.april_block() { ", April block" } else { "" };
-        format!("{}{block} · {} parameters", room.architecture, logic::count(room.parameters))
-    });
-    let rule = feed.part(|room| {
-        let train_on = room.data.as_ref().map_or(TrainOn::Private, |data| data.train_on);
-        logic::learning::training(room.rule, room.optimiser, room.batch, train_on)
-    });
-    let rule_form = feed.part(|room| room.rule.to_string());
-    let journal = feed.optional(|room| room.journal.clone());
-    let federation = feed.optional(|room| room.federation.clone());
     let said = held(phase);
     let phase_text = move || match (said.get(), feed.countdown()) {
         (Some(Phase::Training), Some(seconds)) => format!("Training, {seconds} s left"),
@@ -110,35 +100,54 @@ fn Headline(feed: Feed, on_stage: Callback<()>) -> impl IntoView {
                     {phase_text}
                 </span>
             </p>
-            <p class="facts">
-                <span data-testid="model">{move || model.get()}</span>
-                <span data-testid="rule" data-rule=move || rule_form.get()>{move || rule.get()}</span>
-                <span
-                    class="journal"
-                    class:failed=holds(journal, |journal| journal.failure.is_some())
-                    data-testid="journal"
-                    data-round=part(journal, |journal| journal.round)
-                    hidden=move || journal.with(Option::is_none)
-                >
-                    {part(journal, logic::journal)}
-                </span>
-                <span
-                    class="federation"
-                    class:failed=holds(federation, |federation| federation.link == FederationLink::Lost)
-                    data-testid="federation"
-                    data-link=part(federation, |federation| logic::key(federation.link))
-                    data-round=optional(federation, |federation| federation.round)
-                    hidden=move || federation.with(Option::is_none)
-                >
-                    {part(federation, logic::federation)}
-                </span>
-            </p>
+            <Facts feed/>
             <button type="button" class="button small" data-testid="to-stage" title="Back to the stage (E)" aria-keyshortcuts="E" on:click=move |_| on_stage.run(())>
                 "Stage"
             </button>
             <LanguageSwitch/>
             <p class="pill" data-testid="link" data-state=move || link().0>{move || link().1}</p>
         </header>
+    }
+}
+
+/// The model, the training, the journal and the federation.
+#[component]
+fn Facts(feed: Feed) -> impl IntoView {
+    let model = feed.part(|room| {
+        let block = if room.architecture.april_block() { ", April block" } else { "" };
+        format!("{}{block} · {} parameters", room.architecture, logic::count(room.parameters))
+    });
+    let rule = feed.part(|room| {
+        let train_on = room.data.as_ref().map_or(TrainOn::Private, |data| data.train_on);
+        logic::learning::training(room.rule, room.optimiser, room.batch, train_on)
+    });
+    let rule_form = feed.part(|room| room.rule.to_string());
+    let journal = feed.optional(|room| room.journal.clone());
+    let federation = feed.optional(|room| room.federation.clone());
+    view! {
+        <p class="facts">
+            <span data-testid="model">{move || model.get()}</span>
+            <span data-testid="rule" data-rule=move || rule_form.get()>{move || rule.get()}</span>
+            <span
+                class="journal"
+                class:failed=holds(journal, |journal| journal.failure.is_some())
+                data-testid="journal"
+                data-round=part(journal, |journal| journal.round)
+                hidden=move || journal.with(Option::is_none)
+            >
+                {part(journal, logic::journal)}
+            </span>
+            <span
+                class="federation"
+                class:failed=holds(federation, |federation| federation.link == FederationLink::Lost)
+                data-testid="federation"
+                data-link=part(federation, |federation| logic::key(federation.link))
+                data-round=optional(federation, |federation| federation.round)
+                hidden=move || federation.with(Option::is_none)
+            >
+                {part(federation, logic::federation)}
+            </span>
+        </p>
     }
 }
 
