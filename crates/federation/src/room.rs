@@ -519,7 +519,9 @@ impl Room {
     /// The reason for a refusal.
     pub fn check(&self, received: &ReceivedUpdate) -> Result<(), Refusal> {
         let (weight, reference) = self.check_sender(received)?;
-        self.aggregate.check(&received.update, weight, reference).map(drop)
+        self.aggregate.check_weight(weight)?;
+        let update = received.update.checked(&self.layout)?;
+        self.aggregate.check_norm(&update, reference).map(drop)
     }
 
     /// The checks before those of the values; returns the update's weight and what its values are a change of.
@@ -545,7 +547,7 @@ impl Room {
         if *samples == 0 {
             return Err(Refusal::Samples(*samples));
         }
-        self.aggregate.check_kind(update)?;
+        self.aggregate.check_form(update.form)?;
         if !statistics.is_empty() {
             // If values are missing, the first statistics may have been taken for values.
             update.check(&self.layout)?;

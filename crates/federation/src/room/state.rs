@@ -117,7 +117,7 @@ impl Room {
             next_architecture: self.next_model(),
             optimiser: self.optimiser.kind(),
             steps: self.optimiser.steps(),
-            norms: self.aggregate.norms().clone(),
+            norms: self.aggregate.norms().cloned().unwrap_or_default(),
             statistics: self.statistics.norms().clone(),
             seal: self.seal,
             salt: self.salt,
