@@ -31,8 +31,7 @@ use serde::{Deserialize, Serialize};
 use tracing::warn;
 use unmask_attack::{KnownStart, Searches, Tensors, WholeUpdate};
 use unmask_core::{AttackMethod, ClientId, Defence, KeyCheck, RoundSettings, VitConfig};
-use unmask_defence::ProtectedUpdate;
-use unmask_federation::{GlobalModel, Seal};
+use unmask_federation::{Accepted, GlobalModel, Seal};
 use unmask_wire::{
     RelayMessage,
     view::{AttackView, BudgetView, LabelView, MembershipView},
@@ -159,18 +158,13 @@ impl Attacks {
         self.pictures.forget(|other| other == client);
     }
 
-    /// Extracts what the attacks need from an update that the room will take. Does nothing unless the client is the
+    /// Extracts what the attacks need from an update that the room accepts. Does nothing unless the client is the
     /// target.
     ///
     /// Call this before the update completes its round, which changes the weights. If the attacks held the model
     /// instead, the optimiser's step would have to copy it.
-    pub(crate) fn read(
-        &mut self,
-        (client, round, samples): (ClientId, u32, u32),
-        settings: &RoundSettings,
-        model: &GlobalModel,
-        update: &ProtectedUpdate,
-    ) {
+    pub(crate) fn read(&mut self, accepted: &Accepted, settings: &RoundSettings, model: &GlobalModel) {
+        let client = accepted.client();
         if self.target != Some(client) {
             return;
         }
@@ -180,12 +174,13 @@ impl Attacks {
             serial: self.serial,
             gathering: self.gathering,
             client,
-            round,
+            round: accepted.round(),
             defence: settings.defence(),
             rule: settings.rule(),
-            samples,
+            samples: accepted.samples(),
         };
-        let sent = Sent { about, batch: settings.batch(), encryption: settings.encryption(), model, update };
+        let (batch, encryption) = (settings.batch(), settings.encryption());
+        let sent = Sent { about, batch, encryption, model, update: accepted.update() };
         let job = Job::new(&sent);
         // Free the previous model first, so that memory never holds two.
         self.attacker.drop_model();

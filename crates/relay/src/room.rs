@@ -343,13 +343,11 @@ impl Actor {
                 let statistics = values.split_off(values.len().saturating_sub(statistics));
                 let update = ProtectedUpdate { form, values };
                 let received = ReceivedUpdate { client, round, policy, loss, samples, update, statistics };
-                // Skip refused updates: reading one would drop the model kept for the update before it.
-                if self.attacks.target() == Some(client) && self.room.check(&received).is_ok() {
-                    let settings = self.room.settings();
-                    let model = self.room.model();
-                    self.attacks.read((client, round, samples), &settings, model, &received.update);
+                let checked = self.room.accept(received);
+                if let Ok(accepted) = &checked {
+                    self.attacks.read(accepted, &self.room.settings(), self.room.model());
                 }
-                self.feed(Event::Update(received));
+                self.feed(Event::Checked(checked));
                 self.attacks.forget_read();
             }
             ClientMessage::Sealed { policy, check } => {

@@ -52,7 +52,7 @@ impl Actor {
                 let model = model.unwrap_or_else(|| Arc::clone(self.room.model()));
                 self.ask(&[client], task, &model);
             }
-            Effect::Sealed(client) => {
+            Effect::SealTaken(client) => {
                 self.timers.end();
                 self.task = None;
                 self.log.forget_said();
@@ -69,7 +69,7 @@ impl Actor {
                 self.say_of([client], line);
                 self.history.sealed(name);
             }
-            Effect::Deadline { round, policy } => {
+            Effect::SetDeadline { round, policy } => {
                 self.timers.begin(Instant::now(), self.config.deadline, round, policy);
             }
             Effect::Quorum { round, policy, awaited } => self.timers.quorum(round, policy, awaited),

@@ -7,7 +7,7 @@ use super::*;
 /// The update that a defence makes of the same values.
 fn update_of(defence: &str, rule: &str) -> ProtectedUpdate {
     let room = Room::new(model(1), settings(defence, rule));
-    protect(&room, vec![0.5; room.layout.len()], [9; 32], None)
+    protect(&room, vec![0.5; room.learner.layout().len()], [9; 32], None)
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn fixed_position_is_bit_for_bit() {
         room.handle(Event::Start);
         let mut weights = room.model().state.weights.clone();
         weights.iter_mut().for_each(|weight| *weight *= 1.5);
-        let position = room.layout.get("pos_embed").unwrap().range.clone();
+        let position = room.learner.layout().get("pos_embed").unwrap().range.clone();
         weights[position.clone()].copy_from_slice(&room.model().state.weights[position.clone()]);
         alter(&mut weights[position.start + 7]);
         send(&mut room, A, ProtectedUpdate::dense(weights))
@@ -68,11 +68,11 @@ fn fixed_position_is_bit_for_bit() {
 #[test]
 fn seed_must_be_fresh() {
     let mut room = started("random-binary:0.5", &[A, B]);
-    let masked = protect(&room, vec![1.0; room.layout.len()], [4; 32], None);
+    let masked = protect(&room, vec![1.0; room.learner.layout().len()], [4; 32], None);
     assert!(matches!(send(&mut room, A, masked.clone())[0], Effect::Accepted { .. }));
     assert_eq!(refusal(&send(&mut room, B, masked)), Refusal::SeedReused);
     room.handle(Event::Begin);
-    let common = protect(&room, vec![1.0; room.layout.len()], FROZEN_SEED.0, None);
+    let common = protect(&room, vec![1.0; room.learner.layout().len()], FROZEN_SEED.0, None);
     assert_eq!(refusal(&send(&mut room, A, common)), Refusal::SeedReused);
 }
 
@@ -81,15 +81,15 @@ fn frozen_seed_must_be_the_common_one_and_may_come_again() {
     let mut room = started("frozen-binary:0.5", &[A, B]);
     for _ in 0..2 {
         for client in [A, B] {
-            let frozen = protect(&room, vec![1.0; room.layout.len()], [0; 32], None);
+            let frozen = protect(&room, vec![1.0; room.learner.layout().len()], [0; 32], None);
             assert!(matches!(send(&mut room, client, frozen)[0], Effect::Accepted { .. }));
         }
         room.handle(Event::Begin);
     }
     let rates: GroupRates = "0.5".parse().unwrap();
     let own = Defence::RandomBinary { rates };
-    let plain = PlainUpdate { values: vec![1.0; room.layout.len()], reference: None };
-    let own = own.protect(&room.layout, plain, KeyMaterial { seed: MaskSeed([3; 32]), cipher: None }).unwrap();
+    let plain = PlainUpdate { values: vec![1.0; room.learner.layout().len()], reference: None };
+    let own = own.protect(room.learner.layout(), plain, KeyMaterial { seed: MaskSeed([3; 32]), cipher: None }).unwrap();
     let refusal = refusal(&send(&mut room, A, own));
     assert!(refusal.to_string().contains("not the common frozen one"), "{refusal}");
 }
