@@ -3,7 +3,7 @@
 //! The room extracts what they need from each update of the client under attack ([`Attacks::read`]) and goes on. A
 //! small pool of threads runs closed forms, labels and membership on the newest update; another thread gathers rounds;
 //! a third searches through the model, if this relay can. They send back [`Report`]s, which the room passes to
-//! [`Attacks::heard`].
+//! [`Attacks::take_report`].
 
 mod about;
 mod attacker;
@@ -217,7 +217,7 @@ impl Attacks {
 
     /// Takes a thread's report and returns the message for the attacked client. `nickname` returns `None` for a client
     /// that has left or withdrawn consent since the attack began.
-    pub(crate) fn heard(
+    pub(crate) fn take_report(
         &mut self,
         report: Report,
         config: Option<&VitConfig>,
@@ -238,10 +238,10 @@ impl Attacks {
                 self.cards.gathered(&about, outcome, &nickname, config);
             }
             Report::Labels(about, outcome) if self.is_current(&about) => {
-                self.label.told(&about, outcome, nickname);
+                self.label.show(&about, outcome, nickname);
             }
             Report::Membership(about, number, outcome) if self.is_current(&about) => {
-                self.membership.told(&about, number, outcome, nickname);
+                self.membership.show(&about, number, outcome, nickname);
             }
             // Results for an earlier model, or only time spent, which the view shows.
             _ => {}
