@@ -7,7 +7,7 @@ mod statistics;
 
 mod interleavings;
 
-use unmask_core::{Aggregation, Architecture, MaskSeed, ParamLayout, Rule, TrainingPictures, VitPreset};
+use unmask_core::{Aggregation, Architecture, MaskSeed, ParamLayout, Rule, TrainingPictures, UpdateForm, VitPreset};
 use unmask_defence::{Cipher, FROZEN_SEED, KeyMaterial, PlainUpdate, Protect, ProtectedUpdate};
 
 use super::*;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unmask_core::{ClientId, UpdateForm};
+use unmask_core::UpdateForm;
 
 use super::{
     Accepted, Effect, GlobalModel, Phase, Refused, Room, RoundSummary, Run, Void,

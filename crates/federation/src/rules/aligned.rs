@@ -18,11 +18,11 @@ pub(crate) struct Aligned {
 
 impl Aligned {
     fn leave_out_opposed(&mut self, reference: Option<&[f32]>, sums: &mut Sums) {
-        let changes: Vec<_> = self.bounded.held().map(|held| held.change(reference)).collect();
-        let changes: Vec<_> =
-            self.bounded.held().zip(&changes).map(|(held, change)| held.with_values(change)).collect();
-        let opposed = opposed(&changes, sums.layout().len());
-        drop(changes);
+        let opposed = {
+            let changes: Vec<_> = self.bounded.held().map(|held| held.change(reference)).collect();
+            let changes = self.bounded.held().zip(&changes).map(|(held, change)| held.with_values(change));
+            opposed(&changes.collect::<Vec<_>>(), sums.layout().len())
+        };
         let mut opposed = opposed.into_iter();
         self.opposed += self.bounded.leave_out(sums, |_| opposed.next().unwrap_or_default());
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use unmask_core::KeyCheck;
+use unmask_core::{EncryptionStart, KeyCheck};
 
 use super::*;
 
@@ -283,7 +283,7 @@ impl World {
     /// Replaces the twin with a newly restored room.
     fn restart(&mut self) {
         let mut twin = Room::restore(self.room.saved()).unwrap();
-        if let Some(model) = &self.room.next_model {
+        if let Some(model) = &self.room.choices.model {
             // Weights for the next model are not saved; the caller makes new ones.
             twin.handle(Event::SetModel(model.clone()));
         }
