@@ -111,8 +111,10 @@ proptest! {
         let needs = Needs::of(AttackMethod::Gradients, model).unwrap();
         let Evidence { gradients, weights: read } = received.evidence(&needs).unwrap();
         check_tensors(model, &gradients, &needs.gradients.all(), &gradient, &kept);
-        let first = read.values(&needs.weights.all()[0]).unwrap();
-        prop_assert_eq!(first.len(), layout.get(needs.weights.all()[0]).unwrap().range.len());
+        for param in &layout {
+            let held = weights[param.range.clone()].iter().map(|&weight| f64::from(weight));
+            prop_assert!(read.values(&param.name).unwrap().iter().copied().eq(held), "{}", param.name);
+        }
 
         let some = ["head.weight", "head.bias"].map(|name| if layout.get(name).is_some() { name } else { "fc.bias" });
         let mut few = Needs::default();
