@@ -144,3 +144,35 @@ fn samples_weigh_under_fedavg_alone() {
         assert_eq!(room.model().state.weights, expected);
     }
 }
+
+fn received(room: &Room, client: ClientId, update: ProtectedUpdate) -> ReceivedUpdate {
+    let (round, policy) = (room.number, room.policy);
+    ReceivedUpdate { client, round, policy, loss: 2.0, samples: 1, update, statistics: Vec::new() }
+}
+
+/// An accepted update shows its values and its mask, which are those that the client sent.
+#[test]
+fn accepted_updates_can_be_read_before_the_room_takes_them() {
+    let mut room = started("random-binary:0.5", &[A, B]);
+    let update = protect(&room, vec![1.5; room.learner.layout().len()], [4; 32], None);
+    let accepted = room.accept(received(&room, A, update.clone())).unwrap();
+    assert_eq!((accepted.client(), accepted.round(), accepted.samples()), (A, 1, 1));
+    assert_eq!(accepted.update().values(), update.values);
+    assert!(accepted.update().words().unwrap().eq(update.mask(room.learner.layout()).unwrap()));
+    assert_eq!(room.member(A), ClientState::Training, "nothing has changed yet");
+    assert!(matches!(room.handle(Event::Checked(Ok(accepted)))[0], Effect::Accepted { client: A, round: 1 }));
+}
+
+/// The room may move on between the check of an update and its addition.
+#[test]
+fn accepted_updates_that_come_too_late_are_refused() {
+    let mut room = started("random-binary:0.5", &[A, B]);
+    let same = protect(&room, vec![1.0; room.learner.layout().len()], [4; 32], None);
+    let [first, second, late] = [(A, &same), (B, &same), (A, &same)]
+        .map(|(client, update)| room.accept(received(&room, client, update.clone())).unwrap());
+    assert!(matches!(room.handle(Event::Checked(Ok(first)))[0], Effect::Accepted { .. }));
+    assert_eq!(refusal(&room.handle(Event::Checked(Ok(late.clone())))), Refusal::Twice { round: 1 });
+    assert_eq!(refusal(&room.handle(Event::Checked(Ok(second)))), Refusal::SeedReused);
+    assert_eq!(room.phase(), RoomPhase::Between);
+    assert_eq!(refusal(&room.handle(Event::Checked(Ok(late)))), Refusal::Stale { update: 1, current: None });
+}
