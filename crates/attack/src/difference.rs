@@ -1,6 +1,6 @@
 //! Updates that consist of weights, as clients send them under federated averaging.
 
-use crate::{AttackError, Tensors};
+use crate::Tensors;
 
 /// Largest distance of a FedAvg client's weights from those it was sent, relative to their norm.
 ///
@@ -46,30 +46,6 @@ impl Tensors {
         (0.5..2.0).contains(&mean) && spread.sqrt() < 0.5 * mean
     }
 
-    /// Returns (`before` - self) / `length`: the mean gradient over local training, where `length` is the local
-    /// learning rate times the number of steps. With one step it is that step's gradient.
-    ///
-    /// Entries that did not arrive stay unknown. Tensors that are in only one of the two are left out.
-    ///
-    /// # Errors
-    /// [`AttackError::OtherWeights`] if these are not near `before`.
-    pub fn decrease_from(&self, before: &Self, length: f64) -> Result<Self, AttackError> {
-        if !self.are_near(before) {
-            return Err(AttackError::OtherWeights);
-        }
-        let layout = self.model().layout();
-        let mut difference = Self::new(crate::TensorSource::Gradients, self.model(), self.rounding());
-        for param in layout.iter() {
-            let (Some(own), Some(held)) = (self.values(&param.name), before.values(&param.name)) else { continue };
-            let values = held.iter().zip(own).map(|(before, after)| (before - after) / length).collect();
-            match self.kept(&param.name) {
-                Some(kept) => difference.insert_kept(&param.name, &param.shape, values, kept.to_vec())?,
-                None => difference.insert(&param.name, &param.shape, values)?,
-            }
-        }
-        Ok(difference)
-    }
-
     /// Names of the tensors that are present, in the model's order.
     fn names(&self) -> Vec<String> {
         let layout = self.model().layout();
@@ -82,8 +58,7 @@ mod tests {
     use proptest::prelude::*;
     use unmask_core::{Architecture, VitPreset};
 
-    use super::*;
-    use crate::{TensorSource, Tensors};
+    use crate::{AttackError, TensorSource, Tensors, UpdateScale};
 
     const NAMES: [&str; 3] = ["pos_embed", "blocks.0.norm1.weight", "norm.weight"];
 
@@ -110,7 +85,7 @@ mod tests {
                 tensors(TensorSource::Gradients, &after, Some(&kept)),
             );
             prop_assert!(after.are_near(&before) && after.have_unit_norms());
-            let found = after.decrease_from(&before, rate).unwrap();
+            let found = after.decrease_from(&before, UpdateScale::after(rate, 1)).unwrap();
             let range = model.layout().get("pos_embed").unwrap().range.clone();
             for (index, at) in range.enumerate() {
                 let expected = if kept[at] { f64::from(gradient[at]) } else { 0.0 };
@@ -128,7 +103,8 @@ mod tests {
             let flat: Vec<f32> = gradient(before.len()).iter().map(|value| value * scale).collect();
             let gradient = tensors(TensorSource::Gradients, &flat, None);
             assert!(!gradient.are_near(&weights) && !gradient.have_unit_norms(), "{scale}");
-            assert_eq!(gradient.decrease_from(&weights, 1.0).unwrap_err(), AttackError::OtherWeights);
+            let error = gradient.decrease_from(&weights, UpdateScale::after(1.0, 1)).unwrap_err();
+            assert_eq!(error, AttackError::OtherWeights);
         }
     }
 }

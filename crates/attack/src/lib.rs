@@ -21,6 +21,8 @@
 //! [`label`] and [`label_counts`] read labels off the head. [`batch_size`] reads the number of pictures off the last
 //! block, and [`membership`] tells from the same block whether a given picture was among them.
 //!
+//! [`Received`] turns an update, as it was sent, into the gradient that attacks read.
+//!
 //! [`run`] runs any attack by its name on an [`Observation`]:
 //!
 //! ```
@@ -62,6 +64,7 @@ mod needs;
 mod observation;
 mod observed;
 mod patch_prior;
+mod received;
 mod reconstruction;
 mod run;
 mod search;
@@ -87,6 +90,7 @@ pub use misfit::{Misfit, own_gradient};
 pub use model::{ModelShape, embeddings_layout};
 pub use needs::{Needs, TensorNames};
 pub use observation::{Decrypt, Encryption, Observation, WholeUpdate};
+pub use received::{Received, UpdateScale};
 pub use reconstruction::{Ending, Reconstruction};
 pub use run::{OnProgress, Recovered, begin, retarget, run};
 pub use search::{AttackProgress, NoSearches, Search, SearchOptions, SearchProgress, SearchTarget, Searches};

@@ -40,16 +40,6 @@ pub enum ParseAggregationError {
 }
 
 impl Aggregation {
-    /// Whether it sorts each parameter's values, so that every update counts once regardless of its weight.
-    pub fn sorts_values(self) -> bool {
-        matches!(self, Self::TrimmedMean { .. } | Self::Median)
-    }
-
-    /// Whether it scales updates with a large norm down to a multiple of the median norm.
-    pub fn bounds_norms(self) -> bool {
-        matches!(self, Self::Clipped | Self::Aligned)
-    }
-
     /// Extra memory in bytes, on top of the sums, for a round of `updates` updates with `parameters` values each.
     pub fn memory(self, parameters: usize, updates: usize) -> u64 {
         let each = match self {

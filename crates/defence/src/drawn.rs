@@ -24,6 +24,15 @@ impl DrawnMask {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
+    /// Returns `(word, number of entries)` for each word, like the [`Mask`] that this was drawn from.
+    pub(crate) fn words(&self) -> impl Iterator<Item = (u64, usize)> + Clone {
+        let entries = |run: &RateRun| {
+            let len = run.len;
+            (0..len).step_by(64).map(move |start| (len - start).min(64))
+        };
+        self.words.iter().copied().zip(self.runs.iter().flat_map(entries))
+    }
+
     /// Returns, for each run, the expected share of kept values (above 0) and the number of values actually kept.
     pub(crate) fn kept_by_run(&self) -> impl Iterator<Item = (f64, usize)> {
         let mut words = self.words.iter();
@@ -201,6 +210,7 @@ mod tests {
             drawn.keep(&mut kept);
             let expected: Vec<f32> = values.iter().zip(&entries).filter(|(_, kept)| **kept).map(|(v, _)| *v).collect();
             prop_assert_eq!(drawn.kept(), expected.len());
+            prop_assert!(drawn.words().eq(mask()));
             prop_assert_eq!(&kept, &expected);
 
             let (mut placed, mut sums) = (background.clone(), background.clone());

@@ -40,11 +40,28 @@ impl ProtectedUpdate {
     /// # Errors
     /// If the number of values is wrong or one of them is not finite.
     pub fn check(&self, layout: &ParamLayout) -> Result<(), UpdateError> {
-        self.checked(layout).map(drop)
+        self.drawn(layout).map(drop)
     }
 
-    /// Checks the update like [`check`](Self::check) and prepares it for addition. Draws the mask only once for both.
+    /// Checks the update like [`check`](Self::check) and keeps the mask drawn for the check.
     pub fn checked(&self, layout: &ParamLayout) -> Result<CheckedUpdate<'_>, UpdateError> {
+        let mask = self.drawn(layout)?.map(Cow::Owned);
+        Ok(CheckedUpdate { form: self.form, values: Cow::Borrowed(&self.values), mask })
+    }
+
+    /// Like [`checked`](Self::checked), but takes the values over without a copy. An error comes with the values, so
+    /// that their memory can be used again.
+    pub fn into_checked(self, layout: &ParamLayout) -> Result<CheckedUpdate<'static>, (UpdateError, Vec<f32>)> {
+        match self.drawn(layout) {
+            Ok(mask) => {
+                Ok(CheckedUpdate { form: self.form, values: Cow::Owned(self.values), mask: mask.map(Cow::Owned) })
+            }
+            Err(error) => Err((error, self.values)),
+        }
+    }
+
+    /// Draws the mask, if there is one, and checks the values against it.
+    fn drawn(&self, layout: &ParamLayout) -> Result<Option<DrawnMask>, UpdateError> {
         let values = self.values.as_slice();
         let mask = self.mask(layout).map(DrawnMask::new);
         let expected = mask.as_ref().map_or(layout.len(), DrawnMask::kept);
@@ -56,7 +73,7 @@ impl ProtectedUpdate {
         {
             return Err(UpdateError::NotFinite { position, value: values[position].to_string() });
         }
-        Ok(CheckedUpdate { values, mask })
+        Ok(mask)
     }
 
     /// Returns all P values in layout order, with zeros where the mask dropped one: B theta, which a naive attacker
@@ -66,29 +83,63 @@ impl ProtectedUpdate {
     }
 
     /// Like [`expand`](Self::expand), with the values of `background`, `[P]`, where the mask dropped one.
-    pub fn expand_over(&self, layout: &ParamLayout, mut background: Vec<f32>) -> Result<Vec<f32>, UpdateError> {
-        let CheckedUpdate { values, mask } = self.checked(layout)?;
-        match mask {
-            None => background.copy_from_slice(values),
-            Some(mask) => mask.place(values, &mut background),
-        }
-        Ok(background)
+    pub fn expand_over(&self, layout: &ParamLayout, background: Vec<f32>) -> Result<Vec<f32>, UpdateError> {
+        Ok(self.checked(layout)?.expand_over(background))
     }
 }
 
-/// An update that fits its model: the right number of values, all of them finite.
-#[derive(Debug, Clone)]
+/// An update that fits its model: the right number of values, all of them finite. Holds its mask as bits, so nothing
+/// that reads the update has to draw the mask again.
+#[derive(Debug, Clone, PartialEq)]
 pub struct CheckedUpdate<'a> {
-    values: &'a [f32],
-    mask: Option<DrawnMask>,
+    form: UpdateForm,
+    values: Cow<'a, [f32]>,
+    mask: Option<Cow<'a, DrawnMask>>,
 }
 
 impl CheckedUpdate<'_> {
+    pub fn form(&self) -> UpdateForm {
+        self.form
+    }
+
+    /// Returns the transmitted values, in layout order.
+    pub fn values(&self) -> &[f32] {
+        &self.values
+    }
+
+    /// Returns the mask as `(word, number of entries)`, like [`Mask`]; `None` if the update has none.
+    pub fn words(&self) -> Option<impl Iterator<Item = (u64, usize)> + Clone> {
+        self.mask.as_ref().map(|mask| mask.words())
+    }
+
+    /// Returns the transmitted values; copies them only if they are borrowed.
+    pub fn into_values(self) -> Vec<f32> {
+        self.values.into_owned()
+    }
+
+    /// Returns the same update with values and mask of its own; copies only what is borrowed.
+    pub fn into_owned(self) -> CheckedUpdate<'static> {
+        CheckedUpdate {
+            form: self.form,
+            values: Cow::Owned(self.values.into_owned()),
+            mask: self.mask.map(|mask| Cow::Owned(mask.into_owned())),
+        }
+    }
+
+    /// Returns all P values in layout order, with those of `background`, `[P]`, where the mask dropped one.
+    pub fn expand_over(&self, mut background: Vec<f32>) -> Vec<f32> {
+        match &self.mask {
+            None => background.copy_from_slice(&self.values),
+            Some(mask) => mask.place(&self.values, &mut background),
+        }
+        background
+    }
+
     /// Adds `weight` times each value to its place in `sums`, `[P]`. Places that the mask dropped stay unchanged.
     pub fn accumulate(&self, weight: f32, sums: &mut [f32]) {
         match &self.mask {
-            None => sums.iter_mut().zip(self.values).for_each(|(sum, value)| *sum += weight * value),
-            Some(mask) => mask.add(self.values, weight, sums),
+            None => sums.iter_mut().zip(self.values.iter()).for_each(|(sum, value)| *sum += weight * value),
+            Some(mask) => mask.add(&self.values, weight, sums),
         }
     }
 
@@ -106,7 +157,7 @@ impl CheckedUpdate<'_> {
                 }
             }
         };
-        let Some(mask) = &self.mask else { return square(self.values, reference.as_deref()) };
+        let Some(mask) = &self.mask else { return square(&self.values, reference.as_deref()) };
         let (mut start, mut sum) = (0, 0.0);
         for (share, kept) in mask.kept_by_run() {
             let range = start..start + kept;
@@ -120,7 +171,7 @@ impl CheckedUpdate<'_> {
     /// Returns the kept values minus those of `reference`, `[P]`; without a reference, the values themselves.
     pub fn change(&self, reference: Option<&[f32]>) -> Cow<'_, [f32]> {
         match reference.map(|reference| self.kept_of(reference)) {
-            None => Cow::Borrowed(self.values),
+            None => Cow::Borrowed(&self.values),
             Some(reference) => self.values.iter().zip(reference).map(|(value, base)| value - base).collect(),
         }
     }
@@ -133,7 +184,7 @@ impl CheckedUpdate<'_> {
     /// Returns the dot product of the values with `direction`, `[P]`; values that a mask dropped count as zero.
     pub fn dot(&self, direction: &[f32]) -> f64 {
         let product = |(&value, &other): (&f32, &f32)| f64::from(value) * f64::from(other);
-        match self.mask {
+        match &self.mask {
             None => self.values.iter().zip(direction).map(product).sum(),
             Some(_) => self.values.iter().zip(&self.kept_of(direction)).map(product).sum(),
         }
@@ -152,8 +203,8 @@ impl CheckedUpdate<'_> {
     }
 
     /// Returns the same update with other values. There must be as many, all finite.
-    pub fn with_values<'a>(&self, values: &'a [f32]) -> CheckedUpdate<'a> {
-        CheckedUpdate { values, mask: self.mask.clone() }
+    pub fn with_values<'a>(&'a self, values: &'a [f32]) -> CheckedUpdate<'a> {
+        CheckedUpdate { form: self.form, values: Cow::Borrowed(values), mask: self.mask.as_deref().map(Cow::Borrowed) }
     }
 
     fn kept_of(&self, values: &[f32]) -> Vec<f32> {

@@ -78,8 +78,8 @@ impl Statistics {
     }
 
     /// Adds one client's statistics; its weight is 1 under FedSGD and its number of samples under FedAvg.
-    pub(crate) fn add(&mut self, statistics: &[f32], weight: u32) {
-        self.held.push((statistics.to_vec(), weight));
+    pub(crate) fn add(&mut self, statistics: Vec<f32>, weight: u32) {
+        self.held.push((statistics, weight));
     }
 
     /// Drops the statistics at these positions, in order of arrival.
@@ -136,13 +136,13 @@ mod tests {
     fn statistics_far_off_are_drawn_near() {
         let mut statistics = Statistics::default();
         for new in [[1.0, 0.0], [0.0, 1.0], [1e30, 0.0]] {
-            statistics.add(&new, 1);
+            statistics.add(new.to_vec(), 1);
         }
         let mean = statistics.mean(&[0.0, 0.0], Aggregation::Clipped);
         let bound = CLIP_FACTOR as f32;
         assert!((mean[0] - (1.0 + bound) / 3.0).abs() < 1e-6 && (mean[1] - 1.0 / 3.0).abs() < 1e-6, "{mean:?}");
-        statistics.add(&[1e30, 0.0], 1);
-        statistics.add(&[-1e30, 1.0], 1);
+        statistics.add(vec![1e30, 0.0], 1);
+        statistics.add(vec![-1e30, 1.0], 1);
         statistics.leave_out(&[1]);
         assert_eq!(statistics.mean(&[0.0, 0.0], Aggregation::Mean), [1e30, 0.0]);
     }

@@ -7,23 +7,24 @@
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod aggregate;
+mod closing;
 mod counts;
-mod directions;
 mod gate;
 mod mean;
 mod norm_gate;
 mod optimiser;
 mod room;
 mod rules;
+mod sums;
 mod update_counts;
 
 pub use aggregate::Aggregate;
+pub use closing::Overflow;
 pub use mean::WeightedMean;
 pub use norm_gate::CLIP_FACTOR;
 pub use optimiser::{Moments, Optimiser, OptimiserState};
 pub use room::{
-    Effect, Event, GlobalModel, Quorum, ReceivedUpdate, Refusal, RestoreError, Room, RoomPhase, RoomRecords, RoomState,
-    RoundSummary, SavedRoom, Seal, Void,
+    Accepted, Effect, Event, GlobalModel, Quorum, ReceivedUpdate, Refusal, Refused, RestoreError, Room, RoomPhase,
+    RoomRecords, RoomState, RoundSummary, SavedRoom, Seal, Void,
 };
-pub use rules::Overflow;
 pub use update_counts::{CountBin, GroupCounts, UpdateCounts};

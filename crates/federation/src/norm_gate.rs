@@ -80,11 +80,6 @@ impl NormGate {
         }
         self.norms.push_back(norm);
     }
-
-    /// Forgets all norms, because the next updates are of another kind.
-    pub(crate) fn clear(&mut self) {
-        self.norms.clear();
-    }
 }
 
 #[cfg(test)]

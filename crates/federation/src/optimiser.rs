@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use unmask_core::OptimiserKind;
 
-use crate::aggregate::Block;
+use crate::sums::Block;
 
 const BETA1: f32 = 0.9;
 const BETA2: f32 = 0.999;

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use serde::Serialize;
-use unmask_attack::Tensors;
+use unmask_attack::{Tensors, UpdateScale};
 use unmask_tensors::TensorFile;
 
 use crate::InversionError;
@@ -39,7 +39,7 @@ impl LocalTraining {
     /// There are no weights before, or they are not close to those after.
     pub(crate) fn gradient(self, before: Option<&Tensors>, after: &Tensors) -> Result<Tensors, InversionError> {
         let before = before.ok_or(InversionError::NoWeightsBefore)?;
-        Ok(after.decrease_from(before, self.rate * f64::from(self.steps))?)
+        Ok(after.decrease_from(before, UpdateScale::after(self.rate, self.steps()))?)
     }
 
     pub(super) fn steps(self) -> u64 {

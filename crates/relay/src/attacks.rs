@@ -3,7 +3,7 @@
 //! The room extracts what they need from each update of the client under attack ([`Attacks::read`]) and goes on. A
 //! small pool of threads runs closed forms, labels and membership on the newest update; another thread gathers rounds;
 //! a third searches through the model, if this relay can. They send back [`Report`]s, which the room passes to
-//! [`Attacks::heard`].
+//! [`Attacks::take_report`].
 
 mod about;
 mod attacker;
@@ -31,8 +31,7 @@ use serde::{Deserialize, Serialize};
 use tracing::warn;
 use unmask_attack::{KnownStart, Searches, Tensors, WholeUpdate};
 use unmask_core::{AttackMethod, ClientId, Defence, KeyCheck, RoundSettings, VitConfig};
-use unmask_defence::ProtectedUpdate;
-use unmask_federation::{GlobalModel, Seal};
+use unmask_federation::{Accepted, GlobalModel, Seal};
 use unmask_wire::{
     RelayMessage,
     view::{AttackView, BudgetView, LabelView, MembershipView},
@@ -159,18 +158,13 @@ impl Attacks {
         self.pictures.forget(|other| other == client);
     }
 
-    /// Extracts what the attacks need from an update that the room will take. Does nothing unless the client is the
+    /// Extracts what the attacks need from an update that the room accepts. Does nothing unless the client is the
     /// target.
     ///
     /// Call this before the update completes its round, which changes the weights. If the attacks held the model
     /// instead, the optimiser's step would have to copy it.
-    pub(crate) fn read(
-        &mut self,
-        (client, round, samples): (ClientId, u32, u32),
-        settings: &RoundSettings,
-        model: &GlobalModel,
-        update: &ProtectedUpdate,
-    ) {
+    pub(crate) fn read(&mut self, accepted: &Accepted, settings: &RoundSettings, model: &GlobalModel) {
+        let client = accepted.client();
         if self.target != Some(client) {
             return;
         }
@@ -180,12 +174,13 @@ impl Attacks {
             serial: self.serial,
             gathering: self.gathering,
             client,
-            round,
+            round: accepted.round(),
             defence: settings.defence(),
             rule: settings.rule(),
-            samples,
+            samples: accepted.samples(),
         };
-        let sent = Sent { about, batch: settings.batch(), encryption: settings.encryption(), model, update };
+        let (batch, encryption) = (settings.batch(), settings.encryption());
+        let sent = Sent { about, batch, encryption, model, update: accepted.update() };
         let job = Job::new(&sent);
         // Free the previous model first, so that memory never holds two.
         self.attacker.drop_model();
@@ -222,7 +217,7 @@ impl Attacks {
 
     /// Takes a thread's report and returns the message for the attacked client. `nickname` returns `None` for a client
     /// that has left or withdrawn consent since the attack began.
-    pub(crate) fn heard(
+    pub(crate) fn take_report(
         &mut self,
         report: Report,
         config: Option<&VitConfig>,
@@ -243,10 +238,10 @@ impl Attacks {
                 self.cards.gathered(&about, outcome, &nickname, config);
             }
             Report::Labels(about, outcome) if self.is_current(&about) => {
-                self.label.told(&about, outcome, nickname);
+                self.label.show(&about, outcome, nickname);
             }
             Report::Membership(about, number, outcome) if self.is_current(&about) => {
-                self.membership.told(&about, number, outcome, nickname);
+                self.membership.show(&about, number, outcome, nickname);
             }
             // Results for an earlier model, or only time spent, which the view shows.
             _ => {}

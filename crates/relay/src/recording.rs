@@ -144,7 +144,7 @@ impl Recorder {
         self.seen.extend(addresses(view).map(|shown| shown.client));
         self.seen.extend(view.attacks.iter().map(|card| card.client));
         self.seen.extend(view.label.iter().map(|label| label.client));
-        self.seen.extend(view.membership.iter().map(|told| told.client));
+        self.seen.extend(view.membership.iter().map(|card| card.client));
         thread.hand(Order::State { at, view: Arc::clone(view), pictures, _waits: Arc::clone(&self.waiting) });
         self.handed = handed;
     }

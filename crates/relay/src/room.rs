@@ -10,6 +10,7 @@ pub(crate) mod evaluation;
 mod federating;
 pub(crate) mod federation;
 pub(crate) mod files;
+mod forgetting;
 mod history;
 pub(crate) mod initialiser;
 pub(crate) mod input;
@@ -43,7 +44,6 @@ use tracing::warn;
 use unmask_core::{Architecture, AttackMethod, ClientId, RoundSettings, TrainOn};
 use unmask_defence::ProtectedUpdate;
 use unmask_federation::{Event, ReceivedUpdate, Room, RoomPhase};
-use unmask_recording::Forgotten;
 use unmask_wire::{ClientMessage, RelayMessage, view::Control};
 
 pub use self::{
@@ -182,7 +182,7 @@ impl Actor {
         };
         problems.into_iter().chain(problem).for_each(|problem| actor.say(problem));
         match lesson {
-            Some(lesson) => actor.go_on(lesson, now)?,
+            Some(lesson) => actor.restore(lesson, now)?,
             None if actor.config.start => actor.feed(Event::Start),
             None => {}
         }
@@ -271,7 +271,7 @@ impl Actor {
                 self.door.renew_pin(pin, number);
                 self.say("Too many wrong PINs were tried; the room has a new PIN.".to_owned());
             }
-            Input::Attacked(report) => self.heard(report),
+            Input::Attacked(report) => self.take_report(report),
             Input::Evaluated(evaluation) => {
                 if let Some(point) = self.measuring.measured(evaluation, self.sharing.data_set()) {
                     self.history.measured(point.round, point.accuracy);
@@ -317,12 +317,7 @@ impl Actor {
     fn message(&mut self, connection: Connection, message: ClientMessage, mut values: Vec<f32>, bytes: u64) {
         let client = connection.client;
         if let Some(entry) = self.roster.get_mut(client) {
-            entry.heard();
-        }
-        match message {
-            ClientMessage::HideOriginal => self.recorder.hide_original(client),
-            ClientMessage::Forget => self.recorder.forget(Forgotten::known(client)),
-            _ => {}
+            entry.has_its_ticket();
         }
         match message {
             ClientMessage::Hello { .. } => self.refuse(client, "a second hello on one connection; it is ignored"),
@@ -337,24 +332,22 @@ impl Actor {
             }
             ClientMessage::Update { round, policy, loss, samples, form } => {
                 if let Some(entry) = self.roster.get_mut(client) {
-                    entry.bytes_sent += bytes;
+                    entry.count_bytes(bytes);
                 }
                 let statistics = self.room.model().state.statistics.len();
                 let statistics = values.split_off(values.len().saturating_sub(statistics));
                 let update = ProtectedUpdate { form, values };
                 let received = ReceivedUpdate { client, round, policy, loss, samples, update, statistics };
-                // Skip refused updates: reading one would drop the model kept for the update before it.
-                if self.attacks.target() == Some(client) && self.room.check(&received).is_ok() {
-                    let settings = self.room.settings();
-                    let model = self.room.model();
-                    self.attacks.read((client, round, samples), &settings, model, &received.update);
+                let checked = self.room.accept(received);
+                if let Ok(accepted) = &checked {
+                    self.attacks.read(accepted, &self.room.settings(), self.room.model());
                 }
-                self.feed(Event::Update(received));
+                self.feed(Event::Checked(checked));
                 self.attacks.forget_read();
             }
             ClientMessage::Sealed { policy, check } => {
                 if let Some(entry) = self.roster.get_mut(client) {
-                    entry.bytes_sent += bytes;
+                    entry.count_bytes(bytes);
                 }
                 self.feed(Event::Sealed { client, policy, check, weights: values });
             }
@@ -379,7 +372,10 @@ impl Actor {
                     self.refuse(client, &reason);
                 }
             }
-            ClientMessage::HideOriginal => self.hide_original(client),
+            ClientMessage::HideOriginal => {
+                self.recorder.hide_original(client);
+                self.hide_original(client);
+            }
             ClientMessage::Forget => self.forget(client),
         }
     }
@@ -407,12 +403,12 @@ impl Actor {
     }
 
     /// Takes a report of an attack and sends any reconstruction to the attacked client, which scores it.
-    fn heard(&mut self, report: Report) {
+    fn take_report(&mut self, report: Report) {
         let config = self.room.model().architecture.vit();
-        let shown = |client| self.roster.get(client).filter(|entry| entry.link.is_some() && entry.may_show);
-        let nickname = |client| shown(client).map(|entry| entry.nickname.clone());
+        let shown = |client| self.roster.get(client).filter(|entry| entry.is_present() && entry.may_show());
+        let nickname = |client| shown(client).map(|entry| entry.nickname().to_owned());
         if let Some(Reconstruction { client, method, message, values }) =
-            self.attacks.heard(report, config.as_ref(), nickname)
+            self.attacks.take_report(report, config.as_ref(), nickname)
         {
             let slot = AttackMethod::ALL.iter().position(|other| *other == method).unwrap_or_default();
             self.send(client, Slot::Reconstruction(slot), &message, &values);
@@ -483,8 +479,7 @@ fn reporter<T>(inputs: mpsc::WeakSender<Input>, input: impl Fn(T) -> Input) -> i
 fn first_room(config: &RelayConfig, initialiser: &mut Initialiser, sharing: &mut Sharing) -> anyhow::Result<Room> {
     let seed = config.seed.map_or_else(random::seed, Ok)?;
     initialiser.check(config.initial_weights, config.architecture).map_err(anyhow::Error::msg)?;
-    let (model, initial_weights) = initialiser.model(config.architecture, seed);
-    initialiser.in_force = initial_weights;
+    let (model, _) = initialiser.begin(config.architecture, seed);
     config.defence.check(config.architecture)?;
     let mut settings = RoundSettings::new(config.defence, config.rule, config.batch, config.optimiser)?
         .with_aggregation(config.aggregation);

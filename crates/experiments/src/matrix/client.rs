@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use unmask_attack::{
-    AccumulatedRounds, AttackError, Encryption, KnownStart, Needs, Observation, RecoveredKey, TensorSource, Tensors,
-    WholeUpdate, embeddings_layout,
+    AccumulatedRounds, AttackError, Encryption, KnownStart, Needs, Observation, Received, RecoveredKey, TensorSource,
+    Tensors, UpdateScale, WholeUpdate, embeddings_layout,
 };
 use unmask_client::LocalTask;
 use unmask_core::{AttackMethod, Defence, EncryptionStart, ModelState, Rule, VitConfig};
-use unmask_defence::{Cipher, ProtectedUpdate, RoomKey};
+use unmask_defence::{CheckedUpdate, Cipher, ProtectedUpdate, RoomKey};
 use unmask_model::{Network, block_on};
 
 use super::{
@@ -56,15 +56,22 @@ impl AttackedClient<'_> {
         let (mut rounds, mut whole) = (Vec::new(), None);
         for round in 0..=last {
             let (update, statistics) = self.update(defence, batch, &held, cipher.as_ref(), round)?;
-            let (gradient, kept) = self.gradient(&held.weights, &update)?;
-            let needs = if round == 0 { needs } else { &later };
-            rounds.push(needs.read_flat(settings.model, &held.weights, &gradient, kept.as_deref())?);
+            let checked = update.checked(network.layout())?;
+            let received = Received {
+                model: settings.model.into(),
+                weights: &held.weights,
+                values: checked.values(),
+                words: checked.words(),
+                scale: UpdateScale::of(settings.rule, 1, 1),
+            };
+            rounds.push(received.evidence(if round == 0 { needs } else { &later })?);
             if round == 0 {
                 let (architecture, state) = (settings.model, held.clone());
+                let (gradient, kept) = received.gradient(network.layout().len());
                 whole = Some(WholeUpdate { architecture, state, gradient, kept, is_training: true });
             }
             if round < last {
-                self.step(&mut held.weights, &update)?;
+                self.step(&mut held.weights, &checked);
                 held.statistics = statistics;
             }
         }
@@ -114,26 +121,6 @@ impl AttackedClient<'_> {
         Ok((task.protect(trained.values, seed)?, trained.statistics))
     }
 
-    /// The update as a gradient, and which of its entries arrived. Under FedAvg it is (w - W_n) / (rate x steps), the
-    /// mean gradient of the local steps, because label counting and searches expect the scale of a gradient.
-    fn gradient(
-        &self,
-        held: &[f32],
-        update: &ProtectedUpdate,
-    ) -> Result<(Vec<f32>, Option<Vec<bool>>), ExperimentError> {
-        let layout = self.network.layout();
-        let sent = match self.settings.rule {
-            Rule::FedSgd => update.expand(layout)?,
-            Rule::FedAvg { rate, .. } => {
-                let local = update.expand_over(layout, held.to_vec())?;
-                let length = f64::from(rate) * self.local_steps() as f64;
-                let mean = |(held, local): (&f32, f32)| ((f64::from(*held) - f64::from(local)) / length) as f32;
-                held.iter().zip(local).map(mean).collect()
-            }
-        };
-        Ok((sent, update.mask(layout).map(|mask| mask.entries().collect())))
-    }
-
     /// All pictures of a client are in one batch.
     fn local_steps(&self) -> u64 {
         self.settings.rule.local_steps(1, 1)
@@ -141,13 +128,11 @@ impl AttackedClient<'_> {
 
     /// The server's side of the round: w - rate theta (FLRSP Eqs. 1 and 2), or the client's weights under FedAvg (Eqs.
     /// 3 and 4). With one client, dropped entries keep their values.
-    fn step(&self, held: &mut Vec<f32>, update: &ProtectedUpdate) -> Result<(), ExperimentError> {
-        let layout = self.network.layout();
+    fn step(&self, held: &mut Vec<f32>, update: &CheckedUpdate<'_>) {
         match self.settings.rule {
-            Rule::FedSgd => update.checked(layout)?.accumulate(-self.settings.rate, held),
-            Rule::FedAvg { .. } => *held = update.expand_over(layout, std::mem::take(held))?,
+            Rule::FedSgd => update.accumulate(-self.settings.rate, held),
+            Rule::FedAvg { .. } => *held = update.expand_over(std::mem::take(held)),
         }
-        Ok(())
     }
 }
 

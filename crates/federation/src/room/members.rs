@@ -148,11 +148,17 @@ impl Members {
     }
 
     /// A client answered, well or badly, in time or late: it is active, and free if it was behind.
-    pub(super) fn answered(&mut self, client: ClientId) {
+    fn answered(&mut self, client: ClientId) {
         if let Some(member) = self.present(client) {
             (member.missed, member.was_away) = (0, false);
         }
         self.return_to_rounds(client);
+    }
+
+    /// A client answered and has no task any more.
+    pub(super) fn free_after_answer(&mut self, client: ClientId) {
+        self.answered(client);
+        self.set(client, ClientState::Joined);
     }
 
     pub(super) fn accepted(&mut self, client: ClientId) {

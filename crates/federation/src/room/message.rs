@@ -5,7 +5,7 @@ use std::sync::Arc;
 use unmask_core::{Architecture, ClientId, KeyCheck, ModelState, RoundSettings};
 use unmask_defence::ProtectedUpdate;
 
-use super::{GlobalModel, Refusal};
+use super::{Accepted, GlobalModel, Refusal, Refused};
 use crate::Overflow;
 
 #[derive(Debug, Clone)]
@@ -22,8 +22,11 @@ pub enum Event {
     Visibility { client: ClientId, is_hidden: bool },
     /// A client that is late, away or sitting out asks to take part again.
     Return(ClientId),
-    /// A client's update arrived.
+    /// A client's update arrived. The room checks it and adds or refuses it.
     Update(ReceivedUpdate),
+    /// The same, after [`Room::accept`](super::Room::accept) has checked it, so that an accepted update can be read
+    /// before the room takes it.
+    Checked(Result<Accepted, Refused>),
     /// A connected client was given this many pictures of the room's data set, until it leaves. Otherwise its update
     /// counts as at most one batch.
     Given { client: ClientId, pictures: u32 },
@@ -33,7 +36,7 @@ pub enum Event {
     Unable { client: ClientId, round: u32, policy: u32 },
     /// A client encrypted the model as [`Effect::Seal`] asked; the weights are `[P]` in layout order.
     Sealed { client: ClientId, policy: u32, check: KeyCheck, weights: Vec<f32> },
-    /// The time set by [`Effect::Deadline`] is over.
+    /// The time set by [`Effect::SetDeadline`] is over.
     Deadline { round: u32, policy: u32 },
     /// Fresh random bytes for the next encryption, as [`Effect::NeedSalt`] asked; may also arrive earlier.
     Salt([u8; 16]),
@@ -97,7 +100,7 @@ pub enum Effect {
         model: Option<Arc<GlobalModel>>,
     },
     /// Send [`Event::Deadline`] when the time for a round, or for an encryption (round 0), is over.
-    Deadline { round: u32, policy: u32 },
+    SetDeadline { round: u32, policy: u32 },
     /// Enough of the cohort has answered. Send this round's [`Event::Deadline`] after twice the clients' median time,
     /// if that is sooner. `awaited` means that a working client is in the foreground and usually answers: leave it some
     /// time, however fast the others are.
@@ -113,11 +116,11 @@ pub enum Effect {
     /// The client did not answer in two rounds in a row and is left out. Any answer, [`Event::Return`] or
     /// [`Event::Joined`] ends that; until its next answer, no round waits for it.
     SittingOut(ClientId),
-    /// The values of an averaged or refused update. Reuse their memory for a later update: for a large model,
+    /// The values of an update that was added or refused. Reuse their memory for a later update: for a large model,
     /// allocating fresh memory takes longer than adding the update.
     Spent(Vec<f32>),
-    /// This client encrypted the model; rounds can start.
-    Sealed(ClientId),
+    /// This client's encrypted model was taken; rounds can start.
+    SealTaken(ClientId),
     /// A round is over, and the weights are updated.
     Closed(RoundSummary),
 }

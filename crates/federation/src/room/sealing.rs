@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use unmask_core::{ClientId, ClientState, EncryptionStart, KeyCheck, ModelState, ParamLayout, UpdateForm};
 use unmask_defence::ProtectedUpdate;
 
-use super::{Effect, GlobalModel, Refusal, Room, Work};
+use super::{Effect, Phase, Refusal, Room};
 
 /// The encryption of a room's weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,50 +21,90 @@ pub struct Seal {
     pub check: KeyCheck,
 }
 
+/// What the room keeps of encryption between rounds.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Encryption {
+    seal: Option<Seal>,
+    /// Salt for the next request.
+    salt: Option<[u8; 16]>,
+    /// The client last asked to encrypt a model.
+    asked: Option<ClientId>,
+}
+
+/// A client is encrypting the model.
 #[derive(Debug)]
 pub(super) struct Sealing {
-    pub(super) client: ClientId,
+    client: ClientId,
     start: EncryptionStart,
     salt: [u8; 16],
 }
 
+impl Encryption {
+    pub(super) fn resumed(seal: Option<Seal>, salt: Option<[u8; 16]>, asked: Option<ClientId>) -> Self {
+        Self { seal, salt, asked }
+    }
+
+    pub(super) fn seal(&self) -> Option<&Seal> {
+        self.seal.as_ref()
+    }
+
+    pub(super) fn salt(&self) -> Option<[u8; 16]> {
+        self.salt
+    }
+
+    pub(super) fn asked(&self) -> Option<ClientId> {
+        self.asked
+    }
+
+    pub(super) fn give_salt(&mut self, salt: [u8; 16]) {
+        self.salt = Some(salt);
+    }
+
+    /// The model is a new one, which nobody has encrypted.
+    pub(super) fn forget_seal(&mut self) {
+        self.seal = None;
+    }
+}
+
 impl Room {
+    pub(super) fn is_sealing(&self, client: ClientId) -> bool {
+        matches!(&self.phase, Phase::Sealing(sealing) if sealing.client == client)
+    }
+
     /// How the model must be encrypted before the next round, if at all.
     pub(super) fn seal_to_make(&self) -> Option<EncryptionStart> {
-        self.settings.encryption().filter(|_| self.seal.is_none())
+        self.settings.encryption().filter(|_| self.seal().is_none())
     }
 
     /// Asks the next free client. Clients take turns, so that one that fails does not block the others.
     pub(super) fn begin_sealing(&mut self, start: EncryptionStart) -> Vec<Effect> {
         // Each salt serves one request. With a salt from a plain start, a keyed start would encrypt its weights with a
         // key that the relay may know.
-        let Some(salt) = self.salt.take() else { return vec![Effect::NeedSalt] };
-        let next = self.members.free().find(|client| Some(*client) > self.asked);
+        let Some(salt) = self.encryption.salt.take() else { return vec![Effect::NeedSalt] };
+        let next = self.members.free().find(|client| Some(*client) > self.encryption.asked);
         let Some(client) = next.or_else(|| self.members.free().next()) else { return Vec::new() };
-        self.asked = Some(client);
+        self.encryption.asked = Some(client);
         self.members.set(client, ClientState::Training);
-        self.work = Work::Seal(Sealing { client, start, salt });
-        let model = (start == EncryptionStart::Plain).then(|| Arc::clone(&self.model));
-        let (policy, architecture) = (self.policy, self.model.architecture);
-        vec![Effect::Seal { client, policy, salt, architecture, model }, Effect::Deadline { round: 0, policy }]
+        self.phase = Phase::Sealing(Sealing { client, start, salt });
+        let model = (start == EncryptionStart::Plain).then(|| Arc::clone(self.model()));
+        let (policy, architecture) = (self.policy, self.model().architecture);
+        vec![Effect::Seal { client, policy, salt, architecture, model }, Effect::SetDeadline { round: 0, policy }]
     }
 
     /// Accepts or refuses the encrypted model.
     pub(super) fn sealed(&mut self, client: ClientId, policy: u32, check: KeyCheck, weights: Vec<f32>) -> Vec<Effect> {
-        let asked = match &self.work {
-            Work::Seal(sealing) if sealing.client == client => Some((sealing.start, sealing.salt)),
+        let asked = match &self.phase {
+            Phase::Sealing(sealing) if sealing.client == client => Some((sealing.start, sealing.salt)),
             _ => None,
         };
         let Some((start, salt)) = asked else {
             // This may answer an abandoned request; the client is free again.
-            if self.is_answer(client, 0, policy) {
-                self.free(client);
-            }
+            self.free_if_answer(client, 0, policy);
             let mut effects = vec![Effect::Refused { client, refusal: Refusal::SealNotAsked }];
-            effects.extend(self.after_answer());
+            effects.extend(self.advance());
             return effects;
         };
-        self.free(client);
+        self.members.free_after_answer(client);
         let weights = match self.check_sealed(policy, start, check, weights) {
             Ok(weights) => weights,
             Err(refusal) => {
@@ -73,11 +113,10 @@ impl Room {
                 return effects;
             }
         };
-        self.work = Work::Idle;
-        self.seal = Some(Seal { start, by: client, salt, check });
-        self.model =
-            Arc::new(GlobalModel { architecture: self.model.architecture, state: ModelState::from_weights(weights) });
-        let mut effects = vec![Effect::Sealed(client)];
+        self.phase = Phase::Idle;
+        self.encryption.seal = Some(Seal { start, by: client, salt, check });
+        self.learner.set_state(ModelState::from_weights(weights));
+        let mut effects = vec![Effect::SealTaken(client)];
         effects.extend(self.begin());
         effects
     }
@@ -93,17 +132,16 @@ impl Room {
             return Err(Refusal::Policy { update: policy, current: self.policy });
         }
         let sealed = ProtectedUpdate { form: UpdateForm::Encrypted { check }, values };
-        sealed.check(&self.layout)?;
+        sealed.check(self.learner.layout())?;
         if start == EncryptionStart::Plain {
-            compare(&self.layout, &self.model.state.weights, &sealed.values)?;
+            compare(self.learner.layout(), &self.model().state.weights, &sealed.values)?;
         }
         Ok(sealed.values)
     }
 
     /// The client failed; another one is asked after a pause.
     pub(super) fn give_up_sealing(&mut self) -> Vec<Effect> {
-        self.work = Work::Idle;
-        self.resting = true;
+        self.phase = Phase::Resting;
         vec![Effect::Rest]
     }
 }

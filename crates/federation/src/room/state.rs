@@ -6,12 +6,11 @@ use serde::{Deserialize, Serialize};
 use unmask_core::{Architecture, ClientId, MaskSeed, OptimiserKind, RoundSettings};
 
 use super::{
-    GlobalModel, Room, Run, Seal, Work,
+    Encryption, GlobalModel, Learner, Phase, Quorum, Room, Run, Seal,
+    choices::Choices,
     members::{MemberRecord, Members},
 };
-use crate::{
-    Aggregate, Moments, Optimiser, UpdateCounts, gate::Statistics, norm_gate::NormGate, update_counts::CountsRecord,
-};
+use crate::{Moments, Optimiser, UpdateCounts, norm_gate::NormGate, update_counts::CountsRecord};
 
 /// Everything that a room needs to continue, except who is connected: clients join again.
 #[derive(Debug, Clone)]
@@ -96,32 +95,33 @@ impl Room {
     /// The room in saved form; large arrays are shared, not copied. A running round is not saved: the restored room
     /// repeats it.
     pub fn saved(&self) -> SavedRoom {
-        let records = RoomRecords { counts: self.counts.record_of(), seeds: self.seeds.iter().collect() };
-        let moments = Arc::clone(self.optimiser.moments());
-        SavedRoom { state: self.state(), model: Arc::clone(&self.model), moments, records }
+        let records = RoomRecords { counts: self.learner.counts().record_of(), seeds: self.seeds.iter().collect() };
+        let moments = Arc::clone(self.learner.optimiser().moments());
+        SavedRoom { state: self.state(), model: Arc::clone(self.model()), moments, records }
     }
 
     pub fn state(&self) -> RoomState {
+        let (is_training, optimiser) = (matches!(self.phase, Phase::Training(_)), self.learner.optimiser());
         RoomState {
-            run: match (&self.work, self.run) {
+            run: match self.run {
                 // The running round is repeated, even if it was the last before a pause.
-                (Work::Round(_), Run::Paused) => Run::Once,
-                (_, run) => run,
+                Run::Paused if is_training => Run::Once,
+                run => run,
             },
-            resting: self.resting || !matches!(self.work, Work::Idle),
-            number: if matches!(self.work, Work::Round(_)) { self.number.saturating_sub(1) } else { self.number },
+            resting: !matches!(self.phase, Phase::Idle),
+            number: if is_training { self.number.saturating_sub(1) } else { self.number },
             policy: self.policy,
-            architecture: self.model.architecture,
+            architecture: self.model().architecture,
             settings: self.settings,
-            next_settings: self.next_settings,
+            next_settings: self.choices.settings,
             next_architecture: self.next_model(),
-            optimiser: self.optimiser.kind(),
-            steps: self.optimiser.steps(),
-            norms: self.aggregate.norms().clone(),
-            statistics: self.statistics.norms().clone(),
-            seal: self.seal,
-            salt: self.salt,
-            asked: self.asked,
+            optimiser: optimiser.kind(),
+            steps: optimiser.steps(),
+            norms: self.learner.aggregate().norms().cloned().unwrap_or_default(),
+            statistics: self.learner.statistics().norms().clone(),
+            seal: self.encryption.seal().copied(),
+            salt: self.encryption.salt(),
+            asked: self.encryption.asked(),
             members: self.members.records(),
         }
     }
@@ -154,24 +154,22 @@ impl Room {
             }
         }
         check("second moments", moments.second.len(), moments.first.len())?;
-        let (settings, defence) = (state.settings, state.settings.defence());
-        let counts = UpdateCounts::from_record(Arc::clone(&layout), defence, records.counts);
+        let counts = UpdateCounts::from_record(Arc::clone(&layout), state.settings.defence(), records.counts)
+            .ok_or(RestoreError::Counts)?;
+        let optimiser = Optimiser::with_moments(state.optimiser, state.steps, moments);
+        let learner = Learner::resumed(model, layout, &state.settings, optimiser, counts);
         Ok(Self {
             run: state.run,
-            resting: state.resting,
+            phase: if state.resting { Phase::Resting } else { Phase::Idle },
             number: state.number,
             policy: state.policy,
-            next_settings: state.next_settings,
-            optimiser: Optimiser::with_moments(state.optimiser, state.steps, moments),
-            aggregate: Aggregate::new(Arc::clone(&layout), defence, settings.aggregation()).resumed(state.norms),
-            statistics: Statistics::resumed(state.statistics),
-            counts: counts.ok_or(RestoreError::Counts)?,
-            seal: state.seal,
-            salt: state.salt,
-            asked: state.asked,
+            quorum: Quorum::default(),
+            settings: state.settings,
+            choices: Choices { settings: state.next_settings, ..Choices::default() },
+            learner: learner.with_norms(state.norms, state.statistics),
+            encryption: Encryption::resumed(state.seal, state.salt, state.asked),
             members: Members::restore(state.members),
             seeds: records.seeds.into_iter().collect(),
-            ..Self::with_model(model, settings)
         })
     }
 }

@@ -7,8 +7,8 @@ mod statistics;
 
 mod interleavings;
 
-use unmask_core::{Aggregation, Architecture, MaskSeed, Rule, TrainingPictures, VitPreset};
-use unmask_defence::{Cipher, KeyMaterial, PlainUpdate, Protect, ProtectedUpdate};
+use unmask_core::{Aggregation, Architecture, MaskSeed, ParamLayout, Rule, TrainingPictures, UpdateForm, VitPreset};
+use unmask_defence::{Cipher, FROZEN_SEED, KeyMaterial, PlainUpdate, Protect, ProtectedUpdate};
 
 use super::*;
 
@@ -33,7 +33,10 @@ fn room(defence: &str) -> Room {
 fn protect(room: &Room, values: Vec<f32>, seed: [u8; 32], cipher: Option<&Cipher>) -> ProtectedUpdate {
     let reference = room.settings().rule().is_fedavg().then_some(room.model().state.weights.as_slice());
     let plain = PlainUpdate { values, reference };
-    room.settings().defence().protect(&room.layout, plain, KeyMaterial { seed: MaskSeed(seed), cipher }).unwrap()
+    room.settings()
+        .defence()
+        .protect(room.learner.layout(), plain, KeyMaterial { seed: MaskSeed(seed), cipher })
+        .unwrap()
 }
 
 fn dense(room: &Room, value: f32) -> ProtectedUpdate {

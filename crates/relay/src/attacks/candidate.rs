@@ -79,9 +79,9 @@ impl MembershipCard {
         }
     }
 
-    /// Takes the answer for the picture of this number, unless there is a newer picture or an answer for a newer
+    /// Shows the answer for the picture of this number, unless there is a newer picture or an answer for a newer
     /// update.
-    pub(super) fn told(
+    pub(super) fn show(
         &mut self,
         about: &About,
         number: u64,
@@ -200,9 +200,9 @@ mod tests {
 
     #[test]
     fn verdict_carries_its_numbers() {
-        let told = answer(&found(0.00002, MembershipVerdict::Member), Defence::None);
+        let shown = answer(&found(0.00002, MembershipVerdict::Member), Defence::None);
         assert_eq!(
-            told.sentence,
+            shown.sentence,
             "The update shows 2 pictures. 0.0020 % of the photograph does not fit them (95 %: 0.0018 % to 0.0022 %), \
              while 3.0 % of an altered copy does not. It was among the client's pictures."
         );

@@ -1,17 +1,17 @@
 //! One update of the client under attack.
 
-use unmask_attack::{AttackError, Concealment, Encryption, Observation, WholeUpdate};
+use unmask_attack::{AttackError, Concealment, Encryption, Observation, Received, UpdateScale, WholeUpdate};
 use unmask_core::{Architecture, EncryptionStart, KeyCheck, UpdateForm};
-use unmask_defence::ProtectedUpdate;
+use unmask_defence::CheckedUpdate;
 use unmask_federation::GlobalModel;
 
 use super::{
     about::About,
     labels::{self, Labels},
-    reading::{self, Scale},
+    reading,
 };
 
-/// An update as the room received it.
+/// An update that the room accepts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sent<'a> {
     pub(crate) about: About,
@@ -21,12 +21,18 @@ pub(crate) struct Sent<'a> {
     pub(crate) encryption: Option<EncryptionStart>,
     /// The model from which the client computed the update.
     pub(crate) model: &'a GlobalModel,
-    pub(crate) update: &'a ProtectedUpdate,
+    pub(crate) update: &'a CheckedUpdate<'static>,
 }
 
 impl Sent<'_> {
-    fn scale(&self) -> Scale {
-        Scale::of(self.about.rule, self.about.samples, self.batch)
+    fn received(&self) -> Received<'_, impl Iterator<Item = (u64, usize)> + Clone> {
+        Received {
+            model: self.model.architecture.into(),
+            weights: &self.model.state.weights,
+            values: self.update.values(),
+            words: self.update.words(),
+            scale: UpdateScale::of(self.about.rule, self.about.samples, self.batch),
+        }
     }
 }
 
@@ -46,25 +52,26 @@ pub(crate) struct Job {
 impl Job {
     /// Extracts what the attacks need from an update.
     pub(crate) fn new(sent: &Sent<'_>) -> Self {
-        let evidence = reading::evidence(sent.model, sent.scale(), sent.update);
-        let encryption = match (sent.update.form, sent.encryption) {
+        let (architecture, form) = (sent.model.architecture, sent.update.form());
+        let evidence = reading::evidence(architecture, &sent.received());
+        let encryption = match (form, sent.encryption) {
             (UpdateForm::Encrypted { check }, Some(start)) => Some((start, check)),
             _ => None,
         };
-        let concealment = Concealment::of(&sent.update.form, evidence.as_ref().ok());
+        let concealment = Concealment::of(&form, evidence.as_ref().ok());
         let mut observation = Observation::new(evidence);
         observation.batch = usize::try_from(sent.about.samples).unwrap_or(usize::MAX);
         observation.local_steps = sent.about.rule.local_steps(sent.about.samples, sent.batch);
         observation.encryption = encryption.map(|_| Encryption::default());
-        Self { about: sent.about, concealment, encryption, architecture: sent.model.architecture, observation }
+        Self { about: sent.about, concealment, encryption, architecture, observation }
     }
 
     /// Copies what a search needs of the update, including all weights: this takes a model's memory.
     pub(crate) fn whole(&self, sent: &Sent<'_>) -> WholeUpdate {
         let searches = self.concealment.searches(self.architecture);
-        let reading::Part { values, kept } = reading::front(&searches, sent.model, sent.scale(), sent.update);
+        let (gradient, kept) = sent.received().gradient(reading::front(&searches, self.architecture));
         let GlobalModel { architecture, state } = sent.model;
-        WholeUpdate { architecture: *architecture, state: state.clone(), gradient: values, kept, is_training: true }
+        WholeUpdate { architecture: *architecture, state: state.clone(), gradient, kept, is_training: true }
     }
 
     /// Copies only the weights, to run the model on a picture; `None` if no attack can use them.

@@ -52,8 +52,8 @@ impl LabelCard {
         self.view.take_if(|view| view.client == client);
     }
 
-    /// Takes an update's labels, unless the card shows a newer update's.
-    pub(super) fn told(&mut self, about: &About, outcome: Result<Labels, String>, nickname: String) {
+    /// Shows an update's labels, unless the card shows a newer update's.
+    pub(super) fn show(&mut self, about: &About, outcome: Result<Labels, String>, nickname: String) {
         if about.serial < self.serial {
             return;
         }

@@ -59,8 +59,8 @@ impl Actor {
             Control::Readmit { client } => {
                 let entry =
                     self.roster.get_mut(client).ok_or_else(|| format!("There is no client {client} in the room."))?;
-                entry.refusal = None;
-                let line = format!("The teacher readmitted {}.", entry.nickname);
+                entry.readmitted();
+                let line = format!("The teacher readmitted {}.", entry.nickname());
                 self.say_of([client], line);
                 self.feed(Event::Readmit(client));
             }
@@ -125,7 +125,7 @@ impl Actor {
     /// Restarts with pretrained weights or from scratch; later resets do the same.
     fn begin_from(&mut self, initial_weights: InitialWeights) -> Result<(), String> {
         self.initialiser.check(initial_weights, self.coming_architecture()).map_err(sentence)?;
-        self.initialiser.chosen = initial_weights;
+        self.initialiser.choose(initial_weights);
         self.reset(self.coming_architecture())
     }
 
@@ -146,7 +146,7 @@ impl Actor {
         self.room.coming().defence().check(architecture).map_err(|error| refused(&error))?;
         self.initialiser.check(initial_weights, architecture).map_err(|error| refused(&error))?;
         check_memory(&self.config, architecture).map_err(|error| refused(&error))?;
-        self.initialiser.chosen = initial_weights;
+        self.initialiser.choose(initial_weights);
         self.shared.in_flight.make_room(longest_update(architecture));
         let block = if april_block { " with the April block" } else { "" };
         self.say(format!("The teacher chose the model {architecture}{block}."));
@@ -165,7 +165,6 @@ impl Actor {
 
     fn reset(&mut self, architecture: Architecture) -> Result<(), String> {
         let (model, initial_weights) = self.fresh_model(architecture)?;
-        self.initialiser.next = None;
         self.federation.fail(ANOTHER_MODEL);
         self.timers.end();
         self.task = None;
@@ -174,7 +173,6 @@ impl Actor {
             InitialWeights::Pretrained => "reset the model; it begins with pretrained weights",
         };
         self.teacher(what, Event::Reset(model));
-        self.initialiser.in_force = initial_weights;
         self.forget_earlier_model();
         self.attacks.keep_keys(None);
         Ok(())
@@ -228,9 +226,9 @@ impl Actor {
         let architecture = architecture.with_april_block(on);
         // The choice goes back to the current model, and no weights were made for another one.
         let is_back = self.room.next_model().is_none() && architecture == self.room.model().architecture;
-        self.initialiser.next = (!is_back).then_some(architecture);
+        self.initialiser.set_next((!is_back).then_some(architecture));
         let what = if on { "the April block" } else { "the standard block" };
-        let is_pretrained = self.initialiser.chosen == InitialWeights::Pretrained;
+        let is_pretrained = self.initialiser.chosen() == InitialWeights::Pretrained;
         let follows = match self.initialiser.title(architecture) {
             _ if is_back => "",
             Some(_) if is_pretrained => ", with pretrained weights",
@@ -309,11 +307,11 @@ impl Actor {
 
     /// The model from the next round on.
     pub(super) fn coming_architecture(&self) -> Architecture {
-        self.initialiser.next.or_else(|| self.room.next_model()).unwrap_or(self.room.model().architecture)
+        self.initialiser.next().or_else(|| self.room.next_model()).unwrap_or(self.room.model().architecture)
     }
 
     pub(super) fn begins_anew(&self) -> bool {
-        self.initialiser.next.is_some()
+        self.initialiser.next().is_some()
             || self.room.next_model().is_some()
             || self.room.needs_new_model(&self.room.coming())
     }
@@ -329,13 +327,11 @@ impl Actor {
     /// Makes the new weights that the next round needs. Waits until a round may begin: a choice reverted before then
     /// costs nothing, and a running round already holds enough models in memory.
     pub(super) fn make_weights(&mut self) {
-        if self.initialiser.next.is_none() && !self.room.needs_new_model(&self.room.coming()) {
+        if self.initialiser.next().is_none() && !self.room.needs_new_model(&self.room.coming()) {
             return;
         }
         match self.fresh_model(self.coming_architecture()) {
-            Ok((model, initial_weights)) => {
-                self.initialiser.next = None;
-                self.initialiser.in_force = initial_weights;
+            Ok((model, _)) => {
                 self.federation.fail(ANOTHER_MODEL);
                 self.handle(Event::SetModel(model));
             }
@@ -346,9 +342,9 @@ impl Actor {
         }
     }
 
-    fn fresh_model(&self, architecture: Architecture) -> Result<(GlobalModel, InitialWeights), String> {
+    fn fresh_model(&mut self, architecture: Architecture) -> Result<(GlobalModel, InitialWeights), String> {
         let seed = random::seed().map_err(|error| format!("No new weights: {error}."))?;
-        Ok(self.initialiser.model(architecture, seed))
+        Ok(self.initialiser.begin(architecture, seed))
     }
 
     /// Applies choices immediately while a client encrypts the model, because no round is running.

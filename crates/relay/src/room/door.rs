@@ -23,7 +23,13 @@ pub(crate) struct DoorRecord {
     is_locked: bool,
     bans: Vec<Ban>,
     /// Number of PINs before the current one; reveals none of them without the lesson's key.
-    pub(crate) pins: u32,
+    pins: u32,
+}
+
+impl DoorRecord {
+    pub(crate) fn pins(&self) -> u32 {
+        self.pins
+    }
 }
 
 #[derive(Debug)]

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 use tracing::{error, info};
-use unmask_core::{ClientId, EncryptionStart, InitialWeights};
+use unmask_core::{ClientId, EncryptionStart};
 use unmask_federation::{Effect, Event, GlobalModel, RoundSummary};
 use unmask_wire::{EncryptionPlan, RelayMessage};
 
-use super::{Actor, sharing::Given, tasks::Task};
+use super::{Actor, roster::Entry, sharing::Given, tasks::Task};
 use crate::{
     connection::outbox::{OutboxMessage, Slot},
     random,
@@ -24,7 +24,7 @@ impl Actor {
                     self.forget_earlier_model();
                 }
                 if self.room.update_counts().rounds() == 0 {
-                    self.history.begun_anew();
+                    self.history.restart_counts();
                 }
                 self.attacks.keep_keys(encryption.map(|(_, check)| check));
                 self.federation.round_began();
@@ -52,16 +52,16 @@ impl Actor {
                 let model = model.unwrap_or_else(|| Arc::clone(self.room.model()));
                 self.ask(&[client], task, &model);
             }
-            Effect::Sealed(client) => {
+            Effect::SealTaken(client) => {
                 self.timers.end();
                 self.task = None;
                 self.log.forget_said();
                 self.attacks.compare_forms(self.room.model(), self.room.seal());
                 if self.room.seal().is_some_and(|seal| seal.start == EncryptionStart::Keyed) {
-                    self.initialiser.in_force = InitialWeights::Scratch;
+                    self.initialiser.client_began();
                 }
                 if let Some(entry) = self.roster.get_mut(client) {
-                    (entry.excuse, entry.is_locked) = (None, false);
+                    entry.can_take_part();
                 }
                 let name = self.roster.name(client).to_owned();
                 let line =
@@ -69,15 +69,14 @@ impl Actor {
                 self.say_of([client], line);
                 self.history.sealed(name);
             }
-            Effect::Deadline { round, policy } => {
+            Effect::SetDeadline { round, policy } => {
                 self.timers.begin(Instant::now(), self.config.deadline, round, policy);
             }
             Effect::Quorum { round, policy, awaited } => self.timers.quorum(round, policy, awaited),
             Effect::Rest => self.timers.rest(Instant::now(), self.config.pace),
             Effect::Accepted { client, round } => {
                 if let Some(entry) = self.roster.get_mut(client) {
-                    entry.updates += 1;
-                    (entry.excuse, entry.is_locked, entry.refusal) = (None, false, None);
+                    entry.accepted();
                 }
                 self.timers.answered(Instant::now());
                 self.attacks.begin();
@@ -85,7 +84,7 @@ impl Actor {
             }
             Effect::Refused { client, refusal } => {
                 if let Some(entry) = self.roster.get_mut(client) {
-                    entry.refusal = Some(refusal.to_string());
+                    entry.refused(refusal.to_string());
                 }
                 let reason = refusal.to_string();
                 if refusal.is_outdated() {
@@ -140,7 +139,7 @@ impl Actor {
         let RoundSummary { round, updates, clipped, opposed, loss, losses, void, late, .. } = summary;
         for (client, loss) in losses {
             if let Some(entry) = self.roster.get_mut(client) {
-                entry.loss = Some(loss);
+                entry.set_loss(loss);
             }
         }
         self.timers.end();
@@ -174,7 +173,7 @@ impl Actor {
     }
 
     pub(super) fn put_to_all(&mut self, slot: Slot, message: &OutboxMessage) {
-        let present: Vec<ClientId> = self.roster.present().map(|entry| entry.id).collect();
+        let present: Vec<ClientId> = self.roster.present().map(Entry::id).collect();
         for client in present {
             self.put(client, slot, message.clone());
         }

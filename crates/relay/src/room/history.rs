@@ -28,7 +28,7 @@ pub(super) struct History {
     trade_off: TradeOff,
     noisy: Option<Noisy>,
     /// Whether the relay received updates that `noisy` does not cover.
-    has_told_otherwise: bool,
+    has_uncovered: bool,
     counted: Option<UpdateCountsView>,
     /// Number of updates in the rounds of `counted`.
     updates: u64,
@@ -43,7 +43,7 @@ impl Default for History {
             sealed_by: None,
             trade_off: TradeOff::default(),
             noisy: None,
-            has_told_otherwise: false,
+            has_uncovered: false,
             counted: None,
             updates: 0,
         }
@@ -83,7 +83,7 @@ pub(crate) struct HistoryRecord {
     trade_off: TradeOff,
     /// The noise as its defence, with the number of rounds under it.
     noisy: Option<(Defence, u32)>,
-    has_told_otherwise: bool,
+    has_uncovered: bool,
     updates: u64,
 }
 
@@ -119,17 +119,17 @@ impl History {
             self.trade_off.ran(defence);
         }
         // A round without an update reveals nothing.
-        let told = u32::from(summary.updates > 0);
+        let revealing = u32::from(summary.updates > 0);
         let before = self.noisy.take();
         self.noisy = match defence.noise().copied() {
             Some(noise) => {
                 let is_other = before.as_ref().is_some_and(|before| before.noise != noise);
-                self.has_told_otherwise |= is_other;
-                let rounds = before.filter(|_| !is_other).map_or(0, |before| before.rounds).saturating_add(told);
-                (rounds > 0).then(|| Noisy { noise, rounds, guarantee: holds(noise, rounds, self.has_told_otherwise) })
+                self.has_uncovered |= is_other;
+                let rounds = before.filter(|_| !is_other).map_or(0, |before| before.rounds).saturating_add(revealing);
+                (rounds > 0).then(|| Noisy { noise, rounds, guarantee: holds(noise, rounds, self.has_uncovered) })
             }
             None => {
-                self.has_told_otherwise |= told > 0 || before.is_some();
+                self.has_uncovered |= revealing > 0 || before.is_some();
                 None
             }
         };
@@ -158,7 +158,7 @@ impl History {
             sealed_by: self.sealed_by.clone(),
             trade_off: self.trade_off.clone(),
             noisy: self.noisy.as_ref().map(|noisy| (Defence::Gaussian(noisy.noise), noisy.rounds)),
-            has_told_otherwise: self.has_told_otherwise,
+            has_uncovered: self.has_uncovered,
             updates: self.updates,
         }
     }
@@ -166,7 +166,7 @@ impl History {
     /// Restores a record with the room's update counts. Counts [`UNWRITTEN`] rounds on top of the stored ones, because
     /// the relay may have received their updates.
     pub(super) fn restore(record: HistoryRecord, counts: &UpdateCounts, in_force: Defence) -> Self {
-        let HistoryRecord { losses, rounds, model, sealed_by, trade_off, noisy, has_told_otherwise, updates } = record;
+        let HistoryRecord { losses, rounds, model, sealed_by, trade_off, noisy, has_uncovered, updates } = record;
         let noisy = noisy.or((in_force.noise().is_some()).then_some((in_force, 0)));
         let noisy = noisy.and_then(|(defence, rounds)| Some((*defence.noise()?, rounds.saturating_add(UNWRITTEN))));
         let fresh = Self::default();
@@ -176,12 +176,8 @@ impl History {
             model,
             sealed_by,
             trade_off,
-            noisy: noisy.map(|(noise, rounds)| Noisy {
-                noise,
-                rounds,
-                guarantee: holds(noise, rounds, has_told_otherwise),
-            }),
-            has_told_otherwise,
+            noisy: noisy.map(|(noise, rounds)| Noisy { noise, rounds, guarantee: holds(noise, rounds, has_uncovered) }),
+            has_uncovered,
             counted: None,
             updates,
         };
@@ -195,7 +191,7 @@ impl History {
     }
 
     /// Clears the counts for a new model or new settings.
-    pub(super) fn begun_anew(&mut self) {
+    pub(super) fn restart_counts(&mut self) {
         (self.counted, self.updates) = (None, 0);
     }
 
@@ -205,7 +201,7 @@ impl History {
         self.trade_off.clear();
         // Count the old model only if a round trained it.
         self.model += u32::from(self.rounds.iter().next_back().is_some_and(|round| round.model == self.model));
-        self.begun_anew();
+        self.restart_counts();
     }
 
     pub(super) fn losses(&self) -> impl Iterator<Item = &LossPoint> {
@@ -256,10 +252,10 @@ impl History {
     }
 }
 
-fn holds(noise: GaussianNoise, rounds: u32, has_told_otherwise: bool) -> GuaranteeView {
+fn holds(noise: GaussianNoise, rounds: u32, has_uncovered: bool) -> GuaranteeView {
     let mechanism = Mechanism { clip: noise.clip(), deviation: noise.deviation() };
     let Guarantee { rounds, epsilon, delta, mut sentence } = guarantee(mechanism, rounds, noise.delta());
-    if has_told_otherwise {
+    if has_uncovered {
         // Later noise does not protect updates that were sent without it.
         sentence = format!(
             "Not covered: what the relay received earlier in this room, under another defence or other noise. Only the \

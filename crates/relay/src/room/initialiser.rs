@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
+use serde::{Deserialize, Serialize};
 use unmask_core::{Architecture, InitialWeights, ModelState};
 use unmask_federation::GlobalModel;
 
@@ -26,19 +27,74 @@ impl fmt::Debug for Pretrained {
     }
 }
 
+/// Decides how the room's models begin.
 #[derive(Debug, Clone)]
 pub(crate) struct Initialiser {
-    pub(crate) chosen: InitialWeights,
+    chosen: InitialWeights,
     /// How the current model began, which may differ from `chosen`.
-    pub(crate) in_force: InitialWeights,
+    in_force: InitialWeights,
     /// The model chosen for the next round.
-    pub(crate) next: Option<Architecture>,
+    next: Option<Architecture>,
     pretrained: Option<Pretrained>,
+}
+
+/// The choices as the journal stores them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct InitialiserRecord {
+    chosen: InitialWeights,
+    in_force: InitialWeights,
+    next: Option<Architecture>,
 }
 
 impl Initialiser {
     pub(crate) fn new(chosen: InitialWeights, pretrained: Option<Pretrained>) -> Self {
         Self { chosen, in_force: chosen, next: None, pretrained }
+    }
+
+    pub(crate) fn record(&self) -> InitialiserRecord {
+        InitialiserRecord { chosen: self.chosen, in_force: self.in_force, next: self.next }
+    }
+
+    /// Restores the choices. `next` is the model that the restored room was to begin with, whose weights are not saved.
+    pub(crate) fn restore(&mut self, record: InitialiserRecord, next: Option<Architecture>) {
+        let InitialiserRecord { chosen, in_force, next: chosen_next } = record;
+        (self.chosen, self.in_force, self.next) = (chosen, in_force, chosen_next.or(next));
+    }
+
+    /// Chooses how models begin from now on.
+    pub(crate) fn choose(&mut self, chosen: InitialWeights) {
+        self.chosen = chosen;
+    }
+
+    pub(crate) fn chosen(&self) -> InitialWeights {
+        self.chosen
+    }
+
+    /// How the current model began.
+    pub(crate) fn in_force(&self) -> InitialWeights {
+        self.in_force
+    }
+
+    /// Chooses a model for the next round; `None` keeps the current one.
+    pub(crate) fn set_next(&mut self, next: Option<Architecture>) {
+        self.next = next;
+    }
+
+    /// The model chosen for the next round, as long as it has no weights.
+    pub(crate) fn next(&self) -> Option<Architecture> {
+        self.next
+    }
+
+    /// Makes the model that the room begins with now; also returns how it begins.
+    pub(crate) fn begin(&mut self, architecture: Architecture, seed: u64) -> (GlobalModel, InitialWeights) {
+        let (model, initial_weights) = self.model(architecture, seed);
+        (self.in_force, self.next) = (initial_weights, None);
+        (model, initial_weights)
+    }
+
+    /// Notes that a client made the current model from scratch, under a keyed start.
+    pub(crate) fn client_began(&mut self) {
+        self.in_force = InitialWeights::Scratch;
     }
 
     pub(crate) fn title(&self, architecture: Architecture) -> Option<&str> {
@@ -63,7 +119,7 @@ impl Initialiser {
     }
 
     /// Makes a model with the chosen weights, or from scratch if no pretrained weights fit; also returns which.
-    pub(crate) fn model(&self, architecture: Architecture, seed: u64) -> (GlobalModel, InitialWeights) {
+    fn model(&self, architecture: Architecture, seed: u64) -> (GlobalModel, InitialWeights) {
         match self.fitting(architecture).filter(|_| self.chosen == InitialWeights::Pretrained) {
             Some(pretrained) => {
                 (GlobalModel { architecture, state: ModelState::clone(&pretrained.state) }, InitialWeights::Pretrained)

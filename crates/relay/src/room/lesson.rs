@@ -11,8 +11,8 @@ use unmask_federation::{Room, RoomState, SavedRoom};
 use unmask_wire::view::AccuracyPoint;
 
 use super::{
-    data_set::SharedDataSet, door::DoorRecord, history::HistoryRecord, log::LogRecord, roster::RosterRecord,
-    sharing::SharingRecord, stage::Stage,
+    data_set::SharedDataSet, door::DoorRecord, history::HistoryRecord, initialiser::InitialiserRecord, log::LogRecord,
+    roster::RosterRecord, sharing::SharingRecord, stage::Stage,
 };
 use crate::{
     attacks::AttacksRecord,
@@ -55,10 +55,7 @@ pub(crate) struct Beginning {
 pub(super) struct Lesson {
     pub(super) head: LessonHead,
     pub(super) room: RoomState,
-    /// Chosen, and of the current model.
-    pub(super) initial_weights: (InitialWeights, InitialWeights),
-    /// The model from the next round on.
-    pub(super) next_model: Option<Architecture>,
+    pub(super) initialiser: InitialiserRecord,
     pub(super) roster: RosterRecord,
     pub(super) door: DoorRecord,
     pub(super) history: HistoryRecord,
@@ -230,7 +227,7 @@ impl Opening {
 
     /// Number of PINs that the lesson had before the current one.
     pub(crate) fn pins(&self) -> u32 {
-        self.last.as_ref().map_or(0, |last| last.lesson.door.pins)
+        self.last.as_ref().map_or(0, |last| last.lesson.door.pins())
     }
 
     /// The state that the relay resumes from, if it resumes a lesson.

@@ -1,15 +1,11 @@
 //! The teacher's control over clients, and the clients' consent.
 
-use tokio::time::Instant;
 use unmask_core::ClientId;
 use unmask_data::{Picture, encode_png};
 use unmask_federation::Event;
 use unmask_wire::{RelayMessage, read_original};
 
-use super::{
-    Actor,
-    roster::{Entry, GONE},
-};
+use super::{Actor, roster::Entry};
 use crate::connection::outbox::Slot;
 
 impl Actor {
@@ -36,16 +32,17 @@ impl Actor {
     /// Disconnects a client and invalidates its ticket.
     pub(super) fn remove_for_good(&mut self, client: ClientId) -> Result<(), String> {
         self.known(client)?;
-        self.see_off(client, "the teacher removed this client from the room; it may join again");
+        self.expel(client, "the teacher removed this client from the room; it may join again");
         Ok(())
     }
 
     /// Removes a client with its other tabs, and bans it as far as it can be told from others.
     pub(super) fn ban(&mut self, client: ClientId) -> Result<(), String> {
-        let peer = self.known(client)?.peer;
-        let is_same = |entry: &Entry| entry.id == client || (peer.device.is_some() && entry.peer.device == peer.device);
-        let all: Vec<ClientId> = self.roster.iter().filter(|entry| is_same(entry)).map(|entry| entry.id).collect();
-        let is_shared = self.roster.present().any(|other| !is_same(other) && other.peer.address == peer.address);
+        let peer = self.known(client)?.peer();
+        let is_same =
+            |entry: &Entry| entry.id() == client || (peer.device.is_some() && entry.peer().device == peer.device);
+        let all: Vec<ClientId> = self.roster.iter().filter(|entry| is_same(entry)).map(Entry::id).collect();
+        let is_shared = self.roster.present().any(|other| !is_same(other) && other.peer().address == peer.address);
         let name = self.roster.name(client).to_owned();
         if self.door.ban(peer, is_shared) {
             self.say_of([client], format!("The teacher banned {name}."));
@@ -57,7 +54,7 @@ impl Actor {
             self.say_of([client], line);
         }
         for client in all {
-            self.see_off(client, "the teacher banned this client from the room");
+            self.expel(client, "the teacher banned this client from the room");
         }
         Ok(())
     }
@@ -69,11 +66,11 @@ impl Actor {
 
     pub(super) fn set_target(&mut self, client: ClientId) -> Result<(), String> {
         let entry = self.known(client)?;
-        let nickname = entry.nickname.clone();
-        if entry.link.is_none() {
+        let nickname = entry.nickname().to_owned();
+        if !entry.is_present() {
             return Err(format!("{nickname} (client {client}) has left; choose somebody who is present."));
         }
-        if !entry.may_show {
+        if !entry.may_show() {
             return Err(format!(
                 "{nickname} (client {client}) has not agreed that the class sees what leaks of its picture; choose \
                  somebody else."
@@ -87,7 +84,7 @@ impl Actor {
     /// Takes a student's decision whether the class may see what leaks of its picture.
     pub(super) fn consents(&mut self, client: ClientId, may_show: bool) {
         if let Some(entry) = self.roster.get_mut(client) {
-            entry.may_show = may_show;
+            entry.set_may_show(may_show);
         }
         if may_show {
             self.attacks.joined(client);
@@ -101,7 +98,7 @@ impl Actor {
     /// consents takes its place.
     pub(super) fn hide(&mut self, client: ClientId) {
         self.hide_original(client);
-        let next = self.roster.present().find(|entry| entry.may_show && entry.id != client).map(|entry| entry.id);
+        let next = self.roster.present().find(|entry| entry.may_show() && entry.id() != client).map(Entry::id);
         self.attacks.left(client, next);
     }
 
@@ -111,7 +108,7 @@ impl Actor {
     /// # Errors
     /// If the client has not consented, or the picture does not have that size.
     pub(super) fn show_original(&mut self, client: ClientId, side: u8, words: &[f32]) -> Result<(), String> {
-        if !self.roster.get(client).is_some_and(|entry| entry.may_show) {
+        if !self.roster.get(client).is_some_and(Entry::may_show) {
             return Err("a picture to show, without the consent that the class may see it; agree first".to_owned());
         }
         let pixels = read_original(side, words).map_err(|error| error.to_string())?;
@@ -145,13 +142,11 @@ impl Actor {
         self.roster.drop_waiting(client);
         let reason = "what this room had of you is deleted".to_owned();
         self.send(client, Slot::All, &RelayMessage::Goodbye { reason }, &[]);
-        self.history.forget_name(self.roster.name(client), GONE);
+        let nickname = self.roster.name(client).to_owned();
         self.remove(client);
-        self.roster.forget(client);
-        self.feed(Event::Forgotten(client));
-        self.stage.forget(client);
-        self.log.forget(client);
-        self.journaling.forgotten(Instant::now());
+        for keeper in self.keepers() {
+            keeper.forget(client, &nickname);
+        }
         self.say("A client had its data deleted.");
     }
 
@@ -159,8 +154,9 @@ impl Actor {
         self.roster.get(client).ok_or_else(|| format!("There is no client {client} in the room."))
     }
 
-    fn see_off(&mut self, client: ClientId, reason: &str) {
-        if self.roster.get(client).is_some_and(|entry| entry.link.is_some()) {
+    /// Disconnects a client for good. What the class saw of it goes from the recording.
+    fn expel(&mut self, client: ClientId, reason: &str) {
+        if self.roster.get(client).is_some_and(Entry::is_present) {
             self.dismiss(client, reason);
         }
         self.roster.forget(client);

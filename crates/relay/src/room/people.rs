@@ -20,7 +20,7 @@ impl Actor {
     /// Admits a client that is new or returns with its ticket.
     pub(super) fn admit(&mut self, hello: &Hello) -> Admission {
         let known = hello.resume.and_then(|ticket| self.roster.holder(&ticket));
-        let (known, is_present) = (known.map(|entry| entry.id), known.is_some_and(|entry| entry.link.is_some()));
+        let (known, is_present) = (known.map(Entry::id), known.is_some_and(Entry::is_present));
         if known.is_none()
             && let Some(objection) = self.door.objection(&hello.peer)
         {
@@ -39,7 +39,8 @@ impl Actor {
         let Entrance { connection, ticket: resume, nickname, waiting } = entrance.map_err(|error| error.to_string())?;
         let client = connection.client;
         if let Some(entry) = self.roster.get_mut(client) {
-            (entry.may_show, entry.peer) = (hello.may_show, hello.peer);
+            entry.set_may_show(hello.may_show);
+            entry.set_peer(hello.peer);
         }
         info!(client = client.0, %nickname, resumed = known.is_some(), "joined");
         let came = if known.is_some() { "is back" } else { "joined" };
@@ -66,7 +67,7 @@ impl Actor {
         let reason = "this place in the room was taken over by another tab or connection".to_owned();
         self.send(client, Slot::All, &RelayMessage::Goodbye { reason }, &[]);
         if let Some(entry) = self.roster.get_mut(client) {
-            entry.link = None;
+            entry.drop_socket();
         }
         // The new socket has not shown a picture yet.
         self.shared.pictures.forget_original(client);
@@ -104,7 +105,7 @@ impl Actor {
 
     pub(super) fn remove(&mut self, client: ClientId) {
         if let Some(entry) = self.roster.get_mut(client) {
-            entry.unlink(Instant::now());
+            entry.leave(Instant::now());
         }
         self.hide(client);
         self.feed(Event::Left(client));
@@ -123,10 +124,8 @@ impl Actor {
     /// once.
     pub(super) fn excused(&mut self, client: ClientId, round: u32, reason: String, is_locked: bool) {
         let name = self.roster.name(client).to_owned();
-        let before = self.roster.get_mut(client).and_then(|entry| {
-            entry.is_locked = is_locked;
-            entry.excuse.replace(reason.clone())
-        });
+        let entry = self.roster.get_mut(client);
+        let before = entry.and_then(|entry| entry.cannot_take_part(reason.clone(), is_locked));
         match round {
             0 => self.say_once(client, format!("{name} cannot encrypt the model: {reason}")),
             _ if before.as_ref() == Some(&reason) => {}

@@ -6,7 +6,14 @@ use tokio::time::Instant;
 use tracing::error;
 use unmask_core::ClientId;
 
-use super::{Actor, files::LessonFiles, history::History, lesson::Lesson, log::Log, roster::Roster};
+use super::{
+    Actor,
+    files::LessonFiles,
+    history::History,
+    lesson::Lesson,
+    log::Log,
+    roster::{Entry, Roster},
+};
 
 /// Time for clients to come back before a round begins with those present.
 const RETURN: Duration = Duration::from_secs(1);
@@ -26,8 +33,7 @@ impl Actor {
         Lesson {
             head: self.journaling.head().clone(),
             room: self.room.state(),
-            initial_weights: (self.initialiser.chosen, self.initialiser.in_force),
-            next_model: self.initialiser.next,
+            initialiser: self.initialiser.record(),
             roster: self.roster.record(),
             door: self.door.record(),
             history: self.history.record(),
@@ -44,11 +50,10 @@ impl Actor {
     ///
     /// # Errors
     /// If the data set cannot be divided as before.
-    pub(super) fn go_on(&mut self, lesson: Lesson, now: Instant) -> anyhow::Result<()> {
+    pub(super) fn restore(&mut self, lesson: Lesson, now: Instant) -> anyhow::Result<()> {
         let Lesson {
             room,
-            initial_weights,
-            next_model,
+            initialiser,
             roster,
             door,
             history,
@@ -61,8 +66,7 @@ impl Actor {
             ..
         } = lesson;
         self.sharing.restore(sharing).map_err(anyhow::Error::msg)?;
-        (self.initialiser.chosen, self.initialiser.in_force) = initial_weights;
-        self.initialiser.next = next_model.or(room.next_architecture());
+        self.initialiser.restore(initialiser, room.next_architecture());
         self.roster = Roster::restore(roster, now);
         self.door.restore(door);
         self.stage = stage;
@@ -80,8 +84,7 @@ impl Actor {
         let is_budget_given = is_given("--attack-seconds");
         self.attacks.restore(attacks, is_budget_given);
         // A power cut may have kept a withdrawal from reaching the recording on disk.
-        let withdrawn: Vec<ClientId> =
-            self.roster.iter().filter(|entry| !entry.may_show).map(|entry| entry.id).collect();
+        let withdrawn: Vec<ClientId> = self.roster.iter().filter(|entry| !entry.may_show()).map(Entry::id).collect();
         withdrawn.into_iter().for_each(|client| self.recorder.hide(client));
         if room.is_resting() {
             self.timers.rest(now, self.config.pace.max(RETURN));

@@ -32,42 +32,42 @@ pub(crate) struct Connection {
 }
 
 #[derive(Debug)]
-pub(crate) struct Link {
-    pub(crate) connection: u64,
-    pub(crate) outbox: Outbox,
+struct Link {
+    connection: u64,
+    outbox: Outbox,
 }
 
 #[derive(Debug)]
 pub(crate) struct Entry {
-    pub(crate) id: ClientId,
-    pub(crate) nickname: String,
+    id: ClientId,
+    nickname: String,
     /// The name it asked for, cleaned. Another client may have had it.
     wanted: String,
-    pub(crate) device: String,
+    device: String,
     /// The ticket given to its newest socket.
-    pub(crate) ticket: TicketHash,
-    /// The previous ticket, until the client is heard on its newest socket: a Welcome may get lost.
+    ticket: TicketHash,
+    /// The previous ticket, until a message comes on its newest socket: a Welcome may get lost.
     earlier: Option<TicketHash>,
     /// The last plausible loss it reported.
-    pub(crate) loss: Option<f32>,
-    pub(crate) bytes_sent: u64,
-    pub(crate) updates: u32,
+    loss: Option<f32>,
+    bytes_sent: u64,
+    updates: u32,
     /// Number of the division whose shard was sent on this socket.
-    pub(crate) shard: Option<u32>,
+    shard: Option<u32>,
     /// Why it could not take part, until it can again.
-    pub(crate) excuse: Option<String>,
+    excuse: Option<String>,
     /// Whether it lacks only the room's passphrase.
-    pub(crate) is_locked: bool,
+    is_locked: bool,
     /// Why its last update was refused, until one is accepted.
-    pub(crate) refusal: Option<String>,
+    refusal: Option<String>,
     /// Whether the class may see what leaks of its picture.
-    pub(crate) may_show: bool,
+    may_show: bool,
     /// The origin of its current or last socket.
-    pub(crate) peer: Peer,
+    peer: Peer,
     /// Log lines it has caused since the last round began.
     lines: u8,
     /// Its socket, while it is present.
-    pub(crate) link: Option<Link>,
+    link: Option<Link>,
     /// When its socket closed, while it is away.
     gone_since: Option<Instant>,
 }
@@ -357,9 +357,96 @@ impl Entry {
         self.ticket == *ticket || self.earlier.as_ref() == Some(ticket)
     }
 
+    pub(crate) fn id(&self) -> ClientId {
+        self.id
+    }
+
+    pub(crate) fn nickname(&self) -> &str {
+        &self.nickname
+    }
+
+    pub(crate) fn device(&self) -> &str {
+        &self.device
+    }
+
+    pub(crate) fn loss(&self) -> Option<f32> {
+        self.loss
+    }
+
+    pub(crate) fn bytes_sent(&self) -> u64 {
+        self.bytes_sent
+    }
+
+    pub(crate) fn updates(&self) -> u32 {
+        self.updates
+    }
+
+    pub(crate) fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
+    }
+
+    pub(crate) fn may_show(&self) -> bool {
+        self.may_show
+    }
+
+    pub(crate) fn peer(&self) -> Peer {
+        self.peer
+    }
+
+    pub(crate) fn is_present(&self) -> bool {
+        self.link.is_some()
+    }
+
+    /// Whether it lacks only the room's passphrase.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.is_locked
+    }
+
     /// Notes a message on the newest socket, which proves that the newest ticket has arrived.
-    pub(crate) fn heard(&mut self) {
+    pub(crate) fn has_its_ticket(&mut self) {
         self.earlier = None;
+    }
+
+    pub(crate) fn set_may_show(&mut self, may_show: bool) {
+        self.may_show = may_show;
+    }
+
+    pub(crate) fn set_peer(&mut self, peer: Peer) {
+        self.peer = peer;
+    }
+
+    pub(crate) fn count_bytes(&mut self, bytes: u64) {
+        self.bytes_sent += bytes;
+    }
+
+    pub(crate) fn set_loss(&mut self, loss: f32) {
+        self.loss = Some(loss);
+    }
+
+    /// Its update was accepted.
+    pub(crate) fn accepted(&mut self) {
+        self.updates += 1;
+        self.refusal = None;
+        self.can_take_part();
+    }
+
+    pub(crate) fn refused(&mut self, reason: String) {
+        self.refusal = Some(reason);
+    }
+
+    /// The teacher let it back in.
+    pub(crate) fn readmitted(&mut self) {
+        self.refusal = None;
+    }
+
+    pub(crate) fn can_take_part(&mut self) {
+        (self.excuse, self.is_locked) = (None, false);
+    }
+
+    /// It cannot take part for this reason. Returns its earlier reason.
+    pub(crate) fn cannot_take_part(&mut self, reason: String, is_locked: bool) -> Option<String> {
+        self.is_locked = is_locked;
+        self.excuse.replace(reason)
     }
 
     /// Whether the log takes another line that this client causes. The limit keeps one client from filling the log.
@@ -373,9 +460,15 @@ impl Entry {
         self.device = clean(device, MAX_DEVICE);
     }
 
-    pub(crate) fn unlink(&mut self, now: Instant) -> Option<Link> {
+    /// Its socket closed, and it is away from now on.
+    pub(crate) fn leave(&mut self, now: Instant) {
         self.gone_since = Some(now);
-        self.link.take()
+        self.link = None;
+    }
+
+    /// Drops its socket for a newer one.
+    pub(crate) fn drop_socket(&mut self) {
+        self.link = None;
     }
 
     fn expires(&self, limits: &Limits) -> Option<Instant> {
@@ -471,7 +564,7 @@ mod tests {
     fn name_of_somebody_gone_is_free_until_they_come_back() {
         let mut roster = Roster::default();
         let entry = roster.add("Ada", "CPU", &[1; 16]);
-        entry.unlink(Instant::now());
+        entry.leave(Instant::now());
         assert_eq!(join(&mut roster, "Ada").1, "Ada");
         assert_eq!(roster.resume(&[1; 16], &[3; 16], "CPU").unwrap().nickname, "Ada 2");
         assert!(roster.resume(&[2; 16], &[4; 16], "CPU").is_none());
@@ -481,7 +574,7 @@ mod tests {
     fn who_is_gone_has_no_line_beside_a_namesake() {
         let mut roster = Roster::default();
         let ghost = roster.connect(None, "Cleo", "CPU").unwrap();
-        roster.get_mut(ghost.connection.client).unwrap().unlink(Instant::now());
+        roster.get_mut(ghost.connection.client).unwrap().leave(Instant::now());
         let lines = |roster: &Roster| roster.shown().into_iter().map(|entry| entry.id).collect::<Vec<_>>();
         assert_eq!(lines(&roster), [ghost.connection.client]);
         let cleo = roster.connect(None, "Cleo", "CPU").unwrap().connection.client;
@@ -491,7 +584,7 @@ mod tests {
         assert_eq!((back.connection.client, back.nickname.as_str()), (ghost.connection.client, "Cleo 2"));
         assert_eq!(lines(&roster).len(), 2);
         for client in [cleo, ghost.connection.client] {
-            roster.get_mut(client).unwrap().unlink(Instant::now());
+            roster.get_mut(client).unwrap().leave(Instant::now());
         }
         assert_eq!(roster.connect(Some(back.ticket), "", "CPU").unwrap().nickname, "Cleo");
     }
@@ -507,7 +600,7 @@ mod tests {
                 client
             });
             assert_eq!(roster.give_back_name(first), None, "it is still there");
-            roster.get_mut(first).unwrap().unlink(Instant::now());
+            roster.get_mut(first).unwrap().leave(Instant::now());
             assert_eq!(roster.give_back_name(first), is_same.then(|| (again, "Cleo".to_owned())));
             assert_eq!(roster.name(again), if is_same { "Cleo" } else { "Cleo 2" });
         }
@@ -523,11 +616,11 @@ mod tests {
         let (ada, first) = connect(&mut roster, None);
         let (back, second) = connect(&mut roster, Some(first));
         assert!(back == ada && second != first);
-        roster.get_mut(ada).unwrap().heard();
+        roster.get_mut(ada).unwrap().has_its_ticket();
         let (thief, _) = connect(&mut roster, Some(first));
         assert_ne!(thief, ada);
         assert_eq!(connect(&mut roster, Some(second)).0, ada);
-        roster.get_mut(ada).unwrap().heard();
+        roster.get_mut(ada).unwrap().has_its_ticket();
         assert!(roster.holder(&second).is_none() && roster.holder(&first).is_none());
     }
 
@@ -583,7 +676,7 @@ mod tests {
         join(&mut roster, "present");
         roster.get_mut(worker).unwrap().updates = 1;
         for client in [visitor, worker] {
-            roster.get_mut(client).unwrap().unlink(now);
+            roster.get_mut(client).unwrap().leave(now);
         }
         assert_eq!(roster.next_sweep(&limits), Some(now + limits.gone));
         assert_eq!(roster.sweep(now + limits.gone / 2, &limits), []);
@@ -600,7 +693,7 @@ mod tests {
         let now = Instant::now();
         for _ in 0..10 {
             let (client, _) = join(&mut roster, "passer-by");
-            roster.get_mut(client).unwrap().unlink(now);
+            roster.get_mut(client).unwrap().leave(now);
             roster.sweep(now, &limits);
         }
         assert_eq!(roster.iter().count(), 2);

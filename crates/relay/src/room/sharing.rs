@@ -51,7 +51,7 @@ impl Sharing {
     }
 
     pub(super) fn record(&self) -> SharingRecord {
-        let divisions = self.divisions.iter().map(|division| (division.number, division.partition)).collect();
+        let divisions = self.divisions.iter().map(|division| (division.number(), division.partition())).collect();
         SharingRecord { partition: self.partition, divisions }
     }
 
@@ -85,7 +85,7 @@ impl Sharing {
 
     /// Returns the training pictures for rounds on shards, under the partition chosen last.
     pub(super) fn shared(&mut self) -> Result<TrainingPictures, String> {
-        let newest = self.divisions.last().map(|division| (division.number, division.partition));
+        let newest = self.divisions.last().map(|division| (division.number(), division.partition()));
         if let Some((shard, partition)) = newest
             && partition == self.partition
         {
@@ -99,13 +99,13 @@ impl Sharing {
 
     fn division(&self, pictures: TrainingPictures) -> Option<&Division> {
         let TrainingPictures::Shared { shard } = pictures else { return None };
-        self.divisions.iter().find(|division| division.number == shard)
+        self.divisions.iter().find(|division| division.number() == shard)
     }
 
     /// Forgets the divisions before the current one, which no round uses any more.
     fn prune(&mut self, in_force: TrainingPictures) {
         if let TrainingPictures::Shared { shard } = in_force {
-            self.divisions.retain(|division| division.number >= shard);
+            self.divisions.retain(|division| division.number() >= shard);
         }
     }
 
@@ -142,7 +142,7 @@ impl Sharing {
         let Some(division) = self.division(in_force) else { return Vec::new() };
         let given = |&client: &ClientId| {
             let shard = Arc::clone(division.shard_of(client)?);
-            Some(Given { client, number: division.number, shard, pictures: division.pictures(client) })
+            Some(Given { client, number: division.number(), shard, pictures: division.pictures(client) })
         };
         clients.iter().filter_map(given).collect()
     }
@@ -160,17 +160,17 @@ impl Sharing {
             classes: data_set.map(|data_set| data_set.classes.clone()).unwrap_or_default(),
             pictures: count(data_set.map(SharedDataSet::len)),
             held_out: count(data_set.map(|data_set| data_set.test)),
-            shards: division.map(|division| division.counts.clone()).unwrap_or_default(),
+            shards: division.map(|division| division.counts().to_vec()).unwrap_or_default(),
             shard_count: config.shards,
             shard_pictures: config.shard_pictures,
-            partition: division.map_or(self.partition, |division| division.partition),
+            partition: division.map_or(self.partition, |division| division.partition()),
             train_on: in_force.train_on(),
         }
     }
 
     /// Returns what changes with the next round: the kind of training pictures, and the partition.
     pub(super) fn next(&self, now: TrainingPictures, coming: TrainingPictures) -> (Option<TrainOn>, Option<Partition>) {
-        let partition = |pictures| self.division(pictures).map(|division| division.partition);
+        let partition = |pictures| self.division(pictures).map(|division| division.partition());
         let is_other = partition(coming).is_some() && partition(now).is_some() && partition(now) != partition(coming);
         ((now.train_on() != coming.train_on()).then_some(coming.train_on()), partition(coming).filter(|_| is_other))
     }

@@ -59,7 +59,7 @@ impl Actor {
             federation: self.federation.view(),
             clients: self.roster.shown().into_iter().map(|entry| self.client(entry)).collect(),
             losses: self.history.losses().cloned().collect(),
-            initial_weights: self.initialiser.in_force,
+            initial_weights: self.initialiser.in_force(),
             pretrained: self.initialiser.title(self.coming_architecture()).map(str::to_owned),
             data: Some(self.sharing.view(settings.pictures())),
             evaluation: self.measuring.view(&self.room, &self.sharing),
@@ -75,9 +75,9 @@ impl Actor {
                 .attacks
                 .label()
                 .map(|label| LabelView { nickname: self.roster.name(label.client).to_owned(), ..label.clone() }),
-            membership: self.attacks.membership().map(|told| {
-                let nickname = self.roster.get(told.client).map(|entry| entry.nickname.clone()).unwrap_or_default();
-                MembershipView { nickname, ..told.clone() }
+            membership: self.attacks.membership().map(|card| {
+                let nickname = self.roster.get(card.client).map(|entry| entry.nickname().to_owned());
+                MembershipView { nickname: nickname.unwrap_or_default(), ..card.clone() }
             }),
             budget: self.attacks.budget(),
             search: self.attacks.is_searching(),
@@ -92,7 +92,7 @@ impl Actor {
     /// Whether rounds are encrypted and no present client has the passphrase.
     fn is_locked(&self) -> bool {
         let mut present = self.roster.present().peekable();
-        self.room.settings().encryption().is_some() && present.peek().is_some() && present.all(|entry| entry.is_locked)
+        self.room.settings().encryption().is_some() && present.peek().is_some() && present.all(Entry::is_locked)
     }
 
     /// Returns the choices that take effect with the next round.
@@ -117,20 +117,20 @@ impl Actor {
 
     fn client(&self, entry: &Entry) -> ClientView {
         ClientView {
-            id: entry.id,
-            nickname: entry.nickname.clone(),
-            device: entry.device.clone(),
-            state: match self.room.member(entry.id) {
-                _ if entry.link.is_none() => ClientState::Gone,
-                ClientState::Joined | ClientState::Training if self.room.is_hidden(entry.id) => ClientState::Away,
+            id: entry.id(),
+            nickname: entry.nickname().to_owned(),
+            device: entry.device().to_owned(),
+            state: match self.room.member(entry.id()) {
+                _ if !entry.is_present() => ClientState::Gone,
+                ClientState::Joined | ClientState::Training if self.room.is_hidden(entry.id()) => ClientState::Away,
                 state => state,
             },
-            loss: entry.loss,
-            bytes_sent: entry.bytes_sent,
-            updates: entry.updates,
-            refusal: entry.refusal.clone(),
-            may_show: entry.may_show,
-            original: self.shared.pictures.original(entry.id),
+            loss: entry.loss(),
+            bytes_sent: entry.bytes_sent(),
+            updates: entry.updates(),
+            refusal: entry.refusal().map(str::to_owned),
+            may_show: entry.may_show(),
+            original: self.shared.pictures.original(entry.id()),
         }
     }
 }

@@ -3,9 +3,11 @@
 
 use std::{ops::ControlFlow, time::Duration};
 
-use unmask_attack::{AttackProgress, Concealment, Needs, NoSearches, Observation, SearchOptions, run};
+use unmask_attack::{
+    AttackProgress, Concealment, Needs, NoSearches, Observation, Received, SearchOptions, UpdateScale, run,
+};
 use unmask_client::{Client, ReconstructionScore, RoundPlan};
-use unmask_core::{Architecture, Rule};
+use unmask_core::Architecture;
 use unmask_defence::{ProtectedUpdate, UpdateError};
 use web_time::Instant;
 
@@ -117,26 +119,22 @@ fn observe(
     update: &ProtectedUpdate,
     samples: u32,
 ) -> Result<(Observation, Concealment), UpdateError> {
-    let weights = plan.state.weights.as_slice();
-    let gradient = match plan.rule {
-        Rule::FedSgd => update.expand(&plan.layout)?,
-        // W - W_n: the closed forms do not depend on its scale. Masked weights did not move.
-        Rule::FedAvg { .. } => {
-            let mut sent = update.expand_over(&plan.layout, weights.to_vec())?;
-            for (sent, weight) in sent.iter_mut().zip(weights) {
-                *sent = weight - *sent;
-            }
-            sent
-        }
+    let checked = update.checked(&plan.layout)?;
+    let batch = u16::try_from(plan.batch).unwrap_or(u16::MAX);
+    let received = Received {
+        model: plan.architecture.into(),
+        weights: &plan.state.weights,
+        values: checked.values(),
+        words: checked.words(),
+        scale: UpdateScale::of(plan.rule, samples, batch),
     };
-    let kept: Option<Vec<bool>> = update.mask(&plan.layout).map(|mask| mask.entries().collect());
     let methods = Concealment::Entries.closed_forms(plan.architecture);
     let needs = methods.into_iter().filter_map(|method| Needs::of(method, plan.architecture).ok());
-    let needs = needs.fold(Needs::default(), Needs::and);
-    let evidence = needs.read_flat(plan.architecture, weights, &gradient, kept.as_deref());
+    let evidence = received.evidence(&needs.fold(Needs::default(), Needs::and));
     let concealment = Concealment::of(&update.form, evidence.as_ref().ok());
     let mut observation = Observation::new(evidence);
     observation.batch = samples as usize;
+    observation.local_steps = plan.rule.local_steps(samples, batch);
     Ok((observation, concealment))
 }
 

@@ -7,7 +7,7 @@ use super::*;
 /// The update that a defence makes of the same values.
 fn update_of(defence: &str, rule: &str) -> ProtectedUpdate {
     let room = Room::new(model(1), settings(defence, rule));
-    protect(&room, vec![0.5; room.layout.len()], [9; 32], None)
+    protect(&room, vec![0.5; room.learner.layout().len()], [9; 32], None)
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn fixed_position_is_bit_for_bit() {
         room.handle(Event::Start);
         let mut weights = room.model().state.weights.clone();
         weights.iter_mut().for_each(|weight| *weight *= 1.5);
-        let position = room.layout.get("pos_embed").unwrap().range.clone();
+        let position = room.learner.layout().get("pos_embed").unwrap().range.clone();
         weights[position.clone()].copy_from_slice(&room.model().state.weights[position.clone()]);
         alter(&mut weights[position.start + 7]);
         send(&mut room, A, ProtectedUpdate::dense(weights))
@@ -68,11 +68,11 @@ fn fixed_position_is_bit_for_bit() {
 #[test]
 fn seed_must_be_fresh() {
     let mut room = started("random-binary:0.5", &[A, B]);
-    let masked = protect(&room, vec![1.0; room.layout.len()], [4; 32], None);
+    let masked = protect(&room, vec![1.0; room.learner.layout().len()], [4; 32], None);
     assert!(matches!(send(&mut room, A, masked.clone())[0], Effect::Accepted { .. }));
     assert_eq!(refusal(&send(&mut room, B, masked)), Refusal::SeedReused);
     room.handle(Event::Begin);
-    let common = protect(&room, vec![1.0; room.layout.len()], FROZEN_SEED.0, None);
+    let common = protect(&room, vec![1.0; room.learner.layout().len()], FROZEN_SEED.0, None);
     assert_eq!(refusal(&send(&mut room, A, common)), Refusal::SeedReused);
 }
 
@@ -81,15 +81,15 @@ fn frozen_seed_must_be_the_common_one_and_may_come_again() {
     let mut room = started("frozen-binary:0.5", &[A, B]);
     for _ in 0..2 {
         for client in [A, B] {
-            let frozen = protect(&room, vec![1.0; room.layout.len()], [0; 32], None);
+            let frozen = protect(&room, vec![1.0; room.learner.layout().len()], [0; 32], None);
             assert!(matches!(send(&mut room, client, frozen)[0], Effect::Accepted { .. }));
         }
         room.handle(Event::Begin);
     }
     let rates: GroupRates = "0.5".parse().unwrap();
     let own = Defence::RandomBinary { rates };
-    let plain = PlainUpdate { values: vec![1.0; room.layout.len()], reference: None };
-    let own = own.protect(&room.layout, plain, KeyMaterial { seed: MaskSeed([3; 32]), cipher: None }).unwrap();
+    let plain = PlainUpdate { values: vec![1.0; room.learner.layout().len()], reference: None };
+    let own = own.protect(room.learner.layout(), plain, KeyMaterial { seed: MaskSeed([3; 32]), cipher: None }).unwrap();
     let refusal = refusal(&send(&mut room, A, own));
     assert!(refusal.to_string().contains("not the common frozen one"), "{refusal}");
 }
@@ -143,4 +143,36 @@ fn samples_weigh_under_fedavg_alone() {
         let expected = if rule == "fedavg" { vec![expected; before.len()] } else { before };
         assert_eq!(room.model().state.weights, expected);
     }
+}
+
+fn received(room: &Room, client: ClientId, update: ProtectedUpdate) -> ReceivedUpdate {
+    let (round, policy) = (room.number, room.policy);
+    ReceivedUpdate { client, round, policy, loss: 2.0, samples: 1, update, statistics: Vec::new() }
+}
+
+/// An accepted update shows its values and its mask, which are those that the client sent.
+#[test]
+fn accepted_updates_can_be_read_before_the_room_takes_them() {
+    let mut room = started("random-binary:0.5", &[A, B]);
+    let update = protect(&room, vec![1.5; room.learner.layout().len()], [4; 32], None);
+    let accepted = room.accept(received(&room, A, update.clone())).unwrap();
+    assert_eq!((accepted.client(), accepted.round(), accepted.samples()), (A, 1, 1));
+    assert_eq!(accepted.update().values(), update.values);
+    assert!(accepted.update().words().unwrap().eq(update.mask(room.learner.layout()).unwrap()));
+    assert_eq!(room.member(A), ClientState::Training, "nothing has changed yet");
+    assert!(matches!(room.handle(Event::Checked(Ok(accepted)))[0], Effect::Accepted { client: A, round: 1 }));
+}
+
+/// The room may move on between the check of an update and its addition.
+#[test]
+fn accepted_updates_that_come_too_late_are_refused() {
+    let mut room = started("random-binary:0.5", &[A, B]);
+    let same = protect(&room, vec![1.0; room.learner.layout().len()], [4; 32], None);
+    let [first, second, late] = [(A, &same), (B, &same), (A, &same)]
+        .map(|(client, update)| room.accept(received(&room, client, update.clone())).unwrap());
+    assert!(matches!(room.handle(Event::Checked(Ok(first)))[0], Effect::Accepted { .. }));
+    assert_eq!(refusal(&room.handle(Event::Checked(Ok(late.clone())))), Refusal::Twice { round: 1 });
+    assert_eq!(refusal(&room.handle(Event::Checked(Ok(second)))), Refusal::SeedReused);
+    assert_eq!(room.phase(), RoomPhase::Between);
+    assert_eq!(refusal(&room.handle(Event::Checked(Ok(late)))), Refusal::Stale { update: 1, current: None });
 }

@@ -26,7 +26,7 @@ fn asked(effects: &[Effect]) -> Option<(ClientId, Option<Arc<GlobalModel>>)> {
             assert!(
                 effects
                     .iter()
-                    .any(|effect| matches!(effect, Effect::Deadline { round: 0, policy: armed } if armed == policy))
+                    .any(|effect| matches!(effect, Effect::SetDeadline { round: 0, policy: armed } if armed == policy))
             );
             Some((*client, model.clone()))
         }
@@ -64,7 +64,7 @@ fn plain_start_encrypts_the_room_s_model_before_the_first_round() {
     let mut room = asking("encrypted", "fedsgd", &[A, B]);
     let sent = encrypted(&model(1).state.weights, &cipher);
     let effects = seal(&mut room, A, cipher.check(), sent.clone());
-    assert!(matches!(effects[0], Effect::Sealed(A)));
+    assert!(matches!(effects[0], Effect::SealTaken(A)));
     let Effect::Plan { cohort, round, encryption, model, .. } = &effects[1] else { panic!("{effects:?}") };
     assert_eq!((cohort.as_slice(), *round), ([A, B].as_slice(), 1));
     assert_eq!(*encryption, Some((SALT, cipher.check())));
@@ -149,7 +149,7 @@ fn other_key_and_plain_updates_are_refused() {
     let (right, wrong) = (cipher("swan"), cipher("swam"));
     let mut room = asking("encrypted", "fedsgd", &[A, B]);
     seal(&mut room, A, right.check(), encrypted(&model(1).state.weights, &right));
-    let values = vec![0.5; room.layout.len()];
+    let values = vec![0.5; room.learner.layout().len()];
     let foreign = protect(&room, values.clone(), [0; 32], Some(&wrong));
     assert_eq!(refusal(&send(&mut room, A, foreign)), Refusal::OtherKey);
     let plain = refusal(&send(&mut room, B, ProtectedUpdate::dense(values)));
@@ -165,14 +165,14 @@ fn leaving_encryption_waits_for_fresh_weights() {
     assert!(room.needs_new_model(&plain) && room.needs_new_model(&keyed));
     assert!(!room.needs_new_model(&settings("encrypted", "fedavg")));
     room.handle(Event::SetSettings(plain));
-    let update = protect(&room, vec![0.1; room.layout.len()], [0; 32], Some(&cipher));
+    let update = protect(&room, vec![0.1; room.learner.layout().len()], [0; 32], Some(&cipher));
     send(&mut room, A, update);
     let effects = room.handle(Event::Begin);
     assert_eq!((cohort(&effects), room.settings()), (vec![A], settings("encrypted", "fedsgd")));
     assert_eq!(room.coming(), plain);
     room.handle(Event::SetModel(model(2)));
     assert!(!room.needs_new_model(&plain));
-    let update = protect(&room, vec![0.1; room.layout.len()], [0; 32], Some(&cipher));
+    let update = protect(&room, vec![0.1; room.learner.layout().len()], [0; 32], Some(&cipher));
     send(&mut room, A, update);
     let effects = room.handle(Event::Begin);
     let Effect::Plan { round: 1, settings, encryption: None, model: fresh, .. } = &effects[0] else {
@@ -219,7 +219,7 @@ fn new_model_is_sealed_anew() {
     let mut room = asking("encrypted", "fedsgd", &[A]);
     seal(&mut room, A, cipher.check(), encrypted(&model(1).state.weights, &cipher));
     room.handle(Event::SetModel(model(2)));
-    let update = protect(&room, vec![0.1; room.layout.len()], [0; 32], Some(&cipher));
+    let update = protect(&room, vec![0.1; room.learner.layout().len()], [0; 32], Some(&cipher));
     send(&mut room, A, update);
     assert!(matches!(room.handle(Event::Begin)[..], [Effect::NeedSalt]));
     let (_, shown) = asked(&room.handle(Event::Salt(SALT))).unwrap();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use unmask_core::KeyCheck;
+use unmask_core::{EncryptionStart, KeyCheck};
 
 use super::*;
 
@@ -81,7 +81,7 @@ struct Plan {
 const MARK: f32 = 1000.0;
 
 fn is_marked(room: &Room, weights: &[f32]) -> bool {
-    room.layout.slice(weights, "patch_embed.proj.weight").unwrap()[0] > MARK / 2.0
+    room.learner.layout().slice(weights, "patch_embed.proj.weight").unwrap()[0] > MARK / 2.0
 }
 
 struct World {
@@ -148,7 +148,7 @@ impl World {
                 let mut weights = self.room.model().state.weights.clone();
                 // A keyed model has no plain model to compare it with.
                 if good || self.room.settings().encryption() == Some(EncryptionStart::Keyed) {
-                    let patch = self.room.layout.get("patch_embed.proj.weight").unwrap().range.start;
+                    let patch = self.room.learner.layout().get("patch_embed.proj.weight").unwrap().range.start;
                     weights[patch] = MARK;
                 }
                 // A client that was asked answers the request; others answer unasked.
@@ -283,7 +283,7 @@ impl World {
     /// Replaces the twin with a newly restored room.
     fn restart(&mut self) {
         let mut twin = Room::restore(self.room.saved()).unwrap();
-        if let Some(model) = &self.room.next_model {
+        if let Some(model) = &self.room.choices.model {
             // Weights for the next model are not saved; the caller makes new ones.
             twin.handle(Event::SetModel(model.clone()));
         }
@@ -294,7 +294,7 @@ impl World {
         let room = &self.room;
         prop_assert!(room.model().state.weights.iter().all(|weight| weight.is_finite()));
         prop_assert_eq!(room.seal().is_some(), is_marked(room, &room.model().state.weights));
-        prop_assert_eq!(room.layout.len(), room.model().state.weights.len());
+        prop_assert_eq!(room.learner.layout().len(), room.model().state.weights.len());
         let (counted, others) = room.members.training();
         let at_work = counted + others;
         prop_assert!(room.members.known() <= 4);

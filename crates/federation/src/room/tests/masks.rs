@@ -23,7 +23,7 @@ fn rounds(defence: &str, rule: &str, optimiser: &str, rounds: u8) -> (Vec<f32>, 
         after.push(room.model().state.weights.clone());
         room.handle(Event::Begin);
     }
-    (before, after, Arc::clone(&room.layout))
+    (before, after, Arc::clone(room.learner.layout()))
 }
 
 /// A frozen mask drops the same entries in all rounds, so under every rule these parameters keep their initial values.
@@ -76,7 +76,7 @@ fn fixed_position_stands_still_under_adam_with_momentum() {
     let before = room.model().state.weights.clone();
     let update = protect(&room, vec![1.0; before.len()], [0; 32], None);
     assert_eq!(closed(&send(&mut room, A, update)).unwrap().updates, 1);
-    for param in room.layout.iter() {
+    for param in room.learner.layout().iter() {
         let is_same = room.model().state.weights[param.range.clone()] == before[param.range.clone()];
         assert_eq!(is_same, param.name == "pos_embed", "{}", param.name);
     }

@@ -11,14 +11,26 @@ use crate::connection::outbox::EncodedShard;
 
 #[derive(Debug)]
 pub(crate) struct Division {
-    pub(crate) number: u32,
-    pub(crate) partition: Partition,
-    /// Number of pictures of each class in each shard, `[shards][classes]`.
-    pub(crate) counts: Vec<Vec<u32>>,
+    number: u32,
+    partition: Partition,
+    counts: Vec<Vec<u32>>,
     shards: Vec<Arc<EncodedShard>>,
 }
 
 impl Division {
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    pub(crate) fn partition(&self) -> Partition {
+        self.partition
+    }
+
+    /// Number of pictures of each class in each shard, `[shards][classes]`.
+    pub(crate) fn counts(&self) -> &[Vec<u32>] {
+        &self.counts
+    }
+
     /// Returns a client's shard. Clients take the shards in turn as they join.
     pub(crate) fn shard_of(&self, client: ClientId) -> Option<&Arc<EncodedShard>> {
         self.shards.get(client.0.saturating_sub(1) as usize % self.shards.len().max(1))

@@ -9,7 +9,7 @@ const ENOUGH: usize = 5;
 const ROUNDING: f64 = 1e-4;
 
 /// Most updates that may be left out: more than half stay.
-pub(crate) fn most_opposed(updates: usize) -> usize {
+pub(super) fn most_opposed(updates: usize) -> usize {
     updates.saturating_sub(1) / 2
 }
 
@@ -20,7 +20,7 @@ pub(crate) fn most_opposed(updates: usize) -> usize {
 ///
 /// A gradient with flipped sign is as long as an honest one, so a bound on norms cannot catch it. Masks hide no
 /// direction: dropped values count as no change.
-pub(crate) fn opposed(changes: &[CheckedUpdate<'_>], parameters: usize) -> Vec<bool> {
+pub(super) fn opposed(changes: &[CheckedUpdate<'_>], parameters: usize) -> Vec<bool> {
     let mut opposed = vec![false; changes.len()];
     let lengths: Vec<f64> = changes.iter().map(CheckedUpdate::length).collect();
     let factors: Vec<f32> = lengths.iter().map(|length| (1.0 / length) as f32).collect();

@@ -1,0 +1,133 @@
+//! A round, from its plan to its step.
+
+use std::sync::Arc;
+
+use unmask_core::UpdateForm;
+
+use super::{
+    Accepted, Effect, GlobalModel, Phase, Refused, Room, RoundSummary, Run, Void,
+    members::{MAX_REFUSALS, Silent},
+    sit_out,
+};
+use crate::gate::{Reports, mean_loss};
+
+#[derive(Debug)]
+pub(super) struct Round {
+    /// Number of clients asked.
+    cohort: usize,
+    has_quorum: bool,
+    model: Arc<GlobalModel>,
+    reports: Reports,
+}
+
+impl Room {
+    /// Starts a round with all free clients as its cohort.
+    pub(super) fn begin_round(&mut self) -> Vec<Effect> {
+        self.apply_weights();
+        self.number += 1;
+        if self.run == Run::Once {
+            self.run = Run::Paused;
+        }
+        let cohort = self.members.begin_round();
+        self.learner.begin_round(&self.settings);
+        let model = Arc::clone(self.model());
+        self.phase = Phase::Training(Round {
+            cohort: cohort.len(),
+            has_quorum: false,
+            model: Arc::clone(&model),
+            reports: Reports::default(),
+        });
+        let (round, policy, settings) = (self.number, self.policy, self.settings);
+        let encryption = self.seal().map(|seal| (seal.salt, seal.check));
+        vec![Effect::Plan { cohort, round, policy, settings, encryption, model }, Effect::SetDeadline { round, policy }]
+    }
+
+    /// Adds or refuses an update that [`accept`](Self::accept) has checked.
+    pub(super) fn checked(&mut self, checked: Result<Accepted, Refused>) -> Vec<Effect> {
+        let mut effects = match checked {
+            Ok(accepted) => self.add(accepted),
+            Err(refused) => self.refuse(refused),
+        };
+        effects.extend(self.advance());
+        effects
+    }
+
+    fn add(&mut self, accepted: Accepted) -> Vec<Effect> {
+        let Accepted { client, round, policy, loss, counted, .. } = accepted;
+        let form = accepted.update().form();
+        // The room may have moved on since it checked the update.
+        if let Err(refusal) = self.check_turn(client, round, policy).and_then(|()| self.check_key(form)) {
+            let values = accepted.update.update.into_values();
+            return self.refuse(Refused { client, round, policy, refusal, values });
+        }
+        let Phase::Training(current) = &mut self.phase else { return Vec::new() };
+        let reference = self.settings.rule().is_fedavg().then_some(current.model.state.weights.as_slice());
+        let spent = self.learner.add(accepted, reference);
+        current.reports.add(client, loss, counted);
+        if let UpdateForm::Masked { seed, .. } = form {
+            self.seeds.insert(seed);
+        }
+        self.members.accepted(client);
+        let mut effects = vec![Effect::Accepted { client, round }];
+        effects.extend(spent.map(Effect::Spent));
+        effects
+    }
+
+    fn refuse(&mut self, Refused { client, round, policy, refusal, values }: Refused) -> Vec<Effect> {
+        // A client whose answer was refused has finished its round, so nobody waits for it.
+        self.free_if_answer(client, round, policy);
+        let is_excluded = refusal.is_fault() && self.members.refused(client);
+        let mut effects = vec![Effect::Refused { client, refusal }, Effect::Spent(values)];
+        effects.extend(is_excluded.then_some(Effect::Excluded { client, refusals: MAX_REFUSALS }));
+        effects
+    }
+
+    pub(super) fn close_if_complete(&mut self) -> Vec<Effect> {
+        if self.members.is_anybody_training() { self.quorum_reached() } else { self.close() }
+    }
+
+    /// Reports once per round that it need not wait for the deadline. Clients in the background, and clients that
+    /// missed two rounds, do not count: they get only the time that the others take.
+    fn quorum_reached(&mut self) -> Vec<Effect> {
+        let (awaited, others) = self.members.training();
+        let (round, policy) = (self.number, self.policy);
+        let Phase::Training(current) = &mut self.phase else { return Vec::new() };
+        let counted = current.cohort.saturating_sub(others);
+        let answered = counted.saturating_sub(awaited);
+        let is_enough = self.learner.aggregate().updates() >= self.quorum.updates.max(1)
+            && answered as f64 >= self.quorum.share * counted as f64;
+        if current.has_quorum || !is_enough {
+            return Vec::new();
+        }
+        current.has_quorum = true;
+        vec![Effect::Quorum { round, policy, awaited: awaited > 0 }]
+    }
+
+    pub(super) fn close(&mut self) -> Vec<Effect> {
+        let Phase::Training(round) = std::mem::replace(&mut self.phase, Phase::Resting) else { return Vec::new() };
+        let Round { model, reports, .. } = round;
+        let Silent { late, sitting_out } = self.members.end_round();
+        let reference = self.settings.rule().is_fedavg().then_some(model.state.weights.as_slice());
+        let reports = reports.without(self.learner.judge(reference));
+        let aggregate = self.learner.aggregate();
+        let (updates, clipped, opposed) = (aggregate.updates(), aggregate.clipped(), aggregate.opposed());
+        let (samples, losses) = (reports.samples(), reports.plausible_losses(model.architecture.classes()));
+        let (mut loss, mut void) = (None, None);
+        let least = self.quorum.updates;
+        if updates > 0 && updates < least {
+            void = Some(Void::TooFew { updates, least });
+        } else if updates > 0 {
+            void = self.learner.step(model, &self.settings).err().map(Void::from);
+            loss = mean_loss(&losses);
+        }
+        if void.is_some() {
+            self.learner.forget_norms();
+        }
+        let (round, settings) = (self.number, self.settings);
+        let summary = RoundSummary { round, settings, updates, clipped, opposed, samples, loss, losses, void, late };
+        let mut effects = vec![Effect::Closed(summary)];
+        effects.extend(sit_out(sitting_out));
+        effects.push(Effect::Rest);
+        effects
+    }
+}

@@ -1,0 +1,177 @@
+//! Running sums of a round's updates, and the weights behind them.
+
+use std::sync::Arc;
+
+use unmask_core::{Defence, MaskSeed, ParamLayout, UpdateForm};
+use unmask_defence::{CheckedUpdate, Mask};
+
+use crate::{
+    Refusal,
+    counts::{LANES, Tally},
+};
+
+/// The sums behind one step. Of each mask only the seed is kept: closing the round draws the masks again to count the
+/// updates behind each parameter.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Sums {
+    layout: Arc<ParamLayout>,
+    defence: Defence,
+    /// `[P]`: sum_n k_n theta_n over the updates that have the value, where k_n is the weight of update n.
+    values: Vec<f32>,
+    masks: Vec<(MaskSeed, u32)>,
+    updates: u32,
+    weight: u32,
+}
+
+/// Up to 64 consecutive parameters at the end of a round.
+#[derive(Debug)]
+pub(crate) struct Block<'a> {
+    /// Index of the first parameter.
+    pub(crate) start: usize,
+    /// Weighted sums.
+    pub(crate) sums: &'a [f32],
+    /// Sum of weights of the updates that have the value: sum_n k_n B_n.
+    pub(crate) weights: &'a [f32],
+    /// Bit `i` says whether any update has the value of parameter `i`.
+    pub(crate) sent: u64,
+}
+
+impl Sums {
+    pub(crate) fn new(layout: Arc<ParamLayout>, defence: Defence) -> Self {
+        let values = vec![0.0; layout.len()];
+        Self { layout, defence, values, masks: Vec::new(), updates: 0, weight: 0 }
+    }
+
+    /// Resets the sums in the same memory.
+    pub(crate) fn restart(&mut self) {
+        self.values.fill(0.0);
+        self.masks.clear();
+        (self.updates, self.weight) = (0, 0);
+    }
+
+    /// Resets the sums for updates under another defence.
+    pub(crate) fn change(&mut self, defence: Defence) {
+        self.defence = defence;
+        self.restart();
+    }
+
+    pub(crate) fn layout(&self) -> &Arc<ParamLayout> {
+        &self.layout
+    }
+
+    /// Number of accepted updates that were not left out.
+    pub(crate) fn updates(&self) -> u32 {
+        self.updates
+    }
+
+    pub(crate) fn weight(&self) -> u32 {
+        self.weight
+    }
+
+    /// Checks that the update's form fits the defence.
+    pub(crate) fn check_form(&self, form: UpdateForm) -> Result<(), Refusal> {
+        let defence = self.defence;
+        let sent = match form {
+            UpdateForm::Masked { rates, .. } if defence.rates() == Some(&rates) => return Ok(()),
+            UpdateForm::Masked { rates, .. } => format!("masked at rate {rates}"),
+            UpdateForm::Encrypted { .. } if defence.is_encrypted() => return Ok(()),
+            UpdateForm::Encrypted { .. } => "encrypted".to_owned(),
+            UpdateForm::Dense if defence.is_encrypted() => "not encrypted".to_owned(),
+            UpdateForm::Dense if defence.rates().is_some() => "not masked".to_owned(),
+            UpdateForm::Dense => return Ok(()),
+        };
+        Err(Refusal::OtherDefence { sent, defence })
+    }
+
+    /// Checks that the total weight can still grow by `weight`.
+    pub(crate) fn check_weight(&self, weight: u32) -> Result<(), Refusal> {
+        match self.weight.checked_add(weight) {
+            Some(_) if weight > 0 => Ok(()),
+            _ => Err(Refusal::Samples(weight)),
+        }
+    }
+
+    /// Counts an accepted update, which a rule adds now or later.
+    pub(crate) fn count(&mut self, weight: u32) {
+        self.updates += 1;
+        self.weight = self.weight.saturating_add(weight);
+    }
+
+    /// Takes an update back that was counted but not added; it is too late to refuse it.
+    pub(crate) fn leave_out(&mut self, weight: u32) {
+        self.updates -= 1;
+        self.weight -= weight;
+    }
+
+    pub(crate) fn add(&mut self, update: &CheckedUpdate<'_>, weight: u32) {
+        update.accumulate(weight as f32, &mut self.values);
+        self.remember_mask(update.form(), weight);
+    }
+
+    pub(crate) fn remember_mask(&mut self, form: UpdateForm, weight: u32) {
+        if let UpdateForm::Masked { seed, .. } = form {
+            match self.masks.iter_mut().find(|(known, _)| *known == seed) {
+                Some((_, shared)) => *shared += weight,
+                None => self.masks.push((seed, weight)),
+            }
+        }
+    }
+
+    /// The sums themselves, `[P]`, for a rule that does not add values up.
+    pub(crate) fn values_mut(&mut self) -> &mut [f32] {
+        &mut self.values
+    }
+
+    /// Whether a step would overflow: some mean, or its square, may not be finite. Weights are integers, so no mean
+    /// exceeds its sum, and the check needs no masks.
+    pub(crate) fn overflow(&self) -> bool {
+        const LARGEST: f32 = 1e18;
+        // Without their sign bits, floats sort like integers, with infinity and NaN at the top. The compiler vectorises
+        // this maximum.
+        let magnitude = |sum: &f32| sum.to_bits() & !(1 << 31);
+        self.values.iter().map(magnitude).fold(0, u32::max) > LARGEST.to_bits()
+    }
+
+    /// Visits all parameters in order, at most 64 at a time. With `is_single`, each sum is one value, no matter how many
+    /// updates it comes from.
+    pub(crate) fn for_each_block(&self, is_single: bool, mut f: impl FnMut(Block<'_>)) {
+        match self.defence.rates() {
+            Some(rates) if self.updates > 0 => {
+                let mask = |&(seed, weight): &(MaskSeed, u32)| (Mask::new(seed, rates, &self.layout), weight);
+                let mut tally = Tally::new(self.masks.iter().map(mask).collect());
+                let mut weights = [0.0; LANES];
+                let mut start = 0;
+                while let Some((planes, len)) = tally.next() {
+                    planes.write(&mut weights);
+                    if is_single {
+                        count_once(&mut weights);
+                    }
+                    let sums = &self.values[start..start + len];
+                    f(Block { start, sums, weights: &weights[..len], sent: planes.any() });
+                    start += len;
+                }
+            }
+            _ => self.for_each_unmasked_block(is_single, f),
+        }
+    }
+
+    /// Without masks every update has every value. Values fixed by the defence count as not sent, so neither rounding
+    /// of the mean nor the optimiser's momentum can move them.
+    fn for_each_unmasked_block(&self, is_single: bool, mut f: impl FnMut(Block<'_>)) {
+        for param in self.layout.iter() {
+            let mut weights = [if self.defence.fixes(param.group) { 0.0 } else { self.weight as f32 }; LANES];
+            if is_single {
+                count_once(&mut weights);
+            }
+            for start in param.range.clone().step_by(LANES) {
+                let len = LANES.min(param.range.end - start);
+                let sent = if weights[0] > 0.0 { u64::MAX >> (LANES - len) } else { 0 };
+                f(Block { start, sums: &self.values[start..start + len], weights: &weights[..len], sent });
+            }
+        }
+    }
+}
+
+fn count_once(weights: &mut [f32; LANES]) {
+    weights.iter_mut().for_each(|weight| *weight = weight.min(1.0));
+}

@@ -1,0 +1,102 @@
+//! Deletes what the room keeps of one client.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+use unmask_core::ClientId;
+use unmask_federation::{Event, Room};
+use unmask_recording::Forgotten;
+
+use super::{
+    Actor,
+    history::History,
+    journaling::Journaling,
+    log::Log,
+    roster::{GONE, Roster},
+    stage::Stage,
+};
+use crate::{
+    attacks::{Attacks, Pictures},
+    recording::Recorder,
+};
+
+/// A part of the room that may keep something of a client.
+pub(super) trait Forget {
+    /// Deletes what it keeps of a client that has left. `nickname` was the client's name. Numbers that identify nobody
+    /// may stay.
+    fn forget(&mut self, client: ClientId, nickname: &str);
+}
+
+impl Actor {
+    /// Everything that may keep something of a client, in no particular order. Each part answers on its own.
+    pub(super) fn keepers(&mut self) -> [&mut dyn Forget; 9] {
+        [
+            &mut self.room,
+            &mut self.roster,
+            &mut self.attacks,
+            &mut self.shared.pictures,
+            &mut self.stage,
+            &mut self.history,
+            &mut self.log,
+            &mut self.recorder,
+            &mut self.journaling,
+        ]
+    }
+}
+
+impl Forget for Room {
+    fn forget(&mut self, client: ClientId, _nickname: &str) {
+        // This asks for nothing.
+        drop(self.handle(Event::Forgotten(client)));
+    }
+}
+
+impl Forget for Roster {
+    fn forget(&mut self, client: ClientId, _nickname: &str) {
+        Self::forget(self, client);
+    }
+}
+
+impl Forget for Attacks {
+    fn forget(&mut self, client: ClientId, _nickname: &str) {
+        self.left(client, None);
+    }
+}
+
+impl Forget for Arc<Pictures> {
+    fn forget(&mut self, client: ClientId, _nickname: &str) {
+        Pictures::forget(self, |other| other == client);
+        self.forget_original(client);
+    }
+}
+
+impl Forget for Stage {
+    fn forget(&mut self, client: ClientId, _nickname: &str) {
+        Self::forget(self, client);
+    }
+}
+
+impl Forget for History {
+    fn forget(&mut self, _client: ClientId, nickname: &str) {
+        self.forget_name(nickname, GONE);
+    }
+}
+
+impl Forget for Log {
+    fn forget(&mut self, client: ClientId, _nickname: &str) {
+        Self::forget(self, client);
+    }
+}
+
+impl Forget for Recorder {
+    fn forget(&mut self, client: ClientId, _nickname: &str) {
+        Self::forget(self, Forgotten::known(client));
+    }
+}
+
+/// The journal is written from the other parts, so only its old contents have to go.
+impl Forget for Journaling {
+    fn forget(&mut self, _client: ClientId, _nickname: &str) {
+        self.forgotten(Instant::now());
+    }
+}
