@@ -95,7 +95,7 @@ impl Actor {
                 self.tell_lesson();
             }
             Control::AskPoll { poll } => {
-                let nickname = |client| self.roster.get(client).map(|entry| entry.nickname.clone());
+                let nickname = |client| self.roster.get(client).map(|entry| entry.nickname().to_owned());
                 self.stage.ask(poll, nickname)?;
                 self.tell_lesson();
             }
