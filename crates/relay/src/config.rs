@@ -13,7 +13,7 @@ use unmask_core::{Aggregation, Architecture, Defence, InitialWeights, ModelState
 use unmask_federation::Quorum;
 use unmask_flower::NodeOptions;
 
-use crate::room::{ShadowRoom, data_set::DataConfig, evaluation::ModelEvaluator, initialiser::Pretrained};
+use crate::room::{data_set::DataConfig, evaluation::ModelEvaluator, initialiser::Pretrained, shadow::ShadowRoom};
 
 #[derive(Debug, Clone)]
 pub struct RelayConfig {

@@ -3,10 +3,10 @@
 mod bucket;
 mod descriptors;
 mod gate;
-mod in_flight;
+pub(crate) mod in_flight;
 pub(crate) mod outbox;
 mod refusals;
-mod reusable_buffer;
+pub(crate) mod reusable_buffer;
 mod seats;
 
 use std::{

@@ -24,7 +24,7 @@ pub mod privacy;
 mod recent;
 mod resuming;
 pub(crate) mod roster;
-mod shadow;
+pub(crate) mod shadow;
 mod sharing;
 mod snapshot;
 mod stage;
@@ -78,8 +78,9 @@ use crate::{
     attacks::{Attacks, Pictures, Reconstruction, Report},
     config::RelayConfig,
     connection::{
-        InFlight, ReusableBuffer,
+        in_flight::InFlight,
         outbox::{OutboxMessage, Slot},
+        reusable_buffer::ReusableBuffer,
     },
     random,
     recording::{Kept, Recorder, RecordingFile},

@@ -20,7 +20,7 @@ use ring::digest::{SHA256, digest};
 use rust_embed::{EmbeddedFile, RustEmbed};
 use tracing::error;
 
-use super::{coding::accepts, replay::PAGE};
+use super::coding::accepts;
 use crate::journal::hex;
 
 /// The output of `crates/bundle`, one folder per page; empty if it was not run. Some files are present only in brotli's
@@ -35,6 +35,8 @@ struct Page;
 const PACKED: &str = ".br";
 
 pub(crate) const INDEX: &str = "index.html";
+/// The name of a replay's document in an exported folder.
+pub(crate) const REPLAY_DOCUMENT: &str = "replay.html";
 
 /// The folders of the pages, in search order. Files with the same name are identical, except for [`INDEX`].
 const STUDENT: &str = "student";
@@ -186,7 +188,7 @@ pub(crate) async fn serve(uri: Uri, request: HeaderMap) -> Response {
     let (pages, name): (&[&str], _) = match uri.path().trim_start_matches('/') {
         "" => (&[STUDENT], INDEX),
         "projector" => (&[PROJECTOR], INDEX),
-        PAGE => (&[REPLAY], INDEX),
+        REPLAY_DOCUMENT => (&[REPLAY], INDEX),
         name => (&PAGES, name),
     };
     let Some(file) = pages.iter().find_map(|page| File::get(page, name)).or_else(|| File::of_gpu(name)) else {

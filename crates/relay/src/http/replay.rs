@@ -24,8 +24,6 @@ use unmask_recording::{NAME, Recording};
 
 use super::{headers::secured, limits, page, recording::FORM, scopes::host, trade_off};
 
-pub(crate) const PAGE: &str = "replay.html";
-
 /// A server of a recorded lesson. Dropping it closes the port.
 #[derive(Debug)]
 pub struct Replaying {
@@ -43,7 +41,7 @@ struct Served {
 
 impl Replaying {
     pub fn address(&self) -> String {
-        format!("http://localhost:{}/{PAGE}", self.served.port())
+        format!("http://localhost:{}/{}", self.served.port(), page::REPLAY_DOCUMENT)
     }
 
     pub fn served(&self) -> SocketAddr {
@@ -77,7 +75,7 @@ pub fn replay(recording: &Recording, port: u16) -> anyhow::Result<Replaying> {
     let hosts = ["localhost", "127.0.0.1"].map(|host| format!("{host}:{}", served.port()));
     let state = Served { recording: recording.packed()?.into(), hosts: hosts.into() };
     let router = Router::new()
-        .route("/", get(|| async { Redirect::to(PAGE) }))
+        .route("/", get(|| async { Redirect::to(page::REPLAY_DOCUMENT) }))
         .route(&format!("/{NAME}"), get(file))
         .route(&format!("/{}", trade_off::NAME), get(trade_off::show))
         .fallback(get(served_page))
@@ -103,7 +101,7 @@ pub fn export_replay(recording: &Recording, folder: &Path) -> anyhow::Result<()>
     };
     for file in page::files_of_replay() {
         let (name, bytes) = file.context("the page in this program cannot be unpacked")?;
-        write(if name == page::INDEX { PAGE } else { &name }, &bytes)?;
+        write(if name == page::INDEX { page::REPLAY_DOCUMENT } else { &name }, &bytes)?;
     }
     if let Some(measured) = trade_off::measured() {
         write(trade_off::NAME, &measured)?;
