@@ -9,7 +9,7 @@ mod weights;
 use std::{io::Write as _, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use clap::Args;
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::sleep};
 use tracing::warn;
 use unmask_client::native::{JoinOptions, Passphrase, join, sample_photographs};
 use unmask_core::{Aggregation, Architecture, ModelState, Partition, TrainOn, VitPreset};
@@ -325,6 +325,9 @@ fn some_seconds(text: &str) -> Result<Duration, String> {
 /// with both tested weights and masks; it sometimes misses the later ones (docs/measurements.md).
 const ROBOTS_PHOTOGRAPHS: [&str; 6] = ["cat", "rocket", "coffee", "astronaut", "hubble", "cameraman"];
 
+/// Time between the arrivals of two headless clients.
+const BETWEEN_ROBOTS: Duration = Duration::from_millis(100);
+
 /// Starts the headless clients, each with another photograph.
 fn headless(
     running: &Running,
@@ -354,6 +357,8 @@ fn headless(
             accept_any_certificate: running.is_https_only(),
         };
         clients.spawn(async move {
+            // In their order: the first client is the first under attack, and its photograph is the easiest.
+            sleep(BETWEEN_ROBOTS * number as u32).await;
             if let Err(error) = join(options).await {
                 warn!("robot {}: {error:#}", number + 1);
             }
