@@ -28,8 +28,8 @@ use crate::{
 /// embedding, embedding-aware, april, april-aware, completion, rounds, known-start, label, membership
 ///
 /// Attacks that know the mask undo it where they can. completion computes hidden entries from the rank of the
-/// embeddings' gradients. It is exact if there are fewer patches than dimensions, and refuses before it starts if there
-/// are too many unknowns. Searches (matching, inverting-gradients, jigsaw) are only in the command line.
+/// embeddings' gradients. It needs few patches for the model's width, and refuses before it starts if there are too many
+/// unknowns. Searches (matching, inverting-gradients, jigsaw) are only in the command line.
 ///
 /// Parameters
 /// ----------

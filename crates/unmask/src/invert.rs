@@ -45,9 +45,9 @@ work; the attacks that run the model or read its blocks refuse it.
 
 Below are the attacks with the tensors that they read, in f16, bf16, f32 or f64. Attacks whose name ends in -aware learn
 from --mask which values arrived; the others treat a hidden value as zero. rounds reads every update in the folder
---rounds. known-start reads the weights in both forms, --weights and --encrypted-weights. membership needs --candidate.
-colluder needs a key, which no file holds: try it in a room or with `unmask matrix`. label and membership give
-no picture.
+--rounds. known-start reads the weights in both forms, --weights and --encrypted-weights. membership needs --candidate
+and --weights with the whole model. colluder needs a key, which no file holds: try it in a room or with `unmask matrix`.
+label and membership give no picture.
 
 The tensor names are timm's for a ViT. For a ResNet, label reads fc.weight and, if there, fc.bias; inverting-gradients
 reads the whole state_dict(). The other attacks need patch embeddings and refuse a ResNet.

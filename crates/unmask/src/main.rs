@@ -46,7 +46,7 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
 const FIRST_STEPS: &str = "\
 First steps:
 
-    unmask relay --open --headless 4     a room with four clients of this machine; press Start in the browser
+    unmask relay --open --headless 4     a room with four clients of this machine; press Space in the browser
     unmask relay --help                  defences, rules, data and all other options of a room
     unmask help invert                   how to dump a gradient in PyTorch, and attack it";
 

@@ -53,7 +53,8 @@ pub struct Relay {
     #[arg(long, value_name = "STEP", default_value = "adam:0.001")]
     optimiser: unmask_relay::OptimiserKind,
     /// How updates are averaged. mean: as in the papers. clipped: scales down updates much larger than the others.
-    /// aligned: also leaves out updates that point against the others, which stops flipped signs under Adam.
+    /// aligned: also leaves out updates that point against the others, which repairs most of the
+    /// damage of flipped signs under Adam.
     /// aligned, trimmed-mean:SHARE and median hold every update of a round in memory.
     #[arg(long, value_name = "WAY", default_value = "clipped")]
     aggregate: Aggregation,
@@ -126,7 +127,7 @@ pub struct Relay {
     /// machine knows the passphrase could read along.
     #[arg(long, value_name = "FILE", requires = "headless")]
     passphrase_file: Option<PathBuf>,
-    /// Open the projector's page on this machine, if there is a desktop.
+    /// Open the teacher's page on this machine, if there is a desktop.
     #[arg(long)]
     open: bool,
     /// Port for plain HTTP; 0 takes a free one.

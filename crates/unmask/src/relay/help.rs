@@ -15,7 +15,8 @@ Defences (--defence): what each client does to its update before it leaves the d
     gaussian:eps=4,delta=0.5,unclipped=0.5 the same noise without clipping, as the paper prints it: guarantees nothing
     encrypted                              embeddings under a key that the students derive from a passphrase; a client
                                            encrypts the relay's model first
-    encrypted:keyed                        the same, but a client also creates the model; the relay never sees it
+    encrypted:keyed                        the same, but a client also creates the model; the relay never sees
+                                           its plain embeddings
 
 Rules (--rule): what a client computes and how the relay uses it
 
@@ -45,7 +46,7 @@ Shards are public: the relay has them too. After each round the model is tested 
 
 Examples
 
-    unmask relay --open                                a lesson, with the projector's page opened on this machine
+    unmask relay --open                                a lesson, with the teacher's page opened on this machine
     unmask relay --headless 4 --start                  a room that trains immediately, with four headless clients
     unmask relay --defence random-binary:0.5           masks from the first round on
     unmask relay --rule fedavg:epochs=2,rate=0.05      clients send weights, not gradients
