@@ -53,9 +53,8 @@ pub struct Relay {
     #[arg(long, value_name = "STEP", default_value = "adam:0.001")]
     optimiser: unmask_relay::OptimiserKind,
     /// How updates are averaged. mean: as in the papers. clipped: scales down updates much larger than the others.
-    /// aligned: also leaves out updates that point against the others, which repairs most of the
-    /// damage of flipped signs under Adam.
-    /// aligned, trimmed-mean:SHARE and median hold every update of a round in memory.
+    /// aligned: also leaves out updates that point against the others, which repairs most of the damage of
+    /// flipped signs under Adam. aligned, trimmed-mean:SHARE and median hold every update of a round in memory.
     #[arg(long, value_name = "WAY", default_value = "clipped")]
     aggregate: Aggregation,
     /// Share of the clients that a round waits for. The others then get twice the median answer time, at least 5 s,

@@ -220,7 +220,7 @@ fn weights_after_training_are_recognised() {
     // Rounded weights leave fewer digits in the difference than a gradient has.
     assert!(number(&report, "misfit") < 0.05 && (number(&report, "misfit_scale") - 1.0).abs() < 0.05, "{report}");
     assert_eq!(report["fedavg"], serde_json::json!({ "rate": 0.1, "steps": 1 }));
-    assert!(report["notes"].to_string().contains("over 0.1 x 1"), "{report}");
+    assert!(report["notes"].to_string().contains("divided by 0.1 x 1"), "{report}");
 }
 
 #[test]
