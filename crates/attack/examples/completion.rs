@@ -1,7 +1,7 @@
 //! Repeats the measured table of low-rank completion in docs/reports/attack-notes.md:
 //!
 //!     python scripts/completion_gradients.py --all
-//!     cargo run --release -p unmask-attack --example completion -- vit_lab_patch8_32-fresh-sgd- 0.5 3
+//!     cargo xtask example completion vit_lab_patch8_32-fresh-sgd- 0.5 3
 //!
 //! Attacks every gradient in data/completion whose name starts with the first argument. The second argument is the rate
 //! of the random binary masks, and the third is the number of their seeds. A fourth is the number of rounds, each with

@@ -129,8 +129,8 @@ impl Aggregate {
         self.rule.get_mut().add(update, reference, &mut self.sums)
     }
 
-    /// Judges the waiting updates, since no more will arrive. Returns the positions of updates left out, in order of
-    /// arrival; their losses and statistics must not count either.
+    /// Judges the waiting updates, since no more will arrive. Returns the updates left out as positions
+    /// in the order of arrival; the list itself is unordered. Their losses and statistics must not count either.
     pub(crate) fn judge(&mut self, reference: Option<&[f32]>) -> &[usize] {
         self.rule.get_mut().judge(reference, &mut self.sums);
         self.rule.get().left_out()

@@ -277,6 +277,27 @@ mod tests {
     }
 
     #[test]
+    fn the_beat_after_a_question_closes_it() {
+        for scene in Scene::ALL {
+            let Some(question) = Question::of(scene) else { continue };
+            let asks = Place::all().find(|place| place.beat() == question.asked_at()).expect("a beat");
+            let asked = Asked { question, is_open: true, votes: Vec::new() };
+            let open = Situation { place: asks, asked: Some(asked), ..room() };
+            let closes = |place| plan(&open, place).changes.contains(&Change::CloseQuestion);
+            assert!(closes(asks.next().expect("a beat after the question")), "{scene}");
+            assert!(!closes(asks), "{scene}");
+        }
+    }
+
+    #[test]
+    fn only_votes_for_a_rate_choose_the_defence() {
+        let asked = Asked { question: Question::Seconds, is_open: false, votes: vec![10, 70, 90] };
+        let room = Situation { place: Place::start(Scene::TradeOff), asked: Some(asked), ..room() };
+        let changes = plan(&room, Place { scene: Scene::TradeOff, beat: 2 }).changes;
+        assert!(!changes.iter().any(|change| matches!(change, Change::Defence(_))), "{changes:?}");
+    }
+
+    #[test]
     fn the_room_runs_the_median_of_the_votes() {
         let asked = Asked { question: Question::Rate, is_open: false, votes: vec![10, 70, 90] };
         let room = Situation { place: Place::start(Scene::TradeOff), asked: Some(asked), ..room() };

@@ -57,7 +57,7 @@ pub enum Answers {
 /// A question or vote that cannot be taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PollError {
-    #[error("this question has {found} pictures to choose from; give {MIN_SUSPECTS} to {MAX_SUSPECTS}")]
+    #[error("the number of pictures to choose from is {found}; give {MIN_SUSPECTS} to {MAX_SUSPECTS}")]
     Suspects { found: usize },
     #[error("this question asks for no picture, but has {found}; leave them out")]
     NeedsNoSuspects { found: usize },
@@ -208,7 +208,7 @@ mod tests {
         let safe = Poll { question: Question::Safe, ..whose(&[]) };
         assert_eq!(safe.check(), Ok(()));
         let refused = [
-            (whose(&[1]), "has 1 pictures"),
+            (whose(&[1]), "choose from is 1;"),
             (whose(&[1, 2, 3, 4, 5]), "give 2 to 4"),
             (whose(&[1, 1]), "client 1 is among the pictures twice"),
             (

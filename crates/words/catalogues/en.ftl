@@ -1,5 +1,5 @@
 # The English catalogue. The others have the same messages with the same variables.
-# A message's name gives its module and function in `text::say`: join-no-picture is say::join::no_picture.
+# A message's name gives its module and function in `unmask_words::say`: join-no-picture is say::join::no_picture.
 
 ## The pages
 

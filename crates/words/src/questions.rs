@@ -20,7 +20,7 @@ pub fn suspect(place: usize, Suspect { nickname, .. }: &Suspect) -> String {
     format!("{letter} · {}", shown_nickname(nickname))
 }
 
-/// An answer as a student reads it; empty if the question has no such answer.
+/// An answer as a student reads it. Empty if the question offers answers to choose from and not this one.
 pub fn answer(poll: &Poll, vote: u16) -> String {
     match poll.question {
         Question::Whose | Question::WhoseMasked => {
@@ -32,6 +32,16 @@ pub fn answer(poll: &Poll, vote: u16) -> String {
         }
         Question::Seconds => say::patience::seconds(vote.into()),
         Question::Rate => format!("{vote} {}", say::trade::unit()),
+    }
+}
+
+/// The answers from `first` to `last`, which are counted together: a name, or a range of numbers with its unit.
+pub fn answers(poll: &Poll, first: u16, last: u16) -> String {
+    match poll.question {
+        _ if first == last => answer(poll, first),
+        Question::Whose | Question::WhoseMasked | Question::Safe => answer(poll, first),
+        Question::Seconds => say::bins::range(first, last, say::patience::unit()),
+        Question::Rate => say::bins::range(first, last, say::trade::unit()),
     }
 }
 

@@ -15,8 +15,17 @@ use crate::tools::{self, Purpose};
 use crate::{demo, licences, page};
 
 /// Files copied from the repository. The program contains the sample photographs, so their licence is included.
-const DOCUMENTS: [&str; 6] =
-    ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT", "docs", "www/samples/LICENCE.md"];
+const DOCUMENTS: [&str; 9] = [
+    "README.md",
+    "CHANGELOG.md",
+    "CITATION.cff",
+    "CONTRIBUTING.md",
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
+    "SECURITY.md",
+    "docs",
+    "www/samples/LICENCE.md",
+];
 
 /// The licences of the compiled-in crates.
 const THIRD_PARTY: &str = "THIRD-PARTY-LICENCES.txt";

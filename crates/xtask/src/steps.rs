@@ -71,7 +71,7 @@ pub const WITHOUT_BUILD: [&str; 4] = ["tools", "tidy", "deny", "fmt"];
 const BROWSER_CPU: [&str; 7] =
     ["--release", "--package", "unmask-tab", "--features", "train", "--target", "wasm32-unknown-unknown"];
 
-/// Of clippy.
+/// Arguments of clippy.
 const LINTS: [&str; 4] = ["--all-targets", "--", "-D", "warnings"];
 
 fn tools_step(env: &Env, _: &mut TestNotes) -> Result<()> {
@@ -144,10 +144,13 @@ fn integration(env: &Env, tests: &mut TestNotes) -> Result<()> {
 }
 
 fn native_gpu(env: &Env, tests: &mut TestNotes) -> Result<()> {
+    tools::ensure(env, Purpose::Demo)?;
     apt::ensure(env, &[Need::vulkan()])?;
     env::run(cargo(env, &["clippy"]).args(BROWSER).args(LINTS))?;
     let model = ["--release", "--package", "unmask-model", "--features", "flex,gpu"];
     env::run(cargo(env, &["clippy"]).args(model).args(LINTS))?;
+    let documented = ["--no-deps", "--lib", "--bins"];
+    env::run(cargo(env, &["doc"]).args(BROWSER).args(documented).env("RUSTDOCFLAGS", "-D warnings"))?;
     run_tests(cargo(env, &["test", "--no-fail-fast"]).args(model), tests)?;
     let program = ["build", "--release", "--package", "unmask", "--features", "gpu"];
     // Another folder, to keep the program without graphics adapters.

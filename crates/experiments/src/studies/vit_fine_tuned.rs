@@ -46,5 +46,5 @@ fn cases(scale: Scale) -> Vec<Case> {
 
 /// The config of the training without a defence.
 pub(super) fn undefended(scale: Scale, seed: u64) -> Result<Config, ConfigError> {
-    Ok(STUDY.plans.at(scale).first_config(seed, &[])?.unwrap_or_default())
+    STUDY.plans.at(scale).config(&Case::under(&NONE), seed, &[])
 }

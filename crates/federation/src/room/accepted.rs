@@ -51,12 +51,6 @@ pub struct Refused {
     pub(super) values: Vec<f32>,
 }
 
-impl Refused {
-    pub fn refusal(&self) -> &Refusal {
-        &self.refusal
-    }
-}
-
 impl Room {
     /// Checks an update without changing anything. The result goes back into the room as
     /// [`Event::Checked`](super::Event::Checked), before any other event.

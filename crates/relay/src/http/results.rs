@@ -5,10 +5,10 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Serialize;
 use unmask_core::{Defence, TradeOffPoint};
 use unmask_data::metrics::Level;
-use unmask_lesson::{Answers, Poll, Question};
+use unmask_lesson::Answers;
 use unmask_recording::{Finding, Summary};
 use unmask_wire::view::{AccuracyPoint, AttackView, PollView};
-use unmask_words::{say, take_home};
+use unmask_words::{Language, take_home};
 
 use crate::room::files::LessonFiles;
 
@@ -51,7 +51,7 @@ struct Loss {
 }
 
 pub(super) fn json(files: &LessonFiles, summary: &Summary) -> serde_json::Result<Vec<u8>> {
-    serde_json::to_vec_pretty(&results(files, summary))
+    Language::English.speaking(|| serde_json::to_vec_pretty(&results(files, summary)))
 }
 
 fn results<'a>(files: &'a LessonFiles, summary: &'a Summary) -> Results<'a> {
@@ -85,6 +85,10 @@ fn scores(result: &AttackView) -> Vec<f32> {
 }
 
 pub(super) fn page(files: &LessonFiles, summary: &Summary) -> String {
+    Language::English.speaking(|| document(files, summary))
+}
+
+fn document(files: &LessonFiles, summary: &Summary) -> String {
     let results = results(files, summary);
     let rounds = files.rounds.len();
     let page = html! {
@@ -162,7 +166,7 @@ fn polls(polls: &[PollView]) -> Markup {
                         @if *count > 0 || matches!(answers, Answers::Choice { .. }) {
                             tr {
                                 th scope="row" {
-                                    (answer(poll, bin))
+                                    (unmask_words::answers(poll, bin.0, bin.1))
                                     @if poll.correct.is_some_and(|correct| (bin.0..=bin.1).contains(&correct)) { " ✓" }
                                 }
                                 td {
@@ -178,15 +182,6 @@ fn polls(polls: &[PollView]) -> Markup {
             }
         }
     }
-}
-
-/// The answers that are counted together.
-fn answer(poll: &Poll, (first, last): (u16, u16)) -> String {
-    if first == last {
-        return unmask_words::answer(poll, first);
-    }
-    let unit = if poll.question == Question::Seconds { say::patience::unit() } else { say::trade::unit() };
-    say::bins::range(first, last, unit)
 }
 
 fn trade_off(points: &[TradeOffPoint]) -> Markup {
@@ -257,7 +252,7 @@ fn curve(title: &str, unit: &str, lines: &[Vec<f64>]) -> Markup {
 #[cfg(test)]
 mod tests {
     use unmask_core::ClientId;
-    use unmask_lesson::Suspect;
+    use unmask_lesson::{Poll, Question, Suspect};
 
     use super::*;
 

@@ -157,7 +157,7 @@ impl Actor {
         self.reset(architecture)
     }
 
-    fn tell_lesson(&mut self) {
+    pub(super) fn tell_lesson(&mut self) {
         if let Some(message) = OutboxMessage::encode(&RelayMessage::Lesson(self.stage.state()), &[]) {
             self.put_to_all(Slot::Lesson, &message);
         }

@@ -24,6 +24,9 @@ impl Actor {
             format!("{wanted:?} shows nothing that could be a nickname; give one with letters or digits.")
         })?;
         self.send(client, Slot::All, &RelayMessage::Renamed { nickname: nickname.clone() }, &[]);
+        if self.stage.rename(client, &nickname) {
+            self.tell_lesson();
+        }
         // The old name may be the reason for the change, so do not repeat it.
         self.say_of([client], format!("The teacher gave a client the name {nickname}."));
         Ok(())
@@ -147,6 +150,9 @@ impl Actor {
         for keeper in self.keepers() {
             keeper.forget(client, &nickname);
         }
+        self.feed(Event::Forgotten(client));
+        // The question may have named the client.
+        self.tell_lesson();
         self.say("A client had its data deleted.");
     }
 

@@ -92,12 +92,18 @@ impl Stage {
         Ok(())
     }
 
+    /// Gives a suspect its new nickname. Returns whether the question names this client.
+    pub(crate) fn rename(&mut self, client: ClientId, nickname: &str) -> bool {
+        let suspects = self.poll.iter_mut().flat_map(|asked| &mut asked.poll.suspects);
+        let mut named = suspects.filter(|suspect| suspect.client == client);
+        named.next().map(|suspect| nickname.clone_into(&mut suspect.nickname)).is_some()
+    }
+
     pub(crate) fn forget(&mut self, client: ClientId) {
         if let Some(poll) = &mut self.poll {
             poll.votes.remove(&client);
-            let named = poll.poll.suspects.iter_mut().filter(|suspect| suspect.client == client);
-            named.for_each(|suspect| suspect.nickname = GONE.to_owned());
         }
+        self.rename(client, GONE);
     }
 
     /// The stage as projector and teacher see it.
@@ -216,9 +222,11 @@ mod tests {
         let error = stage.ask(strangers, nickname).unwrap_err();
         assert!(error.contains("client 9 is not in the room") && stage.view().poll.is_none(), "{error}");
         let error = stage.ask(Poll { suspects: Vec::new(), ..guess() }, nickname).unwrap_err();
-        assert!(error.contains("has 0 pictures to choose from; give 2 to 4"), "{error}");
+        assert!(error.contains("choose from is 0; give 2 to 4"), "{error}");
         stage.ask(guess(), nickname).unwrap();
         assert_eq!(stage.state().poll.unwrap().poll.suspects[1].nickname, "robot 2");
+        assert!(stage.rename(ClientId(2), "robot 2 with a hat") && !stage.rename(ClientId(9), "a stranger"));
+        assert_eq!(stage.state().poll.unwrap().poll.suspects[1].nickname, "robot 2 with a hat");
         stage.forget(ClientId(2));
         assert_eq!(stage.state().poll.unwrap().poll.suspects[1].nickname, GONE);
     }

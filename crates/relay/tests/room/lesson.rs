@@ -11,7 +11,7 @@ use unmask_core::{ClientId, InitialWeights};
 use unmask_lesson::{Poll, Question, Scene, Suspect};
 use unmask_relay::{JournalConfig, RelayConfig, Running};
 use unmask_wire::{
-    ClientMessage, ORIGINAL_BYTES, ORIGINAL_SIDE, RelayMessage, original_words,
+    ClientMessage, LessonState, ORIGINAL_BYTES, ORIGINAL_SIDE, RelayMessage, original_words,
     view::{ClientState, Control, Phase, RoomView},
 };
 
@@ -110,7 +110,7 @@ async fn votes_and_questions_that_make_no_sense_are_refused() {
     assert!(ada.refusal().await.contains("closed"));
 
     for (poll, reason) in [
-        (whose(&[ada.id.0]), "has 1 pictures to choose from; give 2 to 4"),
+        (whose(&[ada.id.0]), "choose from is 1; give 2 to 4"),
         (whose(&[ada.id.0, 77]), "client 77 is not in the room"),
     ] {
         let (status, sentence) = relay.try_control(&Control::AskPoll { poll }).await;
@@ -228,6 +228,10 @@ async fn a_student_is_forgotten() {
     let room = relay.room_when("Ada forgotten", |room| state(room, "Ada").is_none()).await;
     assert!(asked.elapsed() < AT_ONCE, "{:?}", asked.elapsed());
     assert!(ada.socket.goodbye().await.contains("deleted"));
+    let is_unnamed = |lesson: &LessonState| {
+        lesson.poll.as_ref().is_some_and(|asked| asked.poll.suspects.iter().all(|suspect| suspect.nickname != "Ada"))
+    };
+    bob.lesson_when("the question without Ada's name", is_unnamed).await;
     let json = serde_json::to_string(&room.clients).unwrap()
         + &serde_json::to_string(&room.log).unwrap()
         + &serde_json::to_string(&room.lesson).unwrap()

@@ -1,6 +1,6 @@
 //! Puts the class's votes into words.
 
-use unmask_lesson::{Answers, Poll, Question};
+use unmask_lesson::{Answers, Poll};
 use unmask_wire::{PollState, view::PollView};
 use unmask_words::{answer, say};
 
@@ -11,15 +11,10 @@ const BARS: usize = 6;
 pub fn vote_bars(PollView { poll, votes, .. }: &PollView) -> Vec<(String, u32)> {
     let answers = poll.answers();
     let bins: Vec<_> = answers.bins().into_iter().zip(answers.counts(votes)).collect();
-    let unit = if poll.question == Question::Seconds { say::patience::unit() } else { say::trade::unit() };
     let together = if matches!(answers, Answers::Choice { .. }) { 1 } else { bins.len().div_ceil(BARS).max(1) };
     let bar = |bins: &[((u16, u16), u32)]| {
         let (first, last) = (bins.first().map_or(0, |bin| bin.0.0), bins.last().map_or(0, |bin| bin.0.1));
-        let name = match answers {
-            Answers::Choice { .. } => answer(poll, first),
-            Answers::Number { .. } => say::bins::range(first, last, unit),
-        };
-        (name, bins.iter().map(|(_, count)| count).sum())
+        (unmask_words::answers(poll, first, last), bins.iter().map(|(_, count)| count).sum())
     };
     bins.chunks(together).map(bar).collect()
 }
@@ -99,7 +94,7 @@ pub fn tallies(PollState { poll, counts, .. }: &PollState, own: Option<u16>) -> 
 #[cfg(test)]
 mod tests {
     use unmask_core::ClientId;
-    use unmask_lesson::Suspect;
+    use unmask_lesson::{Question, Suspect};
 
     use super::*;
 

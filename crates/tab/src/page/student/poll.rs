@@ -18,12 +18,17 @@ fn asked(trainer: Trainer) -> Memo<Option<PollState>> {
 /// Asks the question of this number. The answer can be changed until the question is closed.
 #[component]
 pub fn Question(trainer: Trainer, number: u32) -> impl IntoView {
-    let poll = asked(trainer).get_untracked().filter(|poll| poll.number == number);
+    let asked = asked(trainer);
+    let poll = asked.get_untracked().filter(|poll| poll.number == number);
     poll.map(|PollState { poll, .. }| {
         let question = unmask_words::question(poll.question);
         let body = match poll.answers() {
             Answers::Choice { count } => {
-                let names = (0..count).map(|vote| unmask_words::answer(&poll, vote)).collect();
+                // A suspect can get another name, or none, while the question is open.
+                let names = Memo::new(move |_| {
+                    let name = |vote| asked.with(|it| it.as_ref().map(|it| unmask_words::answer(&it.poll, vote)));
+                    (0..count).filter_map(name).collect::<Vec<_>>()
+                });
                 view! { <Choices trainer number names/> }.into_any()
             }
             Answers::Number { least, most } => {
@@ -45,7 +50,7 @@ fn is_offline(trainer: Trainer) -> bool {
 }
 
 #[component]
-fn Choices(trainer: Trainer, number: u32, names: Vec<String>) -> impl IntoView {
+fn Choices(trainer: Trainer, number: u32, names: Memo<Vec<String>>) -> impl IntoView {
     let button = move |(place, name): (usize, String)| {
         let vote = place as u16;
         view! {
@@ -64,7 +69,7 @@ fn Choices(trainer: Trainer, number: u32, names: Vec<String>) -> impl IntoView {
     };
     view! {
         <div class="answers" role="group" aria-labelledby="question">
-            {names.into_iter().enumerate().map(button).collect_view()}
+            {move || names.get().into_iter().enumerate().map(button).collect_view()}
         </div>
     }
 }
