@@ -146,7 +146,7 @@ class Invert(unittest.TestCase):
         spoilt = {**self.arrays, PATCH: np.full_like(self.arrays[PATCH], np.nan)}
         self.assertIn("holds NaN", self.refused(None, spoilt))
         refused = self.refused(None, {**self.arrays, POSITION: self.arrays[POSITION].astype(np.int64)})
-        self.assertIn("is of type <i8; save it as f16, bf16, f32, f64 or u8", refused)
+        self.assertIn("has type <i8; save it as f16, bf16, f32, f64 or u8", refused)
         self.assertIn("give a dict of names and arrays", self.refused(None, 3))
         self.assertIn("nowhere.npz: ", self.refused(None, "nowhere.npz"))
         self.assertIn("truth has shape [8, 8, 3]", self.refused(None, self.arrays, truth=np.zeros((8, 8, 3))))

@@ -1,7 +1,7 @@
 //! CIFAR-10 (Krizhevsky, 2009): 50000 training pictures and 10000 test pictures, 32 x 32 RGB, ten classes.
 //!
 //! An official binary file has 10000 records: a label byte, then the red, green and blue planes, row by row. We may not
-//! redistribute the files, so users [fetch](fetch) them.
+//! redistribute the files, so users [fetch](fn@fetch) them.
 
 mod download;
 mod error;
