@@ -6,9 +6,9 @@ use crate::{
     DESKTOP, ONE_AT_A_TIME, PHONE,
     attackers::photograph,
     replay,
-    stage::{BEATS, PROJECTOR, arrive, assert_fits},
+    stage::{PROJECTOR, arrive, assert_fits, beats},
     support::{Browser, Line, Relay, Tab, assert_accessible, skipped, wait_for},
-    volunteers::{ask, fits, has_picture, poll, scene},
+    volunteers::{ask, beat, fits, has_picture, poll, scene},
 };
 
 const ENTER: char = '\u{e007}';
@@ -84,7 +84,7 @@ async fn a_phone_needs_no_pointer() {
     tab.attribute_is("connection", "data-state", "online").await;
     assert_accessible(&tab, "the room").await;
 
-    scene(&relay, "guess").await;
+    beat(&relay, "mask", 1).await;
     ask(&relay, "safe", &[], Some(1)).await;
     press_on(&tab, "answer", SPACE).await;
     assert!(tab.text("voted").await.contains("Yes"));
@@ -93,10 +93,11 @@ async fn a_phone_needs_no_pointer() {
     assert!(tab.text("judged").await.contains("No"));
     assert_accessible(&tab, "a result").await;
 
+    scene(&relay, "patience").await;
     ask(&relay, "seconds", &[], None).await;
     press_on(&tab, "guess-slider", RIGHT).await;
     press_on(&tab, "guess-more", ENTER).await;
-    assert!(tab.text("guess").await.contains("152"));
+    assert!(tab.text("guess").await.contains("32"));
     assert_accessible(&tab, "a number").await;
     press_on(&tab, "guess-send", ENTER).await;
     poll(&relay, "a guess", |poll| poll["voters"] == 1).await;
@@ -190,6 +191,7 @@ async fn letters_grow_to_twice_their_size() {
     let robot = relay.client("robot 2").await["id"].clone();
     let longest = "magnificent hippopotamus";
     relay.control(json!({ "do": "rename", "client": robot, "nickname": longest })).await;
+    scene(&relay, "guess").await;
     ask(&relay, "whose", &["robot 1", longest], Some(1)).await;
     tab.text("question").await;
     assert_reads(&tab, "a question").await;
@@ -249,7 +251,7 @@ async fn a_recorded_lesson_is_for_everybody() {
     page.screenshot("replay-lobby").await;
     press_on(&page, "faster", ENTER).await;
     page.attribute_is("speed", "data-speed", "2").await;
-    for scene in 1..BEATS.len() {
+    for scene in 1..beats().len() {
         let there = format!("return document.querySelector('[data-testid=\"stage\"]').dataset.scene === '{scene}'");
         for _ in 0..MOST_STEPS {
             if page.run(&there).await == true {

@@ -2,7 +2,7 @@
 
 use crate::{
     ONE_AT_A_TIME, PHONE,
-    stage::{BEATS, PROJECTOR, arrive, assert_fits},
+    stage::{PROJECTOR, arrive, assert_fits, beats},
     support::{Browser, Relay, Tab},
     volunteers::ask,
 };
@@ -89,7 +89,7 @@ async fn every_scene_fits_in_every_language() {
     let browser = Browser::start().await;
     let stage = browser.open_view(&relay.stage_link(), PROJECTOR).await;
     relay.client("robot 2").await;
-    for (scene, beats) in (0..).zip(BEATS) {
+    for (scene, beats) in (0..).zip(beats()) {
         for beat in 0..beats {
             if (scene, beat) != (0, 0) {
                 stage.press(' ').await;

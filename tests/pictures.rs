@@ -6,7 +6,7 @@ use unmask_lesson::Scene;
 
 use crate::{
     DESKTOP, ONE_AT_A_TIME, PHONE, replay,
-    stage::{BEATS, PROJECTOR, arrive},
+    stage::{PROJECTOR, arrive, beats},
     support::{Browser, Relay, Scheme, Tab},
     volunteers::has_picture,
 };
@@ -54,7 +54,7 @@ async fn of_the_whole_lesson() {
         relay.client(&format!("robot {robot}")).await;
     }
     take(&phone, "phone-lobby", false).await;
-    for (scene, beats) in (0..).zip(BEATS) {
+    for (scene, beats) in (0..).zip(beats()) {
         for beat in 0..beats {
             if (scene, beat) != (0, 0) {
                 teacher.press(' ').await;
@@ -92,11 +92,8 @@ async fn of_the_whole_lesson() {
                     beamer.wait_for(found).await;
                 }
                 (7, 2) => drop(beamer.attribute("class-dot", "cx").await),
-                (8, 0) => {
-                    teacher.click("ask-about").await;
-                    beamer.attribute("was-it", "data-verdict").await;
-                }
-                (9, 2) => take(&phone, "phone-debrief", false).await,
+                (8, 1) => beamer.attribute_is("was-it", "data-verdict", "member").await,
+                (9, 3) => take(&phone, "phone-debrief", false).await,
                 _ => {}
             }
             beamer.wait_for(COMPLETE).await;
@@ -132,5 +129,5 @@ async fn of_the_whole_lesson() {
 
 /// One step of each scene shows its topic; for APRIL and the mask on it, two do.
 fn is_worth_a_picture(scene: u64, beat: u64) -> bool {
-    matches!((scene, beat), (0 | 4 | 8, 0) | (1 | 5 | 6, 1) | (2 | 7 | 9, 2) | (3, 0 | 1))
+    matches!((scene, beat), (0 | 4, 0) | (1 | 5 | 6 | 8, 1) | (2 | 7, 2) | (9, 3) | (3, 0 | 1))
 }

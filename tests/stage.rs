@@ -1,6 +1,7 @@
 //! The stage, end to end: a teacher plays the lesson by keyboard, with a class or with robots.
 
 use serde_json::{Value, json};
+use unmask_lesson::{Place, Question, Scene};
 
 use crate::{
     ONE_AT_A_TIME, PHONE,
@@ -13,13 +14,14 @@ use crate::{
 pub const PROJECTOR: (u32, u32) = (1280, 720);
 
 /// Steps of each scene.
-pub const BEATS: [u64; 10] = [1, 3, 3, 3, 3, 4, 3, 3, 1, 3];
+pub fn beats() -> [u64; 10] {
+    Scene::ALL.map(|scene| scene.beats().len() as u64)
+}
 
 /// The students of a class and their sample photographs; the first one has her own picture.
 const STUDENTS: [(&str, Option<&str>); 3] = [("Ada", None), ("Bob", Some("hubble")), ("Cleo", Some("cameraman"))];
 
-/// The students and two robots.
-const CLASS: usize = STUDENTS.len() + 2;
+const ROBOTS: usize = 2;
 
 /// Answers the question on a phone with the proposed value; true once the phone shows the recorded answer. A device
 /// that was late twice sits out until its student asks to come back.
@@ -30,8 +32,11 @@ const VOTE: &str = r#"(() => {
   return null;
 })()"#;
 
-/// Scenes and steps that ask the class.
-const QUESTIONS: [(u64, u64); 5] = [(2, 0), (4, 1), (6, 0), (7, 0), (9, 0)];
+/// Whether this step asks the class.
+fn asks(scene: u64, beat: u64) -> bool {
+    let place = Place { scene: Scene::ALL[scene as usize], beat: beat as u8 };
+    Question::of(place.scene).is_some_and(|question| question.asked_at() == place.beat())
+}
 
 /// Scene and step at which the relay searches.
 const SEARCH: (u64, u64) = (6, 1);
@@ -162,24 +167,25 @@ async fn space_leads_a_class_through_the_whole_lesson() {
     for (name, sample) in STUDENTS {
         students.push(join(&relay, &browser, name, sample).await);
     }
-    for (scene, beats) in (0..).zip(BEATS) {
+    for (scene, beats) in (0..).zip(beats()) {
         for beat in 0..beats {
             let place = format!("scene {scene}, step {beat}");
             if (scene, beat) != (0, 0) {
                 teacher.press(' ').await;
             }
             arrive(&relay, &teacher, scene, beat).await;
-            if beat > 0 && QUESTIONS.contains(&(scene, beat - 1)) {
+            if beat > 0 && asks(scene, beat - 1) {
                 let closed = poll(&relay, "the votes", |poll| poll["is_open"] == false).await;
-                assert_eq!(closed["votes"].as_array().map(Vec::len), Some(CLASS), "{place}: {closed}");
+                assert_eq!(closed["votes"].as_array().map(Vec::len), Some(STUDENTS.len()), "{place}: {closed}");
+                assert_eq!(closed["robots"].as_array().map(Vec::len), Some(ROBOTS), "{place}: {closed}");
             }
-            if QUESTIONS.contains(&(scene, beat)) {
+            if asks(scene, beat) {
                 poll(&relay, "the question", |poll| poll["is_open"] == true).await;
                 for student in &students {
                     student.wait_for(VOTE).await;
                     fits(student, &place).await;
                 }
-                poll(&relay, "everybody's vote", |poll| poll["voters"] == CLASS).await;
+                poll(&relay, "everybody's vote", |poll| poll["voters"] == STUDENTS.len()).await;
             }
             assert_fits(&teacher, &place).await;
             teacher.screenshot(&format!("stage-{scene}-{beat}")).await;
@@ -187,11 +193,25 @@ async fn space_leads_a_class_through_the_whole_lesson() {
                 // The class has trained for five scenes, but the search attacks an untrained model.
                 teacher.wait_for(FOUND).await;
             }
+            match (scene, beat) {
+                (6, 2) => assert!(teacher.text("told").await.starts_with("It took"), "{}", teacher.text("told").await),
+                (8, 1) => teacher.attribute_is("was-it", "data-verdict", "member").await,
+                (8, 2) => teacher.attribute_is("was-it", "data-verdict", "stranger").await,
+                _ => {}
+            }
+            for student in &students {
+                // The phone tells an answer only together with the wall.
+                let judged = student.run("document.querySelector('[data-testid=\"judged\"]')?.innerText ?? ''").await;
+                let is_told = teacher.shows("told").await;
+                assert!(is_told || !judged.as_str().unwrap_or_default().contains("answer is"), "{place}: {judged}");
+            }
+            students[0].screenshot(&format!("phone-{scene}-{beat}")).await;
         }
         if scene == 8 {
             // After a click on a photograph, Space still continues the lesson.
             teacher.click("ask-about").await;
-            teacher.attribute("was-it", "data-verdict").await;
+            teacher.wait_for("document.querySelector('.scale')?.dataset.copy === 'true' || null").await;
+            assert!(teacher.text("scale-verdict").await.contains("this copy"));
         }
         if scene == 3 {
             show_and_hide(&relay, &students[0], STUDENTS[0].0).await;
@@ -200,7 +220,6 @@ async fn space_leads_a_class_through_the_whole_lesson() {
             // A change of scene must not show up as news on a phone.
             assert!(!student.shows("news").await, "scene {scene}: {}", student.text("news").await);
         }
-        students[0].screenshot(&format!("phone-scene-{scene}")).await;
         assert_accessible(&teacher, &format!("the presenter’s scene {scene}")).await;
         beamer.attribute_is("stage", "data-scene", &scene.to_string()).await;
         assert!(!beamer.shows("bar").await);
@@ -343,11 +362,13 @@ async fn robots_guess_whose_picture_it_is() {
     teacher.click("scene-2").await;
     arrive(&relay, &teacher, 2, 0).await;
     teacher.wait_for("document.querySelectorAll('[data-testid=\"suspect\"] img').length == 3 || null").await;
-    wait_for("three votes", || async { (relay.room().await["lesson"]["poll"]["voters"] == 3).then_some(()) }).await;
-    assert!(!teacher.shows("suspect-votes").await);
+    assert!(!teacher.shows("robot-votes").await);
+    // Robots vote as soon as they hear the question, and are not counted as voters.
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    assert_eq!(relay.room().await["lesson"]["poll"]["voters"], 0);
     teacher.press(' ').await;
     arrive(&relay, &teacher, 2, 1).await;
-    let votes = "[...document.querySelectorAll('[data-testid=\"suspect-votes\"]')].reduce((sum, it) => sum + Number(it.innerText), 0) == 3 || null";
+    let votes = "[...document.querySelectorAll('[data-testid=\"robot-votes\"]')].reduce((sum, it) => sum + Number(it.innerText), 0) == 3 || null";
     teacher.wait_for(votes).await;
     teacher.press(' ').await;
     arrive(&relay, &teacher, 2, 2).await;

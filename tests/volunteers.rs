@@ -34,7 +34,11 @@ async fn no_problem(tab: &Tab, id: &str) {
 }
 
 pub async fn scene(relay: &Relay, scene: &str) {
-    relay.control(json!({ "do": "lesson", "scene": scene, "beat": 0 })).await;
+    beat(relay, scene, 0).await;
+}
+
+pub async fn beat(relay: &Relay, scene: &str, beat: u8) {
+    relay.control(json!({ "do": "lesson", "scene": scene, "beat": beat })).await;
 }
 
 /// Asks the class a question. The answers to a question about a picture are the clients with these nicknames.
@@ -109,7 +113,7 @@ async fn a_student_votes_and_sees_the_result() {
     relay.client("Ada").await;
     scene(&relay, "promise").await;
     assert!(!tab.text("watch").await.is_empty());
-    scene(&relay, "guess").await;
+    beat(&relay, "mask", 1).await;
     let names = ["Yes", "No"];
     ask(&relay, "safe", &[], Some(1)).await;
     assert_eq!(tab.text("question").await, "Is the picture safe now?");
@@ -134,7 +138,9 @@ async fn a_student_votes_and_sees_the_result() {
     relay.control(json!({ "do": "close_poll" })).await;
     let closed = poll(&relay, "the votes", |poll| poll["is_open"] == false).await;
     assert_eq!(closed["votes"], json!([1]));
-    assert!(tab.text("judged").await.contains("right: No"));
+    assert_eq!(tab.text("judged").await, "You said No.");
+    beat(&relay, "mask", 2).await;
+    tab.wait_for("document.querySelector('[data-testid=\"judged\"]')?.innerText.includes('right: No') || null").await;
     let own =
         "[...document.querySelectorAll('[data-testid=\"tally\"]')].map(row => [row.dataset.votes, row.dataset.own])";
     assert_eq!(tab.wait_for(own).await, json!([["0", "false"], ["1", "true"]]));
@@ -142,9 +148,10 @@ async fn a_student_votes_and_sees_the_result() {
     tab.screenshot("phone-result").await;
     fits(&tab, "a result").await;
 
+    scene(&relay, "patience").await;
     ask(&relay, "seconds", &[], None).await;
     tab.click("guess-more").await;
-    assert_eq!(tab.text("guess").await, "151 seconds");
+    assert_eq!(tab.text("guess").await, "31 seconds");
     tab.screenshot("phone-guess").await;
     fits(&tab, "a number").await;
     tab.click("guess-send").await;
@@ -152,8 +159,8 @@ async fn a_student_votes_and_sees_the_result() {
     poll(&relay, "a guess", |poll| poll["voters"] == 1).await;
     relay.control(json!({ "do": "close_poll" })).await;
     let closed = poll(&relay, "the guesses", |poll| poll["is_open"] == false).await;
-    assert_eq!(closed["votes"], json!([151]));
-    assert!(tab.text("judged").await.contains("151 seconds"));
+    assert_eq!(closed["votes"], json!([31]));
+    assert!(tab.text("judged").await.contains("31 seconds"));
 }
 
 /// Every student sees what leaks of their own picture. The class sees it, and the picture itself, only from volunteers,

@@ -6,7 +6,7 @@ use unmask_core::{AttackMethod, ClientId, EncryptionStart, MaskSeed, ModelDescri
 use unmask_defence::{KeyError, ProtectError, ProtectedUpdate};
 use unmask_wire::{
     Assembler, ClientMessage, EncryptionPlan, Framer, LessonState, ORIGINAL_SIDE, OriginalError, RelayMessage,
-    ShardError, WireError, frames, original_words,
+    ShardError, WireError, check_original, frames,
 };
 
 use crate::{
@@ -95,7 +95,7 @@ pub enum ClientError {
     Picture { side: usize, values: usize },
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ShowError {
     #[error(transparent)]
     Original(#[from] OriginalError),
@@ -142,6 +142,8 @@ pub struct Client {
     device: String,
     /// Whether the class may see what leaks of the client's pictures.
     may_show: bool,
+    /// Whether nobody sits at it.
+    is_robot: bool,
     ticket: Option<[u8; 16]>,
     keys: Keys,
     pictures: PrivatePictures,
@@ -157,6 +159,7 @@ impl Client {
             nickname: cut(nickname),
             device: cut(device),
             may_show: false,
+            is_robot: false,
             ticket: None,
             keys: Keys::default(),
             pictures: PrivatePictures::default(),
@@ -177,6 +180,13 @@ impl Client {
     #[must_use]
     pub fn with_consent(mut self, may_show: bool) -> Self {
         self.may_show = may_show;
+        self
+    }
+
+    /// Says that nobody sits at this client. The class sees its votes apart from those of people.
+    #[must_use]
+    pub fn as_robot(mut self, is_robot: bool) -> Self {
+        self.is_robot = is_robot;
         self
     }
 
@@ -208,7 +218,8 @@ impl Client {
     pub fn hello(&mut self) -> Result<Vec<Vec<u8>>, WireError> {
         self.assembler = assembler();
         let (nickname, device) = (self.nickname.clone(), self.device.clone());
-        frames(&ClientMessage::Hello { nickname, resume: self.ticket, device, may_show: self.may_show }, &[])
+        let (resume, may_show, is_robot) = (self.ticket, self.may_show, self.is_robot);
+        frames(&ClientMessage::Hello { nickname, resume, device, may_show, is_robot }, &[])
     }
 
     /// Reports the device when it is known or has changed.
@@ -232,19 +243,20 @@ impl Client {
         frames(&ClientMessage::Vote { poll, answer }, &[])
     }
 
-    /// The client's picture that the class may see beside what leaks of it, `[32, 32, 3]` in 8 bits: the only picture
+    /// The client's picture that the class may see beside what leaks of it, `[32, 32, 3]` in [0, 1]: the only picture
     /// behind the last update on private pictures, or else the first. `None` if the client has no picture.
-    pub fn original(&self) -> Option<Vec<u8>> {
-        self.pictures.shown(usize::from(ORIGINAL_SIDE)).map(|picture| picture.rgb().to_vec())
+    pub fn original(&self) -> Option<Vec<f32>> {
+        self.pictures.shown(usize::from(ORIGINAL_SIDE))
     }
 
     /// Shows the class a picture, as returned by [`original`](Self::original). The answer is [`ClientEvent::Original`],
     /// or [`ClientEvent::Refused`] without consent.
     ///
     /// # Errors
-    /// The picture has another size.
-    pub fn show_original(&self, pixels: &[u8]) -> Result<Vec<Vec<u8>>, ShowError> {
-        Ok(frames(&ClientMessage::Original { side: ORIGINAL_SIDE }, &original_words(pixels)?)?)
+    /// The picture has another size, or values outside [0, 1].
+    pub fn show_original(&self, values: &[f32]) -> Result<Vec<Vec<u8>>, ShowError> {
+        check_original(ORIGINAL_SIDE, values)?;
+        Ok(frames(&ClientMessage::Original { side: ORIGINAL_SIDE }, values)?)
     }
 
     pub fn hide_original(&self) -> Result<Vec<Vec<u8>>, WireError> {

@@ -141,10 +141,13 @@ impl PrivatePictures {
         Self { pictures: pictures.into_iter().map(Arc::new).collect(), next: 0, alone: None }
     }
 
-    /// The picture of the last round if it used only one, or else the first picture, at `side` x `side` pixels.
-    pub(crate) fn shown(&self, side: usize) -> Option<Picture> {
+    /// The picture of the last round if it used only one, or else the first picture, as a model of this side trains on
+    /// it: `[side, side, 3]` in [0, 1].
+    pub(crate) fn shown(&self, side: usize) -> Option<Vec<f32>> {
         let shown = self.alone.as_ref().or(self.pictures.first())?;
-        Some(shown.picture.thumbnail(side))
+        let values = chw_to_hwc(&shown.picture.for_model(side), side, side);
+        // Interpolation may leave the range by a rounding.
+        Some(values.into_iter().map(|value| value.clamp(0.0, 1.0)).collect())
     }
 
     /// The pictures that `plan` asks for: under FedSGD the next ones, as many as one gradient takes; under FedAvg all.

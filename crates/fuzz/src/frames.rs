@@ -88,7 +88,13 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let name = || "Ada".to_owned();
     let check = KeyCheck([7; 16]);
     [
-        ClientMessage::Hello { nickname: name(), resume: Some([1; 16]), device: name(), may_show: true },
+        ClientMessage::Hello {
+            nickname: name(),
+            resume: Some([1; 16]),
+            device: name(),
+            may_show: true,
+            is_robot: false,
+        },
         ClientMessage::Device { device: name() },
         ClientMessage::Consent { may_show: false },
         ClientMessage::Visibility { is_hidden: true },

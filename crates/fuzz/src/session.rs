@@ -186,8 +186,8 @@ impl World {
         }
         let number = self.bench.connect();
         self.sockets.push(Socket { number, asked: None, was_accepted: false, was_sent_out: false });
-        let hello =
-            ClientMessage::Hello { nickname: nickname.to_owned(), resume: None, device: "CPU".to_owned(), may_show };
+        let (nickname, device) = (nickname.to_owned(), "CPU".to_owned());
+        let hello = ClientMessage::Hello { nickname, resume: None, device, may_show, is_robot: false };
         self.send(self.sockets.len() - 1, &hello, &[]);
     }
 
@@ -216,6 +216,7 @@ impl World {
                 resume: None,
                 device: String::new(),
                 may_show: true,
+                is_robot: true,
             },
             Said::Vote { poll, answer } => ClientMessage::Vote { poll: poll.into(), answer },
             Said::Original { side, .. } => ClientMessage::Original { side: if side { ORIGINAL_SIDE } else { 0 } },

@@ -18,6 +18,6 @@ mod situation;
 pub use mask::{flipped, masked, stepped, uniform_rate};
 pub use place::Place;
 pub use plan::{Change, Plan, plan};
-pub use poll::{Answers, MAX_SUSPECTS, Poll, PollError, Question, Suspect};
+pub use poll::{Answers, MAX_SUSPECTS, NO, Poll, PollError, Question, Suspect, YES, median};
 pub use scene::{Beat, Scene, UnknownScene};
 pub use situation::{Asked, Situation, Volunteer};

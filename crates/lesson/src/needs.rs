@@ -2,7 +2,7 @@
 
 use unmask_core::{Architecture, Defence, GroupRates, VitPreset};
 
-use crate::{Beat, Place, Question, Situation, mask::HALF, masked, uniform_rate};
+use crate::{Beat, Place, Question, Situation, mask::HALF, masked, median, uniform_rate};
 
 /// What a place of the lesson needs of the room.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,6 +18,17 @@ pub(crate) struct Needs {
     pub rounds: Rounds,
     /// Whether the relay searches; `None` leaves that as it is.
     pub search: Option<bool>,
+    pub photograph: Photograph,
+}
+
+/// The photograph that the update is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Photograph {
+    Any,
+    /// The attacked client's.
+    Own,
+    /// Another client's.
+    Strangers,
 }
 
 /// The model that a scene needs.
@@ -40,8 +51,6 @@ pub(crate) enum Model {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Wanted {
     Any,
-    /// One that lets the relay test for membership: neither noise nor encryption.
-    Readable,
     /// A random mask with any single rate.
     Masked,
     Exactly(Defence),
@@ -89,7 +98,6 @@ impl Wanted {
     pub(crate) fn instead_of(self, coming: Defence) -> Option<Defence> {
         let (will_do, other) = match self {
             Self::Any => (true, coming),
-            Self::Readable => (!coming.is_encrypted() && coming.noise().is_none(), Defence::None),
             Self::Masked => (uniform_rate(coming).is_some_and(|rate| rate.get() > 0.0), masked(HALF)),
             Self::Exactly(defence) => (coming == defence, defence),
         };
@@ -106,6 +114,7 @@ impl Needs {
         has_target: false,
         rounds: Rounds::AsTheyAre,
         search: None,
+        photograph: Photograph::Any,
     };
     /// Reconstructions of one private picture, round after round.
     const PICTURES: Self = Self {
@@ -127,7 +136,7 @@ impl Needs {
         let searched =
             Self { model: Model::Searched, is_fresh: true, defence: half, search: Some(true), ..Self::PICTURES };
         match place.beat() {
-            Beat::Join | Beat::TakeHome | Beat::ShowMaskedVotes => Self::NOTHING,
+            Beat::Join | Beat::TakeHome | Beat::ShowMaskedVotes | Beat::TellMasked => Self::NOTHING,
             Beat::Learn | Beat::Stay => Self { rounds: Rounds::AsTheyAre, ..undefended },
             Beat::Send => Self { rounds: Rounds::OneMore, ..undefended },
             Beat::VoteWhose | Beat::ShowWhoseVotes | Beat::TellWhose => undefended,
@@ -138,7 +147,13 @@ impl Needs {
                 Self { defence: Wanted::Masked, ..Self::PICTURES }
             }
             Beat::IgnoresMask | Beat::KnowsMask => few(half),
-            Beat::FixedPosition => few(Wanted::Exactly(Defence::FixedPosition)),
+            // The search for the patches needs weights as they begin.
+            Beat::FixedPosition => Self {
+                is_fresh: true,
+                search: Some(true),
+                rounds: Rounds::Single,
+                ..few(Wanted::Exactly(Defence::FixedPosition))
+            },
             Beat::RatesByGroup => few(Wanted::Exactly(Defence::RandomBinary { rates: GroupRates::papers_hint() })),
             Beat::VoteSeconds => Self { rounds: Rounds::Paused, search: None, ..searched },
             Beat::Search | Beat::ShowSearch => Self { rounds: Rounds::Single, ..searched },
@@ -147,13 +162,9 @@ impl Needs {
                 let defence = chosen_rate(room).map_or(Wanted::Any, |rate| Wanted::Exactly(masked(rate)));
                 Self { model: Model::Vit, defence, rounds: Rounds::On, search: Some(false), ..Self::NOTHING }
             }
-            Beat::TestPicture => Self {
-                model: Model::Vit,
-                defence: Wanted::Readable,
-                rounds: Rounds::Any,
-                has_target: true,
-                ..Self::NOTHING
-            },
+            Beat::AskUsed => Self { rounds: Rounds::OneMore, photograph: Photograph::Own, ..undefended },
+            Beat::TellUsed => Self { rounds: Rounds::Any, photograph: Photograph::Own, ..undefended },
+            Beat::TestStranger => Self { rounds: Rounds::Any, photograph: Photograph::Strangers, ..undefended },
         }
     }
 }
@@ -161,5 +172,5 @@ impl Needs {
 /// The median of the rates that the class voted for, as a share.
 fn chosen_rate(room: &Situation) -> Option<f64> {
     let asked = room.asked.as_ref().filter(|asked| asked.question == Question::Rate)?;
-    asked.votes.get(asked.votes.len() / 2).map(|percent| f64::from(*percent) / 100.0)
+    median(&asked.votes).map(|percent| f64::from(percent) / 100.0)
 }

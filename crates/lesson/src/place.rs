@@ -1,6 +1,6 @@
 //! Where a lesson is.
 
-use crate::{Beat, Scene};
+use crate::{Beat, Question, Scene};
 
 /// A place in the lesson: a scene and the number of a beat in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -20,6 +20,22 @@ impl Place {
     pub fn beat(self) -> Beat {
         let beats = self.scene.beats();
         beats.get(usize::from(self.beat)).or(beats.last()).copied().unwrap_or(Beat::Join)
+    }
+
+    /// Whether the class is told the answer to this question here.
+    pub fn tells(self, question: Question) -> bool {
+        let told_at = |told| self.scene.beats().iter().position(|beat| *beat == told);
+        let now = self.scene.beats().iter().position(|beat| *beat == self.beat());
+        question.told_at().and_then(told_at).is_some_and(|told_at| now >= Some(told_at))
+    }
+
+    /// Whether this place is about a question: from the beat that asks it to the beat that tells the answer, or that
+    /// shows the votes if later scenes answer it.
+    pub fn is_about(self, question: Question) -> bool {
+        let at = |beat| self.scene.beats().iter().position(|other| *other == beat);
+        let Some((asked, now)) = at(question.asked_at()).zip(at(self.beat())) else { return false };
+        let last = question.told_at().and_then(at).unwrap_or(asked + 1);
+        (asked..=last).contains(&now)
     }
 
     /// Every place of the lesson, in order.
@@ -55,6 +71,29 @@ mod tests {
         let visited: Vec<Place> = std::iter::successors(Some(Place::default()), |place| place.next()).collect();
         assert_eq!(visited, Place::all().collect::<Vec<_>>());
         assert_eq!(visited.last().map(|place| place.beat()), Some(Beat::TakeHome));
+    }
+
+    #[test]
+    fn an_answer_is_told_after_its_question_was_closed_and_to_the_end_of_the_scene() {
+        for place in Place::all() {
+            let Some(question) = Question::of(place.scene) else { continue };
+            let asked = Place::all().find(|place| place.beat() == question.asked_at()).expect("a beat that asks");
+            assert!(!place.tells(question) || place.beat > asked.beat, "{place:?}");
+            let last = place.scene.beats().len() - 1;
+            assert_eq!(Place { beat: last as u8, ..place }.tells(question), question.told_at().is_some(), "{place:?}");
+        }
+        assert!(!Place::start(Scene::Mask).tells(Question::Whose));
+    }
+
+    #[test]
+    fn a_place_is_about_a_question_until_its_answer() {
+        let about = |scene| {
+            let question = Question::of(scene).expect("a question");
+            Place::all().filter(|place| place.scene == scene && place.is_about(question)).map(|it| it.beat).collect()
+        };
+        let beats: [Vec<u8>; 4] = [Scene::Promise, Scene::April, Scene::Mask, Scene::Debrief].map(about);
+        assert_eq!(beats, [vec![0, 1], vec![0, 1], vec![1, 2], vec![0, 1, 2]]);
+        assert!(!Place::start(Scene::Lobby).is_about(Question::Numbers));
     }
 
     #[test]

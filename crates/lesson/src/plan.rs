@@ -3,8 +3,8 @@
 use unmask_core::{Architecture, ClientId, Defence, InitialWeights, Rule, TrainOn};
 
 use crate::{
-    Place, Poll, Question, Situation,
-    needs::{Needs, Rounds},
+    Beat, Place, Poll, Question, Scene, Situation,
+    needs::{Needs, Photograph, Rounds},
 };
 
 /// A change to the room, as the teacher's controls make it. Settings take effect with the next round.
@@ -27,6 +27,8 @@ pub enum Change {
     /// Samples in a step.
     Batch(u16),
     Target(ClientId),
+    /// Ask the update about the photograph that this client shows.
+    TestPicture(ClientId),
     Ask(Poll),
     /// Take no more votes.
     CloseQuestion,
@@ -37,7 +39,7 @@ pub enum Change {
 pub struct Plan {
     /// In the order in which to make them.
     pub changes: Vec<Change>,
-    /// The rounds of the class's model that are lost.
+    /// The rounds of the class's model that are lost, other than those of the lesson itself when it goes on by a step.
     pub loses_rounds: Option<u32>,
 }
 
@@ -56,7 +58,10 @@ pub fn plan(room: &Situation, place: Place) -> Plan {
         changes.push(Change::Search(false));
     }
     let coming = room.architecture;
-    let other = needs.model.instead_of(coming).or_else(|| (needs.is_fresh && !is_fresh(room)).then_some(coming));
+    // The lesson needs new models later. A class that trained before it began is asked now, not in the middle.
+    let starts_over = room.place.scene == Scene::Lobby && place.beat() == Beat::Learn && room.round > 0;
+    let is_replaced = needs.is_fresh && !is_fresh(room) || starts_over;
+    let other = needs.model.instead_of(coming).or(is_replaced.then_some(coming));
     let defence = needs.defence.instead_of(room.defence);
     // The relay cannot decrypt the model of an encrypted room.
     let leaves_encryption = room.is_encrypted && defence.is_some_and(|defence| !defence.is_encrypted());
@@ -68,6 +73,7 @@ pub fn plan(room: &Situation, place: Place) -> Plan {
     if needs.has_target {
         changes.extend(room.other_target().map(Change::Target));
     }
+    changes.extend(photograph(room, needs.photograph).map(Change::TestPicture));
     changes.extend(question(room, place));
     if needs.search == Some(true) && room.search == Some(false) && (other.is_some() || !room.has_searched) {
         changes.push(Change::Search(true));
@@ -83,7 +89,21 @@ pub fn plan(room: &Situation, place: Place) -> Plan {
         _ => {}
     }
     let resets = other.is_some() || leaves_encryption;
-    Plan { changes, loses_rounds: (resets && room.round > 0).then_some(room.round) }
+    let is_lessons_own = room.place.scene != Scene::Lobby
+        && room.place.next() == Some(place)
+        && room.initial_weights == InitialWeights::Scratch
+        && !room.is_encrypted;
+    Plan { changes, loses_rounds: (resets && room.round > 0 && !is_lessons_own).then_some(room.round) }
+}
+
+/// Whose photograph to ask the update about, if it is another than now.
+fn photograph(room: &Situation, wanted: Photograph) -> Option<ClientId> {
+    let wanted = match wanted {
+        Photograph::Any => None,
+        Photograph::Own => room.aim().filter(|aim| room.shows_picture(*aim)),
+        Photograph::Strangers => room.stranger(),
+    };
+    wanted.filter(|wanted| room.candidate != Some(*wanted))
 }
 
 /// Whether no round has changed the weights that a search starts from: no round ran, or only the round that is searched.
@@ -157,6 +177,7 @@ mod tests {
                 Change::Rule(rule) => room.rule = rule,
                 Change::Batch(samples) => room.batch = samples,
                 Change::Target(client) => room.target = Some(client),
+                Change::TestPicture(client) => room.candidate = Some(client),
                 Change::Ask(poll) => {
                     poll.check().expect("a poll that the relay takes");
                     room.asked = Some(Asked { question: poll.question, is_open: true, votes: Vec::new() });
@@ -187,25 +208,40 @@ mod tests {
             for to in Place::all() {
                 let plan = plan(&room, to);
                 let discards = plan.changes.iter().any(|change| matches!(change, Change::Model(_)));
-                let lost = (discards && room.round > 0).then_some(room.round);
+                let is_step = from.scene != Scene::Lobby && from.next() == Some(to);
+                let lost = (discards && room.round > 0 && !is_step).then_some(room.round);
                 assert_eq!(plan.loses_rounds, lost, "{from:?} to {to:?}: {:?}", plan.changes);
                 let after = after(&room, &plan);
-                assert!(lost.is_some() || after.round >= room.round, "{from:?} to {to:?}");
+                assert!(discards || after.round >= room.round, "{from:?} to {to:?}");
                 assert_eq!(after.place, to);
             }
         }
     }
 
     #[test]
-    fn the_lesson_in_its_order_loses_rounds_twice() {
+    fn the_lesson_in_its_order_asks_nothing() {
         let mut room = room();
-        let mut lost = Vec::new();
         for place in Place::all() {
             let plan = plan(&room, place);
-            lost.extend(plan.loses_rounds.map(|_| place));
+            assert_eq!(plan.loses_rounds, None, "{place:?}");
             room = after(&room, &plan);
         }
-        assert_eq!(lost, [Place { scene: Scene::April, beat: 2 }, Place::start(Scene::Patience)]);
+        assert_eq!(room.candidate, Some(ClientId(2)), "the stranger's photograph");
+    }
+
+    #[test]
+    fn rounds_from_before_the_lesson_are_asked_about_as_it_begins() {
+        let trained = Situation { round: 41, ..room() };
+        let begins = plan(&trained, Place::start(Scene::Promise));
+        assert_eq!(begins.loses_rounds, Some(41));
+        // Weights from a file are nobody's to discard.
+        let loaded = Situation {
+            initial_weights: InitialWeights::Pretrained,
+            place: Place { scene: Scene::April, beat: 1 },
+            architecture: Architecture::from(VitPreset::Nano).with_april_block(true),
+            ..trained
+        };
+        assert_eq!(plan(&loaded, Place { scene: Scene::April, beat: 2 }).loses_rounds, Some(41));
     }
 
     #[test]
@@ -221,7 +257,7 @@ mod tests {
     fn the_search_starts_once_and_on_fresh_weights() {
         let trained = Situation { round: 40, is_paused: false, ..room() };
         let before = plan(&trained, Place::start(Scene::Patience));
-        assert_eq!(before.loses_rounds, Some(40));
+        assert_eq!(before.loses_rounds, Some(40), "a jump");
         let position = |is_it: fn(&Change) -> bool| before.changes.iter().position(is_it);
         let pause = position(|change| *change == Change::Pause).expect("a pause");
         let model = position(|change| matches!(change, Change::Model(_))).expect("a model");

@@ -9,24 +9,34 @@ use crate::{Beat, Scene};
 const MIN_SUSPECTS: usize = 2;
 /// Most pictures among which a class guesses.
 pub const MAX_SUSPECTS: usize = 4;
-/// Most bins in which votes for numbers are counted.
-const BINS: u32 = 20;
 
 /// A question to the class. Pages word it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Question {
+    /// Is a picture safe if only numbers leave? Yes or no.
+    Numbers,
     /// Whose picture does the reconstruction show?
     Whose,
+    /// Will the picture still show if half of the numbers stay home? Yes or no.
+    Half,
     /// Is the picture safe now? Yes or no.
     Safe,
+    /// Will an attacker that knows the gaps see the picture? Yes or no.
+    Gaps,
     /// After how many seconds does the search show who it is?
     Seconds,
     /// Which rate does the class choose, in percent?
     Rate,
+    /// Did the attacked client use this photograph? Yes or no.
+    Used,
     /// Whose picture is behind the mask?
     WhoseMasked,
 }
+
+/// The votes for a question that is answered with yes or no.
+pub const YES: u16 = 0;
+pub const NO: u16 = 1;
 
 /// A picture to choose from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +51,7 @@ pub struct Poll {
     pub question: Question,
     /// The pictures to choose from: two to [`MAX_SUSPECTS`] where the question asks whose picture it is, else none.
     pub suspects: Vec<Suspect>,
-    /// The right answer, if there is one, as a vote for it would be.
+    /// The right answer, once it is known, as a vote for it would be; for a rate, the one that the class runs.
     pub correct: Option<u16>,
 }
 
@@ -50,8 +60,8 @@ pub struct Poll {
 pub enum Answers {
     /// One of this many.
     Choice { count: u16 },
-    /// A number from `least` to `most`, both included.
-    Number { least: u16, most: u16 },
+    /// A number from `least` to `most`, both included. Pages count `bin` numbers together.
+    Number { least: u16, most: u16, bin: u16 },
 }
 
 /// A question or vote that cannot be taken.
@@ -71,23 +81,46 @@ impl Question {
     /// The question that a scene asks, if it asks one.
     pub fn of(scene: Scene) -> Option<Self> {
         match scene {
+            Scene::Promise => Some(Self::Numbers),
             Scene::Guess => Some(Self::Whose),
+            Scene::April => Some(Self::Half),
             Scene::Mask => Some(Self::Safe),
+            Scene::Attackers => Some(Self::Gaps),
             Scene::Patience => Some(Self::Seconds),
             Scene::TradeOff => Some(Self::Rate),
+            Scene::Membership => Some(Self::Used),
             Scene::Debrief => Some(Self::WhoseMasked),
-            Scene::Lobby | Scene::Promise | Scene::April | Scene::Attackers | Scene::Membership => None,
+            Scene::Lobby => None,
         }
     }
 
     /// The beat that asks it. The next beat closes it.
     pub fn asked_at(self) -> Beat {
         match self {
+            Self::Numbers => Beat::Learn,
             Self::Whose => Beat::VoteWhose,
+            Self::Half => Beat::SolveApril,
             Self::Safe => Beat::VoteSafe,
+            Self::Gaps => Beat::IgnoresMask,
             Self::Seconds => Beat::VoteSeconds,
             Self::Rate => Beat::VoteRate,
+            Self::Used => Beat::AskUsed,
             Self::WhoseMasked => Beat::VoteMasked,
+        }
+    }
+
+    /// The beat from which wall and phones tell the answer; `None` if only later scenes answer it.
+    pub fn told_at(self) -> Option<Beat> {
+        match self {
+            Self::Numbers => None,
+            Self::Whose => Some(Beat::TellWhose),
+            Self::Half => Some(Beat::MaskApril),
+            Self::Safe => Some(Beat::ShowSafeVotes),
+            Self::Gaps => Some(Beat::KnowsMask),
+            Self::Seconds => Some(Beat::ShowSearch),
+            Self::Rate => Some(Beat::RunRate),
+            Self::Used => Some(Beat::TellUsed),
+            Self::WhoseMasked => Some(Beat::TellMasked),
         }
     }
 
@@ -123,9 +156,11 @@ impl Poll {
             Question::Whose | Question::WhoseMasked => {
                 Answers::Choice { count: u16::try_from(self.suspects.len()).unwrap_or(u16::MAX) }
             }
-            Question::Safe => Answers::Choice { count: 2 },
-            Question::Seconds => Answers::Number { least: 0, most: 300 },
-            Question::Rate => Answers::Number { least: 0, most: 95 },
+            Question::Numbers | Question::Half | Question::Safe | Question::Gaps | Question::Used => {
+                Answers::Choice { count: 2 }
+            }
+            Question::Seconds => Answers::Number { least: 1, most: 60, bin: 10 },
+            Question::Rate => Answers::Number { least: 0, most: 95, bin: 20 },
         }
     }
 }
@@ -167,16 +202,15 @@ impl Answers {
     pub fn count(self) -> u32 {
         match self {
             Self::Choice { count } => count.into(),
-            Self::Number { least, most } => u32::from(most.saturating_sub(least)) + 1,
+            Self::Number { least, most, .. } => u32::from(most.saturating_sub(least)) + 1,
         }
     }
 
-    /// The first and last vote of each bin in which votes are counted together: one vote a bin for a choice, at most
-    /// 20 bins of one width for numbers.
+    /// The first and last vote of each bin in which votes are counted together: one vote a bin for a choice.
     pub fn bins(self) -> Vec<(u16, u16)> {
         let width = match self {
             Self::Choice { .. } => 1,
-            Self::Number { .. } => self.count().div_ceil(BINS).max(1),
+            Self::Number { bin, .. } => u32::from(bin.max(1)),
         };
         let first = |bin| self.least().saturating_add(u16::try_from(bin * width).unwrap_or(u16::MAX));
         let bins = self.count().div_ceil(width);
@@ -189,6 +223,13 @@ impl Answers {
         let in_bin = |(first, last): (u16, u16)| votes.iter().filter(|vote| (first..=last).contains(*vote)).count();
         self.bins().into_iter().map(|bin| u32::try_from(in_bin(bin)).unwrap_or(u32::MAX)).collect()
     }
+}
+
+/// The middle one of votes for a number; of an even number of votes the higher one.
+pub fn median(votes: &[u16]) -> Option<u16> {
+    let mut sorted = votes.to_vec();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() / 2).copied()
 }
 
 #[cfg(test)]
@@ -230,11 +271,11 @@ mod tests {
     #[test]
     fn votes_are_counted_by_answer_and_numbers_in_bins() {
         assert_eq!(Answers::Choice { count: 3 }.counts(&[0, 2, 2, 7]), [1, 0, 2]);
-        assert_eq!(Answers::Number { least: 10, most: 12 }.counts(&[9, 10, 12, 12, 13]), [1, 0, 2]);
-        let seconds = Answers::Number { least: 0, most: 99 };
-        assert_eq!(seconds.bins().len(), 20);
-        assert_eq!(seconds.counts(&[0, 4, 5, 99])[..2], [2, 1]);
-        assert_eq!(seconds.bins().last(), Some(&(95, 99)));
+        assert_eq!(Answers::Number { least: 10, most: 12, bin: 1 }.counts(&[9, 10, 12, 12, 13]), [1, 0, 2]);
+        let seconds = Answers::Number { least: 1, most: 60, bin: 10 };
+        assert_eq!(seconds.bins()[..2], [(1, 10), (11, 20)]);
+        assert_eq!(seconds.counts(&[0, 4, 10, 11, 60]), [2, 1, 0, 0, 0, 1]);
+        assert_eq!(Answers::Number { least: 0, most: 95, bin: 20 }.bins().last(), Some(&(80, 95)));
     }
 
     #[test]
@@ -249,11 +290,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_answer_is_counted_once(least in any::<u16>(), most in any::<u16>(), vote in any::<u16>()) {
+        fn every_answer_is_counted_once(
+            least in any::<u16>(),
+            most in any::<u16>(),
+            bin in 100_u16..,
+            vote in any::<u16>(),
+        ) {
             prop_assume!(least <= most);
-            let answers = Answers::Number { least, most };
+            let answers = Answers::Number { least, most, bin };
             let counts = answers.counts(&[vote]);
-            prop_assert!(counts.len() <= BINS as usize);
             prop_assert_eq!(counts.iter().sum::<u32>(), u32::from(answers.check(vote).is_ok()));
         }
     }

@@ -1,6 +1,6 @@
 //! The scenes of a lesson and their beats.
 
-use unmask_core::words;
+use unmask_core::{AttackMethod, words};
 
 /// A scene: one message on the projector. Its number is its position in the lesson.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -64,8 +64,8 @@ impl Scene {
             Self::Attackers => &[B::IgnoresMask, B::KnowsMask, B::FixedPosition, B::RatesByGroup],
             Self::Patience => &[B::VoteSeconds, B::Search, B::ShowSearch],
             Self::TradeOff => &[B::VoteRate, B::ShowRateVotes, B::RunRate],
-            Self::Membership => &[B::TestPicture],
-            Self::Debrief => &[B::VoteMasked, B::ShowMaskedVotes, B::TakeHome],
+            Self::Membership => &[B::AskUsed, B::TellUsed, B::TestStranger],
+            Self::Debrief => &[B::VoteMasked, B::ShowMaskedVotes, B::TellMasked, B::TakeHome],
         }
     }
 }
@@ -116,13 +116,50 @@ pub enum Beat {
     ShowRateVotes,
     /// The room runs the median of the votes.
     RunRate,
-    /// The teacher drops a picture.
-    TestPicture,
+    /// The class votes whether the attacked client used its own photograph.
+    AskUsed,
+    /// The update tells.
+    TellUsed,
+    /// The update is asked about somebody else's photograph.
+    TestStranger,
     /// The class votes whose picture is behind the mask.
     VoteMasked,
     ShowMaskedVotes,
+    /// The wall names the owner.
+    TellMasked,
     /// Three sentences to take home.
     TakeHome,
+}
+
+impl Beat {
+    /// The attacks whose pictures this beat shows, on the wall and on phones. Each entry is one picture, made by the
+    /// first of its attacks that applies to the room's model.
+    pub const fn attacks(self) -> &'static [&'static [AttackMethod]] {
+        use AttackMethod as A;
+        // Embedding inversion loses dark photographs on the block made for APRIL.
+        const TELLING: &[AttackMethod] = &[A::April, A::Embedding];
+        const CLOSEST: &[AttackMethod] =
+            &[A::AprilAware, A::Completion, A::EmbeddingAware, A::April, A::Embedding, A::Gradients];
+        match self {
+            Self::Join | Self::Learn | Self::Send | Self::Stay | Self::VoteSeconds | Self::TakeHome => &[],
+            Self::VoteWhose
+            | Self::ShowWhoseVotes
+            | Self::TellWhose
+            | Self::VoteMasked
+            | Self::ShowMaskedVotes
+            | Self::TellMasked => &[TELLING],
+            Self::SolveApril | Self::MaskApril => &[&[A::April]],
+            Self::UsualBlock | Self::MoveMask | Self::VoteSafe | Self::ShowSafeVotes | Self::IgnoresMask => {
+                &[&[A::Embedding]]
+            }
+            Self::KnowsMask | Self::RatesByGroup => &[&[A::Embedding], &[A::Completion]],
+            // Without position gradients there is nothing to complete. A search finds the patches, not their order.
+            Self::FixedPosition => &[&[A::Embedding], &[A::Jigsaw]],
+            Self::Search | Self::ShowSearch => &[&[A::MatchingAware, A::GradientsAware]],
+            Self::VoteRate | Self::ShowRateVotes | Self::RunRate => &[CLOSEST],
+            Self::AskUsed | Self::TellUsed | Self::TestStranger => &[],
+        }
+    }
 }
 
 #[cfg(test)]

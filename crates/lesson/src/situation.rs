@@ -30,6 +30,8 @@ pub struct Situation {
     pub has_searched: bool,
     /// The client under attack.
     pub target: Option<ClientId>,
+    /// The client whose photograph the update is asked about.
+    pub candidate: Option<ClientId>,
     /// Clients that are here and may be attacked in front of the class, in any order.
     pub volunteers: Vec<Volunteer>,
 }
@@ -39,7 +41,7 @@ pub struct Situation {
 pub struct Asked {
     pub question: Question,
     pub is_open: bool,
-    /// Sorted; empty while the question is open.
+    /// The votes of people, or of robots where no person voted; empty while the question is open.
     pub votes: Vec<u16>,
 }
 
@@ -50,23 +52,32 @@ pub struct Volunteer {
     pub nickname: String,
     /// Whether the class may see its picture beside the reconstruction.
     pub shows_picture: bool,
+    /// Whether nobody sits at it.
+    pub is_robot: bool,
+}
+
+impl Volunteer {
+    /// Less is better: those who show their picture come first, and among them people before robots.
+    fn rank(&self) -> (bool, bool) {
+        (!self.shows_picture, self.is_robot)
+    }
 }
 
 impl Situation {
-    /// The volunteers in the order in which they are attacked: those who show their picture first.
+    /// The volunteers in the order in which they are attacked.
     fn ordered(&self) -> Vec<&Volunteer> {
         let mut all: Vec<&Volunteer> = self.volunteers.iter().collect();
-        all.sort_by_key(|volunteer| (!volunteer.shows_picture, volunteer.client));
+        all.sort_by_key(|volunteer| (volunteer.rank(), volunteer.client));
         all
     }
 
-    /// Whom to attack instead of the present target: a client that is here, and one that shows its picture if there
-    /// is any. `None` if the present target will do.
+    /// Whom to attack instead of the present target: a client that is here, if possible one that shows its picture, and
+    /// a person before a robot. `None` if the present target will do.
     pub(crate) fn other_target(&self) -> Option<ClientId> {
         let volunteers = self.ordered();
         let first = volunteers.first()?;
         let now = volunteers.iter().find(|volunteer| Some(volunteer.client) == self.target);
-        let will_do = now.is_some_and(|now| now.shows_picture || !first.shows_picture);
+        let will_do = now.is_some_and(|now| now.rank() <= first.rank());
         (!will_do).then_some(first.client)
     }
 
@@ -84,12 +95,23 @@ impl Situation {
         let aim = self.aim();
         let mut shown: Vec<&Volunteer> = self.volunteers.iter().filter(|volunteer| volunteer.shows_picture).collect();
         // The target comes first, so that truncating keeps it.
-        shown.sort_by_key(|volunteer| (Some(volunteer.client) != aim, volunteer.client));
+        shown.sort_by_key(|volunteer| (Some(volunteer.client) != aim, volunteer.is_robot, volunteer.client));
         shown.truncate(MAX_SUSPECTS);
         shown.sort_by_key(|volunteer| volunteer.client);
         let suspect =
             |volunteer: &Volunteer| Suspect { client: volunteer.client, nickname: volunteer.nickname.clone() };
         shown.into_iter().map(suspect).collect()
+    }
+
+    pub(crate) fn shows_picture(&self, client: ClientId) -> bool {
+        self.volunteers.iter().any(|volunteer| volunteer.client == client && volunteer.shows_picture)
+    }
+
+    /// A client other than the target that shows its picture, a person if possible.
+    pub(crate) fn stranger(&self) -> Option<ClientId> {
+        let aim = self.aim();
+        let is_one = |volunteer: &&&Volunteer| volunteer.shows_picture && Some(volunteer.client) != aim;
+        self.ordered().iter().find(is_one).map(|volunteer| volunteer.client)
     }
 
     /// The client that will be under attack.
@@ -105,7 +127,7 @@ pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn volunteer(id: u32, shows_picture: bool) -> Volunteer {
-        Volunteer { client: ClientId(id), nickname: format!("robot {id}"), shows_picture }
+        Volunteer { client: ClientId(id), nickname: format!("robot {id}"), shows_picture, is_robot: true }
     }
 
     /// A room at the start of a lesson.
@@ -125,6 +147,7 @@ pub(crate) mod tests {
             search: Some(false),
             has_searched: false,
             target: Some(ClientId(1)),
+            candidate: None,
             volunteers: vec![volunteer(1, true), volunteer(2, true), volunteer(3, false)],
         }
     }
@@ -136,6 +159,20 @@ pub(crate) mod tests {
         assert_eq!(Situation { target: Some(ClientId(4)), ..room.clone() }.next_volunteer(), Some(ClientId(3)));
         assert_eq!(Situation { target: Some(ClientId(3)), ..room.clone() }.next_volunteer(), Some(ClientId(4)));
         assert_eq!(Situation { volunteers: Vec::new(), ..room }.next_volunteer(), None);
+    }
+
+    #[test]
+    fn people_come_before_robots() {
+        let person = Volunteer { is_robot: false, ..volunteer(9, true) };
+        let room = Situation { volunteers: (1..=5).map(|id| volunteer(id, true)).chain([person]).collect(), ..room() };
+        assert_eq!(room.other_target(), Some(ClientId(9)));
+        assert!(room.suspects().iter().any(|suspect| suspect.client == ClientId(9)));
+        let attacked = Situation { target: Some(ClientId(9)), ..room };
+        assert_eq!((attacked.other_target(), attacked.stranger()), (None, Some(ClientId(1))));
+        // A person who shows nothing cannot be compared with anything.
+        let shy = Volunteer { is_robot: false, ..volunteer(9, false) };
+        let room = Situation { volunteers: vec![volunteer(1, true), shy], ..attacked };
+        assert_eq!(room.other_target(), Some(ClientId(1)));
     }
 
     #[test]

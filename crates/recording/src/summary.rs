@@ -115,7 +115,7 @@ mod tests {
         for (number, votes) in [(1, vec![]), (1, vec![0, 1]), (2, vec![]), (2, vec![1])] {
             let poll = Poll { question: Question::Safe, suspects: Vec::new(), correct: None };
             let voters = votes.len() as u32;
-            let poll = Some(PollView { number, poll, is_open: votes.is_empty(), votes, voters });
+            let poll = Some(PollView { number, poll, is_open: votes.is_empty(), votes, robots: Vec::new(), voters });
             let lesson = LessonView { poll, ..LessonView::default() };
             summary.add(&RoomView { lesson, ..RoomView::default() }, |_| None);
         }

@@ -274,7 +274,7 @@ impl Attacks {
     /// room's model.
     pub(crate) fn take_candidate(
         &mut self,
-        CandidatePicture { values, png }: CandidatePicture,
+        CandidatePicture { values, png, owner, is_exact }: CandidatePicture,
         side: usize,
     ) -> Result<&'static str, String> {
         if values.len() != 3 * side * side {
@@ -283,9 +283,16 @@ impl Attacks {
             ));
         }
         let number = self.membership.next_number();
-        self.membership.ask(self.pictures.keep_candidate(number, png));
+        self.membership.ask(self.pictures.keep_candidate(number, png), owner, is_exact);
         self.attacker.ask(Some(Candidate { number, values }));
-        Ok("The teacher dropped a picture: was it among those of the client under attack?")
+        Ok("The teacher asks about a picture: was it among those of the client under attack?")
+    }
+
+    /// Forgets the picture if this client shows it.
+    pub(crate) fn forget_candidate_of(&mut self, client: ClientId) {
+        if self.membership.is_of(client) {
+            self.forget_candidate();
+        }
     }
 
     pub(crate) fn forget_candidate(&mut self) {

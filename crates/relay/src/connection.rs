@@ -372,9 +372,9 @@ impl Reader {
     /// Reads the first message; `None` if the peer closed without sending one.
     async fn hello(&mut self, peer: Peer, liveness: &Liveness) -> Result<Option<Hello>, String> {
         match self.next(liveness).await {
-            Read::Message { message: ClientMessage::Hello { nickname, resume, device, may_show }, .. } => {
-                Ok(Some(Hello { nickname, resume, device, may_show, peer }))
-            }
+            Read::Message {
+                message: ClientMessage::Hello { nickname, resume, device, may_show, is_robot }, ..
+            } => Ok(Some(Hello { nickname, resume, device, may_show, is_robot, peer })),
             Read::Message { .. } => Err("the first message was not a hello".to_owned()),
             Read::Bad(reason) => Err(reason),
             Read::Closed | Read::Broken => Ok(None),

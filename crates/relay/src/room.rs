@@ -1,6 +1,7 @@
 //! The room's actor: the one task that owns the federation's state machine and the room's components, and routes
 //! between them. A component owns its state and returns the lines to log and the messages to send.
 
+mod answers;
 mod clock;
 mod controls;
 pub(crate) mod data_set;
@@ -364,7 +365,8 @@ impl Actor {
                 }
             }
             ClientMessage::Vote { poll, answer } => {
-                if let Err(reason) = self.stage.vote(client, poll, answer) {
+                let is_robots = self.roster.get(client).is_some_and(Entry::is_robot);
+                if let Err(reason) = self.stage.vote((client, is_robots), poll, answer) {
                     self.refuse(client, &reason);
                 }
             }

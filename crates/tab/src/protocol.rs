@@ -268,7 +268,7 @@ pub struct OwnAttack {
     pub defence: Defence,
     /// The time for all attacks together.
     pub milliseconds: f64,
-    /// At most two, the closest first.
+    /// One for each closed-form attack that made a picture, the closest first.
     pub reconstructions: Vec<Reconstruction>,
     /// Why there is no reconstruction, if so; for people to read.
     pub remark: Option<String>,

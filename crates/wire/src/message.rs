@@ -41,6 +41,8 @@ pub enum ClientMessage {
         device: String,
         /// See [`ClientMessage::Consent`].
         may_show: bool,
+        /// Whether nobody sits at it, so that people come first and its votes are shown apart.
+        is_robot: bool,
     },
     /// The device changed or became known after the hello.
     Device { device: String },
@@ -73,8 +75,8 @@ pub enum ClientMessage {
     Score { round: u32, attack: AttackMethod, psnr: f32, ssim: f32 },
     /// Answers question [`PollState::number`], replacing an earlier answer: the answer's index, from 0, or a number.
     Vote { poll: u32, answer: u16 },
-    /// The client's own picture, for the class to see beside what leaks of it. The pixels follow the header, see
-    /// [`original_words`](crate::original_words). Refused without consent. The answer is [`RelayMessage::Original`].
+    /// The client's own picture, for the class to see beside what leaks of it. Its values follow the header, see
+    /// [`check_original`](crate::check_original). Refused without consent. The answer is [`RelayMessage::Original`].
     Original {
         /// Side in pixels; always [`ORIGINAL_SIDE`](crate::ORIGINAL_SIDE).
         side: u8,
@@ -91,10 +93,10 @@ pub enum ClientMessage {
 pub struct PollState {
     /// Increases with each question; a vote refers to it.
     pub number: u32,
-    /// Without the right answer while the question is open.
+    /// Without the right answer until the lesson tells it.
     pub poll: Poll,
     pub is_open: bool,
-    /// Votes in each of the [`bins`](unmask_lesson::Answers::bins); empty while the question is open.
+    /// People's votes in each of the [`bins`](unmask_lesson::Answers::bins); empty while the question is open.
     pub counts: Vec<u32>,
 }
 

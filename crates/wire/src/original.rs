@@ -1,70 +1,52 @@
 //! A client's own picture, shown to the class.
 
-use crate::bytes::{from_words, to_words};
-
 /// Side of the square picture in pixels.
 pub const ORIGINAL_SIDE: u8 = 32;
-/// Bytes of the picture: red, green and blue of each pixel, row by row.
-pub const ORIGINAL_BYTES: usize = 3 * ORIGINAL_SIDE as usize * ORIGINAL_SIDE as usize;
+/// Values of the picture: red, green and blue of each pixel, row by row.
+pub const ORIGINAL_VALUES: usize = 3 * ORIGINAL_SIDE as usize * ORIGINAL_SIDE as usize;
 
-/// A picture of the wrong size.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+/// A picture that cannot be shown.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum OriginalError {
     #[error("a picture of {side} x {side} pixels cannot be shown; send {ORIGINAL_SIDE} x {ORIGINAL_SIDE}")]
     Side { side: u8 },
-    #[error("a picture of {found} bytes cannot be shown; send {ORIGINAL_BYTES}: red, green and blue of each pixel")]
+    #[error("a picture of {found} values cannot be shown; send {ORIGINAL_VALUES}: red, green and blue of each pixel")]
     Length { found: usize },
+    #[error("value {at} of the picture is {value}; send values from 0 to 1")]
+    Value { at: usize, value: f32 },
 }
 
-/// Packs pixels `[32, 32, 3]` into the body of a message, four bytes to a word.
+/// Checks a picture `[32, 32, 3]` in [0, 1]. It is not rounded to 8 bits: a model of that side trained on exactly these
+/// values, so the class can ask an update about exactly this picture.
 ///
 /// # Errors
-/// There are not exactly [`ORIGINAL_BYTES`] bytes.
-pub fn original_words(pixels: &[u8]) -> Result<Vec<f32>, OriginalError> {
-    if pixels.len() != ORIGINAL_BYTES {
-        return Err(OriginalError::Length { found: pixels.len() });
-    }
-    Ok(to_words(pixels.iter().copied()).collect())
-}
-
-/// Reads pixels `[32, 32, 3]` from the body of a message that announced `side`.
-///
-/// # Errors
-/// Side or length is wrong.
-pub fn read_original(side: u8, words: &[f32]) -> Result<Vec<u8>, OriginalError> {
+/// Side, length or a value is wrong.
+pub fn check_original(side: u8, values: &[f32]) -> Result<(), OriginalError> {
     if side != ORIGINAL_SIDE {
         return Err(OriginalError::Side { side });
     }
-    if 4 * words.len() != ORIGINAL_BYTES {
-        return Err(OriginalError::Length { found: 4 * words.len() });
+    if values.len() != ORIGINAL_VALUES {
+        return Err(OriginalError::Length { found: values.len() });
     }
-    Ok(from_words(words).collect())
+    match values.iter().position(|value| !(0.0..=1.0).contains(value)) {
+        Some(at) => Err(OriginalError::Value { at, value: values[at] }),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
-    use crate::{Assembler, ClientMessage, frames};
-
-    proptest! {
-        #[test]
-        fn pixels_survive_the_wire(pixels in proptest::collection::vec(any::<u8>(), ORIGINAL_BYTES)) {
-            let header = ClientMessage::Original { side: ORIGINAL_SIDE };
-            let frames = frames(&header, &original_words(&pixels).unwrap()).unwrap();
-            let limit = Assembler::limit_for(ORIGINAL_BYTES / 4);
-            let (back, words): (ClientMessage, _) = Assembler::new(limit).push(&frames[0]).unwrap().unwrap();
-            prop_assert_eq!((back, read_original(32, &words).unwrap()), (header, pixels));
-        }
-    }
 
     #[test]
-    fn other_sizes_are_refused() {
-        for length in [0, 3071, 3073, 4096] {
-            assert_eq!(original_words(&vec![0; length]), Err(OriginalError::Length { found: length }));
+    fn a_picture_has_its_size_and_values_from_0_to_1() {
+        assert_eq!(check_original(32, &[0.3; ORIGINAL_VALUES]), Ok(()));
+        assert_eq!(check_original(64, &[0.0; ORIGINAL_VALUES]), Err(OriginalError::Side { side: 64 }));
+        assert_eq!(check_original(32, &[0.0; 3071]), Err(OriginalError::Length { found: 3071 }));
+        for value in [-0.1, 1.1, f32::NAN, f32::INFINITY] {
+            let mut values = vec![0.5; ORIGINAL_VALUES];
+            values[7] = value;
+            assert!(matches!(check_original(32, &values), Err(OriginalError::Value { at: 7, .. })), "{value}");
         }
-        assert_eq!(read_original(64, &[0.0; 768]), Err(OriginalError::Side { side: 64 }));
-        assert_eq!(read_original(32, &[0.0; 767]), Err(OriginalError::Length { found: 3068 }));
     }
 }

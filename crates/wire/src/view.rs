@@ -89,6 +89,8 @@ pub struct ClientView {
     pub refusal: Option<String>,
     /// Whether the class may see what leaks of its picture; clients without consent are not attacked.
     pub may_show: bool,
+    /// Whether nobody sits at it.
+    pub is_robot: bool,
     /// Address of its own picture as a 32 x 32 PNG, while its owner shows it to the class.
     pub original: Option<String>,
 }
@@ -150,6 +152,10 @@ pub struct SearchView {
     /// Value of the objective that the search minimises.
     pub objective: f64,
     pub state: SearchState,
+    /// Seconds by the clock since the search began.
+    pub elapsed: f64,
+    /// The same when its picture first became recognisable to the attacked client.
+    pub recognised_after: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -207,6 +213,10 @@ pub struct LabelView {
 pub struct MembershipView {
     /// Address of the candidate as PNG, as the model sees it.
     pub picture: String,
+    /// The client that shows this picture to the class; `None` for a file.
+    pub owner: Option<ClientId>,
+    /// Whether these are exactly the values that its owner trains on, and not a copy from a file or in another size.
+    pub is_exact: bool,
     /// The round of the inspected update; 0 before any.
     pub round: u32,
     pub client: ClientId,
@@ -498,6 +508,8 @@ pub enum Control {
     GatherAnew,
     /// Acts as a client that gives the relay the key of an encrypted room; without a passphrase, forgets the key.
     Collude { passphrase: Option<String> },
+    /// Asks the update about the picture that this client shows to the class.
+    TestPicture { client: ClientId },
     /// Forgets the candidate picture (`POST /api/candidate` sets one).
     ForgetCandidate,
     /// Goes to a scene of the lesson and a step in it.

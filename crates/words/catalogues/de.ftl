@@ -180,14 +180,14 @@ connection-lost = Verbindung verloren
 connection-closed = Nicht verbunden
 
 watch-lobby = Du bist drin. Schau auf den Beamer.
-watch-promise = Dein Bild bleibt hier. Nur Zahlen gehen hinaus.
+watch-promise = Dein Bild bleibt hier. Nur Zahlen gehen hinaus: Oben siehst du sie.
 watch-guess = Schau auf den Beamer: Wessen Bild ist das?
-watch-april = Auch deine Zahlen zeigen dein Bild. Hier siehst nur du es.
-watch-mask = Die Hälfte deiner Zahlen bleibt jetzt hier. Steckt dein Bild noch in den anderen?
-watch-attackers = Wer geschickt angreift, weiß, wie du dich versteckst. Vergleiche die Bilder.
-watch-patience = Schau auf den Beamer: Der Angriff braucht Zeit.
+watch-april = Oben steht, was derselbe Angriff aus deinen Zahlen holt. Hier siehst nur du es.
+watch-mask = Ein Teil deiner Zahlen bleibt jetzt hier. Steckt dein Bild noch im Rest?
+watch-attackers = Diese Angreifer wissen Verschiedenes. Oben steht, was sie aus deinen Zahlen holen.
+watch-patience = Schau auf den Beamer: Der Angreifer lässt sich Zeit.
 watch-trade-off = Schau auf den Beamer: Was kostet das Verstecken?
-watch-membership = Schau auf den Beamer: War dieses Bild dabei?
+watch-membership = Schau auf den Beamer: Verraten Zahlen, ob ein Foto verwendet wurde?
 watch-debrief = Das war die Stunde. Unten kannst du deine Daten löschen.
 
 sees-shown = Die Klasse sieht dein Bild, klein, und was davon durchsickert.
@@ -196,11 +196,10 @@ sees-may-show = Die Klasse darf sehen, was von deinem Bild durchsickert. Das Bil
 sees-sample = Ein Beispielfoto: Die Klasse darf sehen, was davon durchsickert.
 
 leak-own = Was durchsickert
-leak-relay = Was der Server hat
-leak-zeros = Hält Lücken für Nullen
+leak-zeros = Liest Lücken als Nullen
 leak-aware = Kennt die Lücken
 
-known-nothing-left = Noch hat nichts dieses Gerät verlassen.
+known-nothing-left = Bisher haben keine Zahlen dieses Gerät verlassen.
 known-recognisable = ✕ Dein Bild sickert durch: Man erkennt es.
 known-outlines = ▲ Umrisse deines Bildes sind zu sehen.
 known-hidden = ○ Dieser Angriff erkennt dein Bild nicht.
@@ -209,13 +208,20 @@ known-searching-outlines = ◌ Bisher zeigt die Suche Umrisse deines Bildes.
 known-unused = Dein Bild wird gerade nicht verwendet: Dieser Tab lernt aus öffentlichen Bildern.
 known-stuck = ○ Dieser Angriff findet keinen Weg hinein.
 known-none = Noch hat kein Angriff etwas von deinem Bild gesehen.
+known-only-shown = Bisher haben keine Zahlen dieses Gerät verlassen. Dein Bild ist auf dem Beamer.
+known-vote-first = Stimm zuerst ab. Danach zeigt diese Seite, was der Angriff von deinem Bild sieht.
 
 vote-given = Deine Antwort: { $answer }. Du kannst sie ändern, bis das Ergebnis gezeigt wird.
 vote-right = ✓ Du hattest recht: { $right }.
-vote-wrong = ✕ Du hast { $said } gesagt. Richtig war { $right }.
-vote-missed = Richtig war { $right }.
+vote-wrong = ✕ Du hast { $said } gesagt. Richtig ist { $right }.
+vote-missed = Richtig ist { $right }.
 vote-answered = Die Klasse hat geantwortet.
 vote-said = Du hast { $said } gesagt.
+vote-was = Es war { $right }.
+vote-wrong-picture = ✕ Du hast { $said } gesagt. Es war { $right }.
+vote-both = { $answer } Du hast { $said } gesagt.
+vote-unmeasured = Bisher hat kein Angriff das beantwortet.
+vote-robots = grau: Roboter, die zufällig abstimmen
 vote-count = { $count ->
     [1] 1 Stimme
    *[other] { $count } Stimmen
@@ -366,6 +372,8 @@ promise-drawing = Ein Handy sendet Zahlen an einen Server; das Bild bleibt im Ha
 promise-phone = Handy
 promise-server = Server
 promise-numbers = { $count } Zahlen
+promise-question = Ist dein Bild sicher, wenn nur Zahlen hinausgehen?
+promise-later = Die nächsten Szenen beantworten das.
 
 guess-title = Raten
 guess-headline = Wessen Bild ist das?
@@ -383,33 +391,36 @@ april-line-mask = Die Maske ist an: Die Hälfte der Zahlen bleibt daheim.
 april-line-usual = Auch ein Netz der üblichen Art ist undicht.
 april-say = Die Zahlen, die ein Handy sendet, sind eine Gleichung mit einer einzigen Lösung, und die ist das Bild.
 april-ask = Was passiert, wenn das Handy die Hälfte der Zahlen behält?
+april-question = Wenn die Hälfte der Zahlen daheim bleibt: Sieht man das Bild noch?
 
 mask-title = Maske
 mask-headline = Die Hälfte der Zahlen bleibt daheim
 mask-line-move = R ist der Teil, der daheim bleibt. Verändert ihn!
 mask-line-vote = Ist das Bild jetzt sicher? Stimmt ab!
 mask-line-votes = Das sind eure Stimmen.
-mask-say = Bei jeder Zahl lost das Handy aus, ob sie hinausgeht oder daheim bleibt; dieser Angreifer hält die Lücken für Nullen.
+mask-say = Jedes Handy entscheidet zufällig, welche Zahlen daheim bleiben; dieser Angreifer liest die Lücken als Nullen.
 mask-ask = Welches R würde euch reichen?
 mask-question = Ist das Bild jetzt sicher?
 mask-yes = Ja
 mask-no = Nein
 mask-slider = R, der Teil, der daheim bleibt, in Prozent
+mask-unproved = Hier erkennt es kein Angreifer. Sicher ist es damit nicht.
 
 attackers-title = Angreifer
 attackers-headline = Die Maske ist kein Geheimnis
-attackers-line-zeros = Dieser Angreifer hält die Lücken für Nullen.
-attackers-line-knows = Dieser kennt die Lücken und füllt sie.
-attackers-line-puzzle = Ohne Positionen fehlt dem Puzzle die Ordnung.
+attackers-line-zeros = Dieser Angreifer liest die Lücken als Nullen.
+attackers-line-knows = Dieser weiß, wo die Lücken sind, und füllt sie.
+attackers-line-puzzle = Die Ordnung der Teile ist verborgen. Die Teile nicht.
 attackers-line-groups = Mehr Zahlen daheim lassen, wo das Bild steckt.
 attackers-say = Der Server muss wissen, welche Zahlen fehlen, um sie zu addieren; also weiß es auch ein besserer Angreifer.
 attackers-ask = Eine Verteidigung hält einem Angreifer stand: Was sagt das über den nächsten?
+attackers-question = Der nächste Angreifer kennt die Lücken. Sieht er das Bild?
 
 patience-title = Geduld
 patience-headline = Raten, vergleichen, wieder raten
 patience-line-vote = Nach wie vielen Sekunden sehen wir, wer es ist?
 patience-line-guess = Der Computer rät, bis die Zahlen passen.
-patience-line-came = So weit kam die Geduld.
+patience-line-came = Das hat die Suche gefunden.
 patience-say = Mit der Hälfte der Zahlen probiert der Computer trotzdem Tausende Bilder und behält, was besser passt.
 patience-ask = Was müsste man tun, damit das Raten ein Jahr dauert?
 patience-question = Nach wie vielen Sekunden sehen wir, wer es ist?
@@ -418,6 +429,8 @@ patience-took = { $count ->
     [1] Es dauerte 1 Sekunde.
    *[other] Es dauerte { $count } Sekunden.
 }
+patience-closest = Am nächsten lag: { $guess }
+patience-hidden = Verborgen, bis die Suche es gefunden hat.
 patience-seconds = { $count ->
     [1] 1 Sekunde
    *[other] { $count } Sekunden
@@ -427,16 +440,17 @@ patience-scrub = Bilder der Suche, vom ersten bis zum letzten
 
 trade-title = Abwägen
 trade-headline = Wie viel behaltet ihr daheim?
-trade-line-vote = Links ist sicherer, oben ist klüger. Stimmt über R ab!
+trade-line-vote = Links sickert weniger durch, oben stimmt mehr. Wählt R!
 trade-line-votes = Das sind eure Stimmen.
-trade-line-run = Jetzt rechnet die Klasse mit dem mittleren Wert.
-trade-say = Jeder graue Punkt ist eine Klasse wie diese: Weiter links sickert weniger durch, weiter oben lernt der Computer mehr.
+trade-line-run = Jetzt rechnet die Klasse mit dem Median eurer Stimmen.
+trade-say = Jeder graue Punkt wurde mit einer anderen Klasse gemessen: je weiter links, desto weniger sickert durch; je weiter oben, desto mehr Bilder benennt das Modell richtig.
 trade-ask = Wo auf dieser Kurve sollte ein Krankenhaus stehen?
 trade-question = Welches R wählst du?
 trade-unit = %
+trade-runs = Die Klasse rechnet mit R = { $rate }.
 trade-chart = Trefferquote und Durchsickern
-trade-less = ◀ weniger
-trade-more = mehr sickert durch (SSIM) ▶
+trade-less = ◀ sickert weniger durch
+trade-more = sickert mehr durch (SSIM) ▶
 trade-accuracy = ▲ richtig benannt
 trade-measured = ✚ vorher gemessen
 trade-class = ● diese Klasse
@@ -444,21 +458,27 @@ trade-robots = ◆ Roboter nebenan, live: Runde { $round }
 trade-behind = Was ein Angriff unter dieser Verteidigung sah
 
 member-title = Warst du’s?
-member-headline = War dieses Foto dabei?
-member-line = Wer dein Foto hat, kann die Zahlen fragen.
+member-headline = Wurde dieses Foto verwendet?
+member-line-ask = Hier sind die Zahlen eines Handys und ein Foto. Stimmt ab!
+member-line-told = Wer das Foto hat, kann die Zahlen fragen.
+member-line-stranger = Und dieses? Es gehört jemand anderem.
 member-say = Hier berechnet niemand ein Bild: Wer ein Foto schon hat, fragt, ob es verwendet wurde.
 member-ask = Wann würde es schaden, wenn man wüsste, dass dein Bild dabei war?
 member-photograph = das Foto
 member-seen = Das Foto, wie das Netz es sieht
-member-scale = Wie weit das Foto von dem entfernt ist, was im Update war, auf einer logarithmischen Achse
+member-scale = Wie viel vom Foto nicht zu dem passt, was im Update war, auf einer logarithmischen Achse
 member-was-in = ◀ war dabei
 member-was-not = war nicht dabei ▶
 member-this = ● dieses Foto
 member-altered = ○ veränderte Kopien davon
 member-file = Datei
 member-forget = Vergessen
-member-yes = ✕ Dieses Foto war im Update
-member-no = ✓ Dieses Foto war nicht im Update
+member-yes = ✕ Ja: { $nickname } hat daraus gelernt
+member-no = ✓ Nein: { $nickname } hat nicht daraus gelernt
+member-no-copy = ◌ Aus dieser Kopie hat { $nickname } nicht gelernt
+member-no-copy-hint = Eine Datei wird für das Modell verkleinert. Das Foto selbst kann verwendet worden sein.
+member-did = Hat { $nickname } dieses Foto verwendet?
+member-question = Wurde dieses Foto verwendet?
 member-undecided = ◌ Das lässt sich nicht entscheiden
 member-waiting = ◌ Warten auf ein Update
 member-silent = ◌ Dieses Update sagt es nicht
@@ -467,6 +487,7 @@ debrief-title = Fazit
 debrief-headline = Was nehmt ihr mit?
 debrief-line-vote = Noch einmal, mit Maske: Wessen Bild ist das?
 debrief-line-votes = Das sind eure Stimmen.
+debrief-line-told = Von hier stammt das Bild.
 debrief-line-home = Drei Sätze zum Mitnehmen.
 debrief-say = Zahlen können ein Bild sein, eine Maske hilft gegen manche, und es kommt darauf an, wer hinsieht.
 debrief-ask = Würdet ihr mit einem eigenen Bild mitmachen?
@@ -484,8 +505,9 @@ shot-original = Original
 shot-from-numbers = aus Zahlen gemacht
 shot-april = APRIL
 shot-usual = aus dem üblichen Netz
-shot-zeros = hält Lücken für Nullen
+shot-zeros = liest Lücken als Nullen
 shot-aware = kennt die Lücken
+shot-pieces = findet die Teile, nicht ihre Ordnung
 shot-guesses = wohin das Raten führt
 
 empty-nobody = Noch ist niemand da.

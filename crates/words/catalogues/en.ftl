@@ -181,14 +181,14 @@ connection-lost = Connection lost
 connection-closed = Not connected
 
 watch-lobby = You are in. Look at the projector.
-watch-promise = Your picture stays here. Only numbers leave.
+watch-promise = Your picture stays here. Only numbers leave: you see them above.
 watch-guess = Look at the projector: whose picture is this?
-watch-april = Your numbers show your picture, too. Here only you see it.
-watch-mask = Half of your numbers stay here now. Is your picture still in the others?
-watch-attackers = A clever attacker knows how you hide. Compare the pictures.
-watch-patience = Look at the projector: the attacker takes time.
+watch-april = Above is what the same attack gets from your numbers. Only you see it here.
+watch-mask = Some of your numbers stay here now. Is your picture still in the rest?
+watch-attackers = These attackers know different things. Above is what they get from your numbers.
+watch-patience = Look at the projector: the attacker takes its time.
 watch-trade-off = Look at the projector: what does hiding cost?
-watch-membership = Look at the projector: was this picture among them?
+watch-membership = Look at the projector: can numbers tell whether a photograph was used?
 watch-debrief = That was the lesson. Below you can delete your data.
 
 sees-shown = The class sees your picture, small, and what leaks from it.
@@ -197,11 +197,10 @@ sees-may-show = The class may see what leaks from your picture. The picture itse
 sees-sample = A sample photograph: the class may see what leaks from it.
 
 leak-own = What leaks from it
-leak-relay = What the server got
-leak-zeros = Takes gaps for zeros
+leak-zeros = Reads the gaps as zeros
 leak-aware = Knows the gaps
 
-known-nothing-left = Nothing has left this device yet.
+known-nothing-left = No numbers have left this device so far.
 known-recognisable = ✕ Your picture leaks: it is recognisable.
 known-outlines = ▲ Outlines of your picture show.
 known-hidden = ○ This attack cannot make out your picture.
@@ -210,13 +209,20 @@ known-searching-outlines = ◌ So far the search shows outlines of your picture.
 known-unused = Your picture is not used now: this tab learns from public pictures.
 known-stuck = ○ This attack finds no way in.
 known-none = No attack has seen anything of your picture yet.
+known-only-shown = No numbers have left this device so far. Your picture is on the projector.
+known-vote-first = Vote first. Then this page shows what the attack sees of your picture.
 
 vote-given = Your answer: { $answer }. You can change it until the teacher shows the result.
 vote-right = ✓ You were right: { $right }.
-vote-wrong = ✕ You said { $said }. It was { $right }.
-vote-missed = It was { $right }.
+vote-wrong = ✕ You said { $said }. The answer is { $right }.
+vote-missed = The answer is { $right }.
 vote-answered = The class has answered.
 vote-said = You said { $said }.
+vote-was = It was { $right }.
+vote-wrong-picture = ✕ You said { $said }. It was { $right }.
+vote-both = { $answer } You said { $said }.
+vote-unmeasured = No attack has answered this so far.
+vote-robots = grey: robots, which vote at random
 vote-count = { $count ->
     [1] 1 vote
    *[other] { $count } votes
@@ -367,6 +373,8 @@ promise-drawing = A phone sends numbers to a server; the picture stays in the ph
 promise-phone = phone
 promise-server = server
 promise-numbers = { $count } numbers
+promise-question = Is your picture safe if only numbers leave?
+promise-later = The next scenes answer this.
 
 guess-title = Guess
 guess-headline = Whose picture is this?
@@ -384,33 +392,36 @@ april-line-mask = The mask is on: half of the numbers stay home.
 april-line-usual = A standard network leaks as well.
 april-say = The numbers that a phone sends form an equation with one solution: the picture.
 april-ask = What happens if the phone keeps half of the numbers?
+april-question = If half of the numbers stay home: does the picture still show?
 
 mask-title = Mask
 mask-headline = Half the numbers stay home
 mask-line-move = R is the part that stays home. Move it!
 mask-line-vote = Is the picture safe now? Vote!
 mask-line-votes = These are your votes.
-mask-say = Each phone decides at random which numbers stay at home; this attacker takes the gaps for zeros.
+mask-say = Each phone decides at random which numbers stay home; this attacker reads the gaps as zeros.
 mask-ask = Which R would be enough for you?
 mask-question = Is the picture safe now?
 mask-yes = Yes
 mask-no = No
 mask-slider = R, the part that stays home, in percent
+mask-unproved = No attacker here makes it out. That does not prove it safe.
 
 attackers-title = Attackers
 attackers-headline = The mask is no secret
-attackers-line-zeros = This attacker takes the gaps for zeros.
-attackers-line-knows = This one knows the gaps, and fills them in.
-attackers-line-puzzle = Without positions the puzzle has lost its order.
+attackers-line-zeros = This attacker reads the gaps as zeros.
+attackers-line-knows = This one knows where the gaps are, and fills them in.
+attackers-line-puzzle = The order of the pieces is hidden. The pieces are not.
 attackers-line-groups = Keep more numbers home where the picture is.
 attackers-say = The server must know which numbers are missing to add them up, so a better attacker knows it too.
 attackers-ask = A defence stops one attacker: what does that say about the next?
+attackers-question = The next attacker knows the gaps. Does it see the picture?
 
 patience-title = Patience
 patience-headline = Guess, compare, guess again
 patience-line-vote = How many seconds until we see who it is? Vote!
 patience-line-guess = The computer guesses until the numbers fit.
-patience-line-came = This is how far patience got.
+patience-line-came = This is what the search found.
 patience-say = With half of the numbers the computer still tries thousands of pictures and keeps those that fit better.
 patience-ask = What would it cost to make guessing take a year?
 patience-question = After how many seconds do we see who it is?
@@ -419,6 +430,8 @@ patience-took = { $count ->
     [1] It took 1 second.
    *[other] It took { $count } seconds.
 }
+patience-closest = Closest guess: { $guess }
+patience-hidden = Hidden until the search has found it.
 patience-seconds = { $count ->
     [1] 1 second
    *[other] { $count } seconds
@@ -428,16 +441,17 @@ patience-scrub = Pictures of the search, from the first to the last
 
 trade-title = Trade-off
 trade-headline = How much do you keep home?
-trade-line-vote = Left is safer, up is cleverer. Vote for R!
+trade-line-vote = Left leaks less, up names more pictures right. Vote for R!
 trade-line-votes = These are your votes.
-trade-line-run = Now the class runs the vote in the middle.
-trade-say = Each grey dot is a class like this one: further left less leaks, further up the computer learns more.
+trade-line-run = Now the class runs the median of your votes.
+trade-say = Each grey dot was measured with another class: the further left, the less leaks; the further up, the more pictures the model names right.
 trade-ask = Where on this curve should a hospital be?
 trade-question = Which R do you choose?
 trade-unit = %
+trade-runs = The class runs R = { $rate }.
 trade-chart = Accuracy by leakage
-trade-less = ◀ less leaks
-trade-more = more leaks (SSIM) ▶
+trade-less = ◀ leaks less
+trade-more = leaks more (SSIM) ▶
 trade-accuracy = ▲ named right
 trade-measured = ✚ measured before
 trade-class = ● this class
@@ -445,21 +459,27 @@ trade-robots = ◆ robots beside you, live: round { $round }
 trade-behind = What an attack saw under this defence
 
 member-title = Was it you?
-member-headline = Was this photograph in it?
-member-line = Anyone with your photograph can ask the numbers.
+member-headline = Was this photograph used?
+member-line-ask = Here are one phone’s numbers, and a photograph. Vote!
+member-line-told = Anyone who has the photograph can ask the numbers.
+member-line-stranger = And this one? It is somebody else’s.
 member-say = Here nobody computes a picture: somebody who already has a photograph asks whether it was used.
 member-ask = When would it hurt if people knew that your picture was in it?
 member-photograph = the photograph
 member-seen = The photograph as the network sees it
-member-scale = How far the photograph is from what was in the update, on a logarithmic axis
+member-scale = How much of the photograph does not fit what was in the update, on a logarithmic axis
 member-was-in = ◀ was in it
 member-was-not = was not ▶
 member-this = ● this photograph
 member-altered = ○ altered copies of it
 member-file = File
 member-forget = Forget
-member-yes = ✕ This photograph was in the update
-member-no = ✓ This photograph was not in the update
+member-yes = ✕ Yes: { $nickname } learned from this photograph
+member-no = ✓ No: { $nickname } did not learn from it
+member-no-copy = ◌ { $nickname } did not learn from this copy
+member-no-copy-hint = A file was resized for the model. The photograph itself may have been used.
+member-did = Did { $nickname } use this photograph?
+member-question = Was this photograph used?
 member-undecided = ◌ This cannot be decided
 member-waiting = ◌ Waiting for an update
 member-silent = ◌ This update does not say
@@ -468,6 +488,7 @@ debrief-title = Take home
 debrief-headline = What do you take home?
 debrief-line-vote = Once more, with the mask: whose picture is this?
 debrief-line-votes = These are your votes.
+debrief-line-told = This is whose picture it was.
 debrief-line-home = Three sentences to take home.
 debrief-say = Numbers can be a picture, a mask helps against some, and it matters who looks.
 debrief-ask = Would you take part with a picture of your own?
@@ -485,8 +506,9 @@ shot-original = original
 shot-from-numbers = made from numbers
 shot-april = APRIL
 shot-usual = from the usual network
-shot-zeros = takes gaps for zeros
+shot-zeros = reads the gaps as zeros
 shot-aware = knows the gaps
+shot-pieces = finds the pieces, not their order
 shot-guesses = the guesses so far
 
 empty-nobody = Nobody is here yet.

@@ -8,7 +8,7 @@ mod questions;
 mod scenes;
 
 pub use language::Language;
-pub use questions::{answer, answers, question, suspect};
+pub use questions::{answer, answers, question, suspect, told, verdict};
 pub use scenes::{SceneWords, line, scene, take_home};
 
 /// One function for each message in the catalogues: `join-no-picture` is `say::join::no_picture`.

@@ -65,9 +65,12 @@ pub fn line(beat: Beat) -> &'static str {
         Beat::VoteRate => say::trade::line_vote(),
         Beat::ShowRateVotes => say::trade::line_votes(),
         Beat::RunRate => say::trade::line_run(),
-        Beat::TestPicture => say::member::line(),
+        Beat::AskUsed => say::member::line_ask(),
+        Beat::TellUsed => say::member::line_told(),
+        Beat::TestStranger => say::member::line_stranger(),
         Beat::VoteMasked => say::debrief::line_vote(),
         Beat::ShowMaskedVotes => say::debrief::line_votes(),
+        Beat::TellMasked => say::debrief::line_told(),
         Beat::TakeHome => say::debrief::line_home(),
     }
 }

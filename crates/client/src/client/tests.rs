@@ -5,10 +5,10 @@ use unmask_core::{
     Architecture, Defence, EncryptionStart, KeyCheck, ParamGroup, Partition, Rule, TrainingPictures, UpdateForm,
     VitPreset,
 };
-use unmask_data::Picture;
+use unmask_data::{Picture, chw_to_hwc};
 use unmask_defence::{Cipher, FROZEN_SEED, Mask, RoomKey};
 use unmask_lesson::Scene;
-use unmask_wire::{ORIGINAL_BYTES, PlanHeader, ShardHeader, read_original};
+use unmask_wire::{PlanHeader, ShardHeader, check_original};
 
 use super::*;
 use crate::PictureSelection;
@@ -145,13 +145,15 @@ fn a_student_votes_shows_a_picture_and_is_forgotten() {
     let mut client = client(None).resuming([4; 16]);
     assert_eq!(decode(&client.vote(3, 2).unwrap()).0, ClientMessage::Vote { poll: 3, answer: 2 });
     assert_eq!(client.original(), None, "it has no picture");
-    let picture = Picture::new(64, 64, vec![77; 64 * 64 * 3]).unwrap();
-    client = client.with_pictures(vec![PrivatePicture::new(picture, 0)]);
+    let pixels = (0..64 * 64 * 3).map(|at| (at % 251) as u8).collect();
+    let picture = Picture::new(64, 64, pixels).unwrap();
+    client = client.with_pictures(vec![PrivatePicture::new(picture.clone(), 0)]);
     let original = client.original().unwrap();
-    assert_eq!(original, [77; ORIGINAL_BYTES]);
-    let (message, words) = decode(&client.show_original(&original).unwrap());
+    // Exactly what a model of this side trains on.
+    assert_eq!(original, chw_to_hwc(&picture.for_model(32), 32, 32));
+    let (message, values) = decode(&client.show_original(&original).unwrap());
     assert_eq!(message, ClientMessage::Original { side: 32 });
-    assert_eq!(read_original(32, &words).unwrap(), original);
+    assert_eq!((check_original(32, &values), values), (Ok(()), original.clone()));
     assert!(client.show_original(&original[1..]).unwrap_err().to_string().contains("send 3072"));
     assert_eq!(decode(&client.hide_original().unwrap()).0, ClientMessage::HideOriginal);
     assert_eq!(decode(&client.forget().unwrap()).0, ClientMessage::Forget);

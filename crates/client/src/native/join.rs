@@ -82,7 +82,8 @@ pub async fn join(options: JoinOptions) -> anyhow::Result<()> {
     let request = request(&socket, secret.as_deref())?;
     let mut client = Client::new(&options.name, &options.device.description())
         .with_pictures(pictures)
-        .with_consent(options.may_show);
+        .with_consent(options.may_show)
+        .as_robot(options.answer_seed.is_some());
     client.set_passphrase(options.passphrase.map(Passphrase::into_inner));
     let volunteer = Volunteer::new(options.shows, options.answer_seed);
     let mut session = Session::new(client, options.device.device().clone(), volunteer);

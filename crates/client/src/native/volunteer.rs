@@ -13,7 +13,7 @@ pub(crate) struct Volunteer {
     /// Seed of its answers; without it, the client gives none.
     seed: Option<u64>,
     /// The picture that the room has.
-    shown: Option<Vec<u8>>,
+    shown: Option<Vec<f32>>,
     /// The last answered question.
     answered: Option<u32>,
 }
@@ -101,7 +101,7 @@ mod tests {
     }
 
     fn said(frames: &[Vec<u8>]) -> Vec<ClientMessage> {
-        let read = |frame: &Vec<u8>| Assembler::new(10_000).push::<ClientMessage>(frame).unwrap().unwrap().0;
+        let read = |frame: &Vec<u8>| Assembler::new(20_000).push::<ClientMessage>(frame).unwrap().unwrap().0;
         frames.iter().map(read).collect()
     }
 
@@ -131,14 +131,14 @@ mod tests {
 
     #[test]
     fn every_answer_is_given_by_some_robot() {
-        let number = Answers::Number { least: 10, most: 14 };
+        let number = Answers::Number { least: 10, most: 14, bin: 1 };
         let mut given: Vec<u16> = (0..200).filter_map(|seed| any_answer(number, seed, 1)).collect();
         assert_eq!(given.len(), 200);
         given.sort_unstable();
         given.dedup();
         assert_eq!(given, [10, 11, 12, 13, 14]);
         assert_eq!(any_answer(Answers::Choice { count: 0 }, 1, 1), None);
-        let whole = Answers::Number { least: 0, most: u16::MAX };
+        let whole = Answers::Number { least: 0, most: u16::MAX, bin: 1000 };
         assert!(any_answer(whole, 7, 7).is_some());
     }
 }

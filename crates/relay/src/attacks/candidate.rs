@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use unmask_attack::{GoOn, Membership, Searches, WholeUpdate};
 use unmask_core::{ClientId, Defence, MembershipVerdict};
+use unmask_data::{Picture, chw_to_hwc, encode_png};
 use unmask_wire::view::MembershipView;
 
 use super::{about::About, job::Job};
@@ -14,6 +15,22 @@ pub(crate) struct CandidatePicture {
     /// `[side, side, 3]` in [0, 1].
     pub(crate) values: Vec<f32>,
     pub(crate) png: Vec<u8>,
+    /// The client that shows it to the class.
+    pub(crate) owner: Option<ClientId>,
+    /// Whether these are exactly the values that its owner trains on.
+    pub(crate) is_exact: bool,
+}
+
+impl CandidatePicture {
+    /// A copy of a picture as a model of image side `side` sees it.
+    ///
+    /// # Errors
+    /// If it cannot be encoded as PNG.
+    pub(crate) fn copy(picture: &Picture, side: usize) -> anyhow::Result<Self> {
+        let values = chw_to_hwc(&picture.for_model(side), side, side);
+        let png = encode_png(&picture.thumbnail(side))?;
+        Ok(Self { values, png, owner: None, is_exact: false })
+    }
 }
 
 /// A picture that may have been in an update.
@@ -59,8 +76,13 @@ impl MembershipCard {
         self.pictures
     }
 
-    pub(super) fn ask(&mut self, path: String) {
-        self.view = Some(blank(path));
+    pub(super) fn ask(&mut self, picture: String, owner: Option<ClientId>, is_exact: bool) {
+        self.view = Some(MembershipView { picture, owner, is_exact, ..MembershipView::default() });
+    }
+
+    /// Whether this client shows the picture.
+    pub(super) fn is_of(&self, client: ClientId) -> bool {
+        self.view.as_ref().is_some_and(|view| view.owner == Some(client))
     }
 
     pub(super) fn forget_picture(&mut self) {
@@ -69,7 +91,7 @@ impl MembershipCard {
 
     /// Clears the answer for the old model. The picture stays.
     pub(super) fn forget_answer(&mut self) {
-        self.view = self.view.take().map(|MembershipView { picture, .. }| blank(picture));
+        self.view = self.view.take().map(|view| blank(&view));
     }
 
     /// Clears the answer if it is about this client.
@@ -92,13 +114,13 @@ impl MembershipCard {
             return;
         }
         self.serial = about.serial;
-        let Some(MembershipView { picture, .. }) = self.view.take() else { return };
+        let Some(asked) = &self.view else { return };
         let mut view = MembershipView {
             round: about.round,
             client: about.client,
             nickname,
             defence: about.defence,
-            ..blank(picture)
+            ..blank(asked)
         };
         match outcome {
             Ok(MembershipAnswer { verdict, residual, interval, distractors, sentence }) => {
@@ -112,8 +134,10 @@ impl MembershipCard {
     }
 }
 
-fn blank(picture: String) -> MembershipView {
-    MembershipView { picture, ..MembershipView::default() }
+/// The card before an answer.
+fn blank(view: &MembershipView) -> MembershipView {
+    let MembershipView { picture, owner, is_exact, .. } = view;
+    MembershipView { picture: picture.clone(), owner: *owner, is_exact: *is_exact, ..MembershipView::default() }
 }
 
 /// Asks whether `candidate` was in the update, using `searches` to run the model of `whole`. `go_on` may stop it early.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use unmask_core::{AttackMethod, ClientId, Defence, VitConfig};
+use unmask_data::metrics::RECOGNISABLE_FROM;
 use unmask_wire::{
     RelayMessage,
     view::{AttackView, GatheredView},
@@ -100,6 +101,9 @@ impl Attacked {
             // A search shows pictures so quickly that the last score stays until the next one arrives.
             if is_search && earlier.round == view.round && view.picture.is_some() {
                 (view.psnr, view.ssim) = (earlier.psnr, earlier.ssim);
+                if let (Some(search), Some(earlier)) = (&mut view.search, earlier.search) {
+                    search.recognised_after = earlier.recognised_after;
+                }
             }
         }
         card.view = Some(view);
@@ -194,6 +198,9 @@ impl Attacked {
             return Err(format!("a score of {psnr} dB and SSIM {ssim}; a PSNR is finite and an SSIM within -1 and 1"));
         }
         (view.psnr, view.ssim) = (Some(psnr), Some(ssim));
+        if let Some(search) = view.search.as_mut().filter(|_| f64::from(ssim) >= RECOGNISABLE_FROM) {
+            search.recognised_after.get_or_insert(search.elapsed);
+        }
         let defence = view.defence;
         card.recent.push(round, ssim, RECENT);
         if let Some(view) = &mut card.view {
@@ -224,7 +231,7 @@ fn blank(method: AttackMethod, about: &About, nickname: &str, config: Option<&Vi
 mod tests {
     use unmask_attack::Concealment;
     use unmask_core::{Rule, VitPreset};
-    use unmask_wire::view::{SearchState, SearchView};
+    use unmask_wire::view::SearchView;
 
     use super::*;
 
@@ -353,14 +360,22 @@ mod tests {
     #[test]
     fn searchs_score_stands_until_the_next_one() {
         let mut room = Shown::new(Concealment::Nothing);
-        let search =
-            |iteration| Some(SearchView { iteration, iterations: 9, objective: 1.0, state: SearchState::Running });
+        let search = |iteration: usize| {
+            Some(SearchView { iteration, iterations: 9, elapsed: iteration as f64, ..SearchView::default() })
+        };
         room.found(AttackMethod::MatchingAware, 3, seen(), search(1)).unwrap();
-        room.attacked.score(TARGET, 3, AttackMethod::MatchingAware, 20.0, 0.5).unwrap();
+        room.attacked.score(TARGET, 3, AttackMethod::MatchingAware, 20.0, 0.4).unwrap();
         room.found(AttackMethod::MatchingAware, 3, seen(), search(2)).unwrap();
-        assert_eq!(room.shown(), (3, Some(0.5)));
+        assert_eq!(room.shown(), (3, Some(0.4)));
+        // The first recognisable picture stops the clock, whatever later scores are.
+        for (step, ssim) in [(3, 0.8), (4, 0.2), (5, 0.9)] {
+            room.found(AttackMethod::MatchingAware, 3, seen(), search(step)).unwrap();
+            room.attacked.score(TARGET, 3, AttackMethod::MatchingAware, 20.0, ssim).unwrap();
+        }
+        let after = |room: &Shown| room.attacked.views().next().unwrap().search.clone().unwrap().recognised_after;
+        assert_eq!(after(&room), Some(3.0));
         room.found(AttackMethod::MatchingAware, 4, seen(), search(1)).unwrap();
-        assert_eq!(room.shown(), (4, None));
+        assert_eq!((room.shown(), after(&room)), ((4, None), None));
     }
 
     #[test]

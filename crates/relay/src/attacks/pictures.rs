@@ -8,6 +8,8 @@ use std::{
 use axum::body::Bytes;
 use unmask_core::ClientId;
 
+use super::candidate::CandidatePicture;
+
 /// Number of pictures kept for each attack. A page requests each one as soon as it is announced, and a search makes
 /// four a second.
 const KEPT: usize = 6;
@@ -26,7 +28,15 @@ struct KeptPictures {
     attacks: BTreeMap<&'static str, VecDeque<Reconstructed>>,
     candidate: Option<(String, Bytes)>,
     /// Pictures that clients show of their own; never written to disk.
-    originals: BTreeMap<ClientId, (String, Bytes)>,
+    originals: BTreeMap<ClientId, Original>,
+}
+
+#[derive(Debug)]
+struct Original {
+    path: String,
+    png: Bytes,
+    /// `[32, 32, 3]` in [0, 1], as its owner sent it.
+    values: Vec<f32>,
 }
 
 /// The newest pictures as PNG, by the path under which they are served.
@@ -67,11 +77,11 @@ impl Pictures {
     }
 
     /// Replaces the picture that a client shows to the class.
-    pub(crate) fn keep_original(&self, client: ClientId, png: Vec<u8>) {
+    pub(crate) fn keep_original(&self, client: ClientId, values: &[f32], png: Vec<u8>) {
         let mut kept = self.lock();
         kept.number += 1;
         let path = format!("/api/original/{}.png", kept.number);
-        kept.originals.insert(client, (path, png.into()));
+        kept.originals.insert(client, Original { path, png: png.into(), values: values.into() });
     }
 
     /// Forgets the picture that a client shows; returns whether there was one.
@@ -85,14 +95,22 @@ impl Pictures {
     }
 
     pub(crate) fn original(&self, client: ClientId) -> Option<String> {
-        self.lock().originals.get(&client).map(|(path, _)| path.clone())
+        self.lock().originals.get(&client).map(|original| original.path.clone())
+    }
+
+    /// The picture that a client shows, exactly as it trains on it where the model has that side.
+    pub(crate) fn original_values(&self, client: ClientId) -> Option<CandidatePicture> {
+        let kept = self.lock();
+        let Original { values, png, .. } = kept.originals.get(&client)?;
+        Some(CandidatePicture { values: values.clone(), png: png.to_vec(), owner: Some(client), is_exact: true })
     }
 
     pub(crate) fn get(&self, path: &str) -> Option<Bytes> {
         let kept = self.lock();
         let made = kept.attacks.values().flatten().map(|picture| (&picture.path, &picture.png));
-        let rest = kept.candidate.iter().chain(kept.originals.values());
-        let mut all = made.chain(rest.map(|(own, png)| (own, png)));
+        let candidate = kept.candidate.iter().map(|(path, png)| (path, png));
+        let originals = kept.originals.values().map(|original| (&original.path, &original.png));
+        let mut all = made.chain(candidate).chain(originals);
         all.find(|(own, _)| *own == path).map(|(_, png)| png.clone())
     }
 
@@ -124,7 +142,7 @@ mod tests {
     fn each_client_shows_one_original() {
         let (pictures, [ada, bob]) = (Pictures::default(), [1, 2].map(ClientId));
         for (client, byte) in [(ada, 1), (bob, 2), (ada, 3)] {
-            pictures.keep_original(client, vec![byte]);
+            pictures.keep_original(client, &[0.5], vec![byte]);
         }
         let [first, second] = [ada, bob].map(|client| pictures.original(client).unwrap());
         assert_eq!((first.as_str(), pictures.get(&first).as_deref()), ("/api/original/3.png", Some(&[3][..])));

@@ -2,7 +2,7 @@
 
 use axum::{body::Bytes, extract::State, response::Response};
 use tokio::{sync::oneshot, task::spawn_blocking};
-use unmask_data::{decode, encode_png};
+use unmask_data::decode;
 
 use crate::{
     attacks::CandidatePicture,
@@ -32,8 +32,5 @@ pub(crate) async fn candidate(State(app): State<App>, file: Bytes) -> Response {
 /// Decodes the picture as a model of image side `side` sees it.
 fn read(file: &[u8], side: usize) -> Result<CandidatePicture, String> {
     let picture = decode(file).map_err(|error| error.to_string())?;
-    let values = unmask_data::chw_to_hwc(&picture.for_model(side), side, side);
-    let shown = unmask_data::Picture::from_hwc(side, side, &values).map_err(|error| error.to_string())?;
-    let png = encode_png(&shown).map_err(|error| error.to_string())?;
-    Ok(CandidatePicture { values, png })
+    CandidatePicture::copy(&picture, side).map_err(|error| error.to_string())
 }

@@ -219,6 +219,7 @@ mod tests {
             updates: 1,
             refusal: None,
             may_show,
+            is_robot: false,
             original: None,
         };
         let card = |id: u32| AttackView {

@@ -154,12 +154,16 @@ fn verdict(level: Level) -> &'static str {
 fn polls(polls: &[PollView]) -> Markup {
     html! {
         @if !polls.is_empty() { h2 { "What we thought" } }
-        @for PollView { poll, votes, voters, .. } in polls {
+        @for asked @ PollView { poll, votes, robots, .. } in polls {
             section.poll {
                 h3 { (unmask_words::question(poll.question)) }
-                p.sub { (voters) @if *voters == 1 { " vote" } @else { " votes" } }
+                @let counted = asked.counted();
+                p.sub {
+                    (counted.len()) @if counted.len() == 1 { " vote" } @else { " votes" }
+                    @if votes.is_empty() && !robots.is_empty() { ", all by robots, at random" }
+                }
                 @let answers = poll.answers();
-                @let counts = answers.counts(votes);
+                @let counts = answers.counts(counted);
                 @let most = counts.iter().copied().max().unwrap_or(0).max(1);
                 table {
                     @for (bin, count) in answers.bins().into_iter().zip(&counts) {
@@ -258,7 +262,7 @@ mod tests {
 
     fn view(poll: Poll, votes: Vec<u16>) -> PollView {
         let voters = votes.len() as u32;
-        PollView { number: 1, poll, is_open: false, votes, voters }
+        PollView { number: 1, poll, is_open: false, votes, robots: Vec::new(), voters }
     }
 
     #[test]
@@ -270,7 +274,7 @@ mod tests {
         assert!(html.contains("width=\"50\"") && html.contains("width=\"100\""), "{html}");
         let seconds = Poll { question: Question::Seconds, suspects: Vec::new(), correct: Some(20) };
         let html = polls(&[view(seconds, vec![3, 17, 20])]).into_string();
-        assert!(html.contains("16 to 31 seconds ✓") && html.contains("0 to 15 seconds"), "{html}");
+        assert!(html.contains("11 to 20 seconds ✓") && html.contains("1 to 10 seconds"), "{html}");
     }
 
     #[test]

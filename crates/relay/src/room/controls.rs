@@ -106,6 +106,7 @@ impl Actor {
             Control::Architecture { name, april_block, initial_weights } => {
                 self.begin_with(&name, april_block, initial_weights)?;
             }
+            Control::TestPicture { client } => self.test_picture(client)?,
             Control::ForgetCandidate => self.attacks.forget_candidate(),
             Control::Partition { partition } => self.choose_partition(partition)?,
             Control::Model { initial_weights } => self.begin_from(initial_weights)?,

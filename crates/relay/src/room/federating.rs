@@ -151,7 +151,11 @@ mod tests {
         fn join(&mut self) {
             let client = self.bench.connect();
             let (nickname, device) = ("Ada".to_owned(), "CPU".to_owned());
-            self.say(client, &ClientMessage::Hello { nickname, resume: None, device, may_show: true }, &[]);
+            self.say(
+                client,
+                &ClientMessage::Hello { nickname, resume: None, device, may_show: true, is_robot: false },
+                &[],
+            );
             self.client = Some(client);
         }
 

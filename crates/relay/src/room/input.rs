@@ -20,6 +20,7 @@ pub(crate) struct Hello {
     pub(crate) resume: Option<Ticket>,
     pub(crate) device: String,
     pub(crate) may_show: bool,
+    pub(crate) is_robot: bool,
     pub(crate) peer: Peer,
 }
 

@@ -3,10 +3,10 @@
 use unmask_core::ClientId;
 use unmask_data::{Picture, encode_png};
 use unmask_federation::Event;
-use unmask_wire::{RelayMessage, read_original};
+use unmask_wire::{ORIGINAL_SIDE, RelayMessage, check_original};
 
 use super::{Actor, roster::Entry};
-use crate::connection::outbox::Slot;
+use crate::{attacks::CandidatePicture, connection::outbox::Slot};
 
 impl Actor {
     pub(super) fn lock(&mut self, on: bool) {
@@ -110,20 +110,39 @@ impl Actor {
     ///
     /// # Errors
     /// If the client has not consented, or the picture does not have that size.
-    pub(super) fn show_original(&mut self, client: ClientId, side: u8, words: &[f32]) -> Result<(), String> {
+    pub(super) fn show_original(&mut self, client: ClientId, side: u8, values: &[f32]) -> Result<(), String> {
         if !self.roster.get(client).is_some_and(Entry::may_show) {
             return Err("a picture to show, without the consent that the class may see it; agree first".to_owned());
         }
-        let pixels = read_original(side, words).map_err(|error| error.to_string())?;
+        check_original(side, values).map_err(|error| error.to_string())?;
         let side = usize::from(side);
-        let picture = Picture::new(side, side, pixels).map_err(|error| error.to_string())?;
+        let picture = Picture::from_hwc(side, side, values).map_err(|error| error.to_string())?;
         let png = encode_png(&picture).map_err(|error| error.to_string())?;
-        self.shared.pictures.keep_original(client, png);
+        self.shared.pictures.keep_original(client, values, png);
         self.tell_shown(client, true);
         Ok(())
     }
 
+    /// Asks the update about the picture that a client shows to the class. It is exact where the model sees pictures in
+    /// that size.
+    ///
+    /// # Errors
+    /// If the client shows none.
+    pub(super) fn test_picture(&mut self, client: ClientId) -> Result<(), String> {
+        let nickname = self.known(client)?.nickname().to_owned();
+        let nothing = || format!("{nickname} (client {client}) shows the class no picture; choose somebody who does.");
+        let original = self.shared.pictures.original_values(client).ok_or_else(nothing)?;
+        let (shown, side) = (usize::from(ORIGINAL_SIDE), self.room.model().architecture.side());
+        let copy = || {
+            let picture = Picture::from_hwc(shown, shown, &original.values).map_err(|error| error.to_string())?;
+            CandidatePicture::copy(&picture, side).map_err(|error| error.to_string())
+        };
+        let picture = if side == shown { original } else { copy()? };
+        self.take_candidate(CandidatePicture { owner: Some(client), ..picture })
+    }
+
     pub(super) fn hide_original(&mut self, client: ClientId) {
+        self.attacks.forget_candidate_of(client);
         if self.shared.pictures.forget_original(client) {
             self.tell_shown(client, false);
         }
@@ -131,6 +150,7 @@ impl Actor {
 
     pub(super) fn hide_originals(&mut self) {
         for client in self.shared.pictures.forget_originals() {
+            self.attacks.forget_candidate_of(client);
             self.tell_shown(client, false);
         }
     }

@@ -40,6 +40,7 @@ impl Actor {
         let client = connection.client;
         if let Some(entry) = self.roster.get_mut(client) {
             entry.set_may_show(hello.may_show);
+            entry.set_robot(hello.is_robot);
             entry.set_peer(hello.peer);
         }
         info!(client = client.0, %nickname, resumed = known.is_some(), "joined");
@@ -70,6 +71,7 @@ impl Actor {
             entry.drop_socket();
         }
         // The new socket has not shown a picture yet.
+        self.attacks.forget_candidate_of(client);
         self.shared.pictures.forget_original(client);
     }
 

@@ -62,6 +62,8 @@ pub(crate) struct Entry {
     refusal: Option<String>,
     /// Whether the class may see what leaks of its picture.
     may_show: bool,
+    /// Whether nobody sits at it.
+    is_robot: bool,
     /// The origin of its current or last socket.
     peer: Peer,
     /// Log lines it has caused since the last round began.
@@ -90,6 +92,7 @@ struct ClientRecord {
     updates: u32,
     refusal: Option<String>,
     may_show: bool,
+    is_robot: bool,
     peer: Peer,
 }
 
@@ -176,6 +179,7 @@ impl Roster {
             is_locked: false,
             refusal: None,
             may_show: false,
+            is_robot: false,
             peer: Peer::default(),
             lines: 0,
             link: None,
@@ -234,6 +238,7 @@ impl Roster {
             updates: entry.updates,
             refusal: entry.refusal.clone(),
             may_show: entry.may_show,
+            is_robot: entry.is_robot,
             peer: entry.peer,
         };
         RosterRecord { clients: self.entries.iter().map(record).collect(), next: self.next }
@@ -256,6 +261,7 @@ impl Roster {
             is_locked: false,
             refusal: client.refusal,
             may_show: client.may_show,
+            is_robot: client.is_robot,
             peer: client.peer,
             lines: 0,
             link: None,
@@ -389,6 +395,10 @@ impl Entry {
         self.may_show
     }
 
+    pub(crate) fn is_robot(&self) -> bool {
+        self.is_robot
+    }
+
     pub(crate) fn peer(&self) -> Peer {
         self.peer
     }
@@ -409,6 +419,10 @@ impl Entry {
 
     pub(crate) fn set_may_show(&mut self, may_show: bool) {
         self.may_show = may_show;
+    }
+
+    pub(crate) fn set_robot(&mut self, is_robot: bool) {
+        self.is_robot = is_robot;
     }
 
     pub(crate) fn set_peer(&mut self, peer: Peer) {

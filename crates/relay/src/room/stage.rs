@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use unmask_core::ClientId;
-use unmask_lesson::{Poll, Scene};
+use unmask_lesson::{Place, Poll, Scene};
 use unmask_wire::{
     LessonState, PollState,
     view::{LessonView, PollView},
@@ -31,7 +31,13 @@ pub(crate) struct Stage {
 struct AskedPoll {
     poll: Poll,
     is_open: bool,
-    votes: BTreeMap<ClientId, u16>,
+    votes: BTreeMap<ClientId, Vote>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Vote {
+    answer: u16,
+    is_robots: bool,
 }
 
 impl Stage {
@@ -75,7 +81,12 @@ impl Stage {
     ///
     /// # Errors
     /// Why the vote does not count.
-    pub(crate) fn vote(&mut self, client: ClientId, number: u32, answer: u16) -> Result<(), String> {
+    pub(crate) fn vote(
+        &mut self,
+        (client, is_robots): (ClientId, bool),
+        number: u32,
+        answer: u16,
+    ) -> Result<(), String> {
         let asked = self.asked;
         let poll = match &mut self.poll {
             Some(poll) if number == asked => poll,
@@ -88,8 +99,15 @@ impl Stage {
         if poll.votes.len() >= MAX_VOTERS && !poll.votes.contains_key(&client) {
             return Err(format!("a vote for question {number}, which has {MAX_VOTERS} already; wait for the next one"));
         }
-        poll.votes.insert(client, answer);
+        poll.votes.insert(client, Vote { answer, is_robots });
         Ok(())
+    }
+
+    /// Notes the right answer to the question, which the room has measured.
+    pub(crate) fn answer(&mut self, answer: u16) {
+        if let Some(asked) = &mut self.poll {
+            asked.poll.correct = Some(answer);
+        }
     }
 
     /// Gives a suspect its new nickname. Returns whether the question names this client.
@@ -112,8 +130,9 @@ impl Stage {
             number: self.asked,
             poll: asked.poll.clone(),
             is_open: asked.is_open,
-            votes: asked.shown(),
-            voters: u32::try_from(asked.votes.len()).unwrap_or(u32::MAX),
+            votes: asked.shown(false),
+            robots: asked.shown(true),
+            voters: asked.voters(),
         });
         LessonView { scene: self.scene, beat: self.beat, poll }
     }
@@ -121,12 +140,13 @@ impl Stage {
     /// The stage as clients see it.
     pub(crate) fn state(&self) -> LessonState {
         let poll = self.poll.as_ref().map(|asked| {
-            let is_closed = !asked.is_open;
+            let is_told = !asked.is_open && Place { scene: self.scene, beat: self.beat }.tells(asked.poll.question);
+            let counts = || asked.poll.answers().counts(&asked.shown(false));
             PollState {
                 number: self.asked,
-                poll: Poll { correct: asked.poll.correct.filter(|_| is_closed), ..asked.poll.clone() },
+                poll: Poll { correct: asked.poll.correct.filter(|_| is_told), ..asked.poll.clone() },
                 is_open: asked.is_open,
-                counts: if is_closed { asked.poll.answers().counts(&asked.shown()) } else { Vec::new() },
+                counts: if asked.is_open { Vec::new() } else { counts() },
             }
         });
         LessonState { scene: self.scene, beat: self.beat, poll }
@@ -134,14 +154,20 @@ impl Stage {
 }
 
 impl AskedPoll {
-    /// The votes without names; empty until the vote is closed.
-    fn shown(&self) -> Vec<u16> {
+    /// The votes of people or of robots, without names; empty until the vote is closed.
+    fn shown(&self, is_robots: bool) -> Vec<u16> {
         if self.is_open {
             return Vec::new();
         }
-        let mut votes: Vec<u16> = self.votes.values().copied().collect();
+        let theirs = self.votes.values().filter(|vote| vote.is_robots == is_robots);
+        let mut votes: Vec<u16> = theirs.map(|vote| vote.answer).collect();
         votes.sort_unstable();
         votes
+    }
+
+    /// The number of people who voted.
+    fn voters(&self) -> u32 {
+        u32::try_from(self.votes.values().filter(|vote| !vote.is_robots).count()).unwrap_or(u32::MAX)
     }
 }
 
@@ -154,6 +180,10 @@ mod tests {
     fn guess() -> Poll {
         let suspect = |id| Suspect { client: ClientId(id), nickname: String::new() };
         Poll { question: Question::Whose, suspects: [1, 2, 3].map(suspect).to_vec(), correct: Some(1) }
+    }
+
+    fn person(id: u32) -> (ClientId, bool) {
+        (ClientId(id), false)
     }
 
     fn nickname(client: ClientId) -> Option<String> {
@@ -171,47 +201,53 @@ mod tests {
     fn votes_are_hidden_until_the_poll_is_closed() {
         let mut stage = asked();
         for (client, answer) in [(1, 2), (2, 0), (1, 1)] {
-            stage.vote(ClientId(client), 1, answer).unwrap();
+            stage.vote(person(client), 1, answer).unwrap();
         }
         let (view, state) = (stage.view().poll.unwrap(), stage.state().poll.unwrap());
         assert_eq!((view.is_open, view.voters, view.votes), (true, 2, Vec::new()));
         assert_eq!((state.is_open, state.poll.correct, state.counts), (true, None, Vec::new()));
+        stage.vote((ClientId(3), true), 1, 2).unwrap();
         stage.close().unwrap();
         let (view, state) = (stage.view().poll.unwrap(), stage.state().poll.unwrap());
-        assert_eq!((view.is_open, view.voters, view.votes), (false, 2, vec![0, 1]));
-        assert_eq!((state.is_open, state.poll.correct, state.counts), (false, Some(1), vec![1, 1, 0]));
+        assert_eq!((view.is_open, view.voters, view.votes, view.robots), (false, 2, vec![0, 1], vec![2]));
+        assert_eq!((state.is_open, state.poll.correct, state.counts), (false, None, vec![1, 1, 0]));
+        // Phones learn the answer when the wall tells it.
+        stage.go(Scene::Guess, 2);
+        assert_eq!(stage.state().poll.unwrap().poll.correct, Some(1));
+        stage.answer(2);
+        assert_eq!(stage.state().poll.unwrap().poll.correct, Some(2));
     }
 
     #[test]
     fn votes_that_do_not_count_say_why() {
         let mut stage = Stage::default();
-        assert!(stage.vote(ClientId(1), 0, 0).unwrap_err().contains("is not asked"));
+        assert!(stage.vote(person(1), 0, 0).unwrap_err().contains("is not asked"));
         assert!(stage.close().unwrap_err().contains("ask it first"));
         let mut stage = asked();
         for (number, answer, reason) in [(2, 0, "question 2, which is not asked"), (1, 3, "from 0 to 2")] {
-            assert!(stage.vote(ClientId(1), number, answer).unwrap_err().contains(reason));
+            assert!(stage.vote(person(1), number, answer).unwrap_err().contains(reason));
         }
         for client in 0..MAX_VOTERS as u32 {
-            stage.vote(ClientId(client), 1, 0).unwrap();
+            stage.vote(person(client), 1, 0).unwrap();
         }
-        assert!(stage.vote(ClientId(u32::MAX), 1, 0).unwrap_err().contains("has 1000 already"));
-        stage.vote(ClientId(0), 1, 2).unwrap();
+        assert!(stage.vote(person(u32::MAX), 1, 0).unwrap_err().contains("has 1000 already"));
+        stage.vote(person(0), 1, 2).unwrap();
         stage.close().unwrap();
-        assert!(stage.vote(ClientId(0), 1, 1).unwrap_err().contains("which is closed"));
+        assert!(stage.vote(person(0), 1, 1).unwrap_err().contains("which is closed"));
         stage.close().unwrap();
     }
 
     #[test]
     fn a_forgotten_client_has_no_vote_and_another_scene_no_question() {
         let mut stage = asked();
-        stage.vote(ClientId(1), 1, 2).unwrap();
+        stage.vote(person(1), 1, 2).unwrap();
         stage.forget(ClientId(1));
         assert_eq!(stage.view().poll.unwrap().voters, 0);
         assert!(!stage.go(Scene::Guess, 1) && stage.view().poll.is_some());
         assert!(stage.go(Scene::April, 0) && stage.view().poll.is_none());
         stage.ask(guess(), nickname).unwrap();
         assert_eq!(stage.view().poll.unwrap().number, 2);
-        assert!(stage.vote(ClientId(1), 1, 0).is_err(), "a late vote for the question before");
+        assert!(stage.vote(person(1), 1, 0).is_err(), "a late vote for the question before");
     }
 
     #[test]
@@ -234,7 +270,7 @@ mod tests {
     #[test]
     fn a_stage_is_written_down_as_it_is() {
         let mut stage = asked();
-        stage.vote(ClientId(7), 1, 2).unwrap();
+        stage.vote(person(7), 1, 2).unwrap();
         let again: Stage = postcard::from_bytes(&postcard::to_stdvec(&stage).unwrap()).unwrap();
         assert_eq!(again, stage);
     }

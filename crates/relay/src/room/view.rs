@@ -9,12 +9,17 @@ use unmask_wire::view::{
     AttackView, ClientState, ClientView, EncryptionView, LabelView, MembershipView, NextView, Phase, RoomView,
 };
 
-use super::{Actor, roster::Entry, snapshot::Snapshot};
+use super::{Actor, answers, roster::Entry, snapshot::Snapshot};
 
 impl Actor {
-    pub(super) fn publish(&self) {
-        let snapshot = Snapshot { view: Arc::new(self.view()), deadline: self.timers.deadline() };
-        self.snapshots.send_replace(snapshot);
+    pub(super) fn publish(&mut self) {
+        let mut view = self.view();
+        if let Some(answer) = answers::measured(&view) {
+            self.stage.answer(answer);
+            self.tell_lesson();
+            view.lesson = self.stage.view();
+        }
+        self.snapshots.send_replace(Snapshot { view: Arc::new(view), deadline: self.timers.deadline() });
     }
 
     /// Records the state published last, if one is due.
@@ -130,6 +135,7 @@ impl Actor {
             updates: entry.updates(),
             refusal: entry.refusal().map(str::to_owned),
             may_show: entry.may_show(),
+            is_robot: entry.is_robot(),
             original: self.shared.pictures.original(entry.id()),
         }
     }

@@ -89,7 +89,13 @@ async fn strangers_are_turned_away() {
     early.send(&ClientMessage::Device { device: "GPU".into() }, &[]).await;
     assert!(early.goodbye().await.contains("not a hello"));
     let mut long = Socket::open(&relay.running).await;
-    let hello = ClientMessage::Hello { nickname: "Long".into(), resume: None, device: "CPU".into(), may_show: true };
+    let hello = ClientMessage::Hello {
+        nickname: "Long".into(),
+        resume: None,
+        device: "CPU".into(),
+        may_show: true,
+        is_robot: false,
+    };
     long.send(&hello, &vec![0.0; 10_000]).await;
     assert!(long.goodbye().await.contains("over the limit of 8192"));
     let mut mute = Socket::open(&relay.running).await;

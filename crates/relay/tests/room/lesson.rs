@@ -11,7 +11,7 @@ use unmask_core::{ClientId, InitialWeights};
 use unmask_lesson::{Poll, Question, Scene, Suspect};
 use unmask_relay::{JournalConfig, RelayConfig, Running};
 use unmask_wire::{
-    ClientMessage, LessonState, ORIGINAL_BYTES, ORIGINAL_SIDE, RelayMessage, original_words,
+    ClientMessage, LessonState, ORIGINAL_SIDE, ORIGINAL_VALUES, RelayMessage,
     view::{ClientState, Control, Phase, RoomView},
 };
 
@@ -68,6 +68,7 @@ async fn votes_are_hidden_while_they_come_and_one_for_each_client() {
     let relay = Relay::start().await;
     let (mut ada, mut bob) = (relay.client("Ada").await, relay.client("Bob").await);
     let cleo = relay.client("Cleo").await;
+    relay.control(Control::Lesson { scene: Scene::Guess, beat: 0 }).await;
     relay.control(Control::AskPoll { poll: whose(&[ada.id.0, bob.id.0, cleo.id.0]) }).await;
     let asked = ada.lesson_when("a question", |lesson| lesson.poll.is_some()).await.poll.unwrap();
     assert_eq!((asked.number, asked.is_open, asked.poll.correct, asked.counts), (1, true, None, vec![]));
@@ -87,7 +88,10 @@ async fn votes_are_hidden_while_they_come_and_one_for_each_client() {
     assert_eq!((closed.is_open, closed.votes, closed.voters), (false, vec![1, 2], 2));
     let told = ada.lesson_when("the result", |lesson| lesson.poll.as_ref().is_some_and(|poll| !poll.is_open)).await;
     let told = told.poll.unwrap();
-    assert_eq!((told.poll.correct, told.counts), (Some(1), vec![0, 1, 1]));
+    assert_eq!((told.poll.correct, told.counts), (None, vec![0, 1, 1]), "the wall has not told it");
+    relay.control(Control::Lesson { scene: Scene::Guess, beat: 2 }).await;
+    let told = ada.lesson_when("the answer", |lesson| lesson.beat == 2).await.poll.unwrap();
+    assert_eq!(told.poll.correct, Some(1));
 }
 
 #[tokio::test]
@@ -126,8 +130,8 @@ async fn votes_and_questions_that_make_no_sense_are_refused() {
 
 /// Sends a picture of this grey, and returns its address once the room shows it.
 async fn show(relay: &Relay, client: &mut Client, grey: u8) -> String {
-    let words = original_words(&[grey; ORIGINAL_BYTES]).unwrap();
-    client.socket.send(&ClientMessage::Original { side: ORIGINAL_SIDE }, &words).await;
+    let values = [f32::from(grey) / 255.0; ORIGINAL_VALUES];
+    client.socket.send(&ClientMessage::Original { side: ORIGINAL_SIDE }, &values).await;
     assert_eq!(client.answer().await, RelayMessage::Original { is_shown: true });
     let nickname = client.nickname.clone();
     let room = relay.room_when("an original", |room| view(room, &nickname).original.is_some()).await;
@@ -153,7 +157,7 @@ async fn an_original_is_for_projector_and_teacher() {
     }
     let (_, png) = get(running, &path, running.projector_secret()).await;
     let picture = unmask_data::decode(&png).unwrap();
-    assert_eq!((picture.width(), picture.height(), picture.rgb()), (32, 32, [200; ORIGINAL_BYTES].as_slice()));
+    assert_eq!((picture.width(), picture.height(), picture.rgb()), (32, 32, [200; ORIGINAL_VALUES].as_slice()));
 }
 
 /// Every way to withdraw an original works within a second.
@@ -191,12 +195,12 @@ async fn an_original_goes_when_its_owner_or_the_teacher_says_so() {
 async fn originals_without_consent_or_of_another_size_are_refused() {
     let relay = Relay::start().await;
     let mut eve = Client::join_unseen(&relay.running, "Eve").await;
-    let words = original_words(&[0; ORIGINAL_BYTES]).unwrap();
+    let values = [0.5; ORIGINAL_VALUES];
     for (consent, side, length, reason) in
-        [(false, 32, 768, "without the consent"), (true, 64, 768, "send 32 x 32"), (true, 32, 767, "send 3072")]
+        [(false, 32, 3072, "without the consent"), (true, 64, 3072, "send 32 x 32"), (true, 32, 3071, "send 3072")]
     {
         eve.socket.send(&ClientMessage::Consent { may_show: consent }, &[]).await;
-        eve.socket.send(&ClientMessage::Original { side }, &words[..length]).await;
+        eve.socket.send(&ClientMessage::Original { side }, &values[..length]).await;
         let refusal = eve.refusal().await;
         assert!(refusal.contains(reason), "{refusal}");
     }

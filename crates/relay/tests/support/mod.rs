@@ -256,7 +256,9 @@ impl Client {
     pub async fn join_unseen(running: &Running, nickname: &str) -> Self {
         let mut socket = Socket::open(running).await;
         let (nickname, device) = (nickname.to_owned(), "test".to_owned());
-        socket.send(&ClientMessage::Hello { nickname, resume: None, device, may_show: false }, &[]).await;
+        socket
+            .send(&ClientMessage::Hello { nickname, resume: None, device, may_show: false, is_robot: false }, &[])
+            .await;
         Self::welcomed(socket).await
     }
 
@@ -423,8 +425,13 @@ impl Socket {
     }
 
     pub async fn hello(&mut self, nickname: &str, resume: Option<[u8; 16]>) {
-        let hello =
-            ClientMessage::Hello { nickname: nickname.to_owned(), resume, device: "test".to_owned(), may_show: true };
+        let hello = ClientMessage::Hello {
+            nickname: nickname.to_owned(),
+            resume,
+            device: "test".to_owned(),
+            may_show: true,
+            is_robot: false,
+        };
         self.send(&hello, &[]).await;
     }
 

@@ -22,10 +22,19 @@ pub struct PollView {
     pub number: u32,
     pub poll: Poll,
     pub is_open: bool,
-    /// One for each voter, sorted to hide who cast it; empty while the poll is open.
+    /// One for each person who voted, sorted to hide who cast it; empty while the poll is open.
     pub votes: Vec<u16>,
-    /// Number of votes.
+    /// The same for robots, whose votes are random.
+    pub robots: Vec<u16>,
+    /// Number of people who voted.
     pub voters: u32,
+}
+
+impl PollView {
+    /// The votes that count: those of people, or of robots where no person voted.
+    pub fn counted(&self) -> &[u16] {
+        if self.votes.is_empty() { &self.robots } else { &self.votes }
+    }
 }
 
 impl LessonView {
@@ -54,9 +63,13 @@ impl RoomView {
             client: client.id,
             nickname: client.nickname.clone(),
             shows_picture: client.original.is_some(),
+            is_robot: client.is_robot,
         };
-        let asked =
-            |view: &PollView| Asked { question: view.poll.question, is_open: view.is_open, votes: view.votes.clone() };
+        let asked = |view: &PollView| Asked {
+            question: view.poll.question,
+            is_open: view.is_open,
+            votes: view.counted().to_vec(),
+        };
         Situation {
             place: self.lesson.place(),
             asked: self.lesson.poll.as_ref().map(asked),
@@ -72,6 +85,7 @@ impl RoomView {
             search: self.search,
             has_searched: self.attacks.iter().any(|attack| attack.search.is_some() && attack.round == 1),
             target: self.target,
+            candidate: self.membership.as_ref().and_then(|membership| membership.owner),
             volunteers: self.clients.iter().filter(|client| client.is_volunteer()).map(volunteer).collect(),
         }
     }
@@ -95,6 +109,7 @@ impl From<Change> for Control {
             Change::Rule(rule) => Self::Rule { rule },
             Change::Batch(samples) => Self::Batch { samples },
             Change::Target(client) => Self::Target { client },
+            Change::TestPicture(client) => Self::TestPicture { client },
             Change::Ask(poll) => Self::AskPoll { poll },
             Change::CloseQuestion => Self::ClosePoll,
         }

@@ -33,6 +33,8 @@ struct Member {
     /// How much its final picture leaves unexplained.
     checked: Option<String>,
     seconds: f64,
+    /// When it began on this update.
+    begun: Instant,
     shown: Option<Instant>,
 }
 
@@ -135,7 +137,7 @@ impl Current {
 impl Member {
     fn new(method: AttackMethod, search: Option<Box<dyn Search>>, refusal: Option<String>, seconds: f64) -> Self {
         let state = if search.is_some() { SearchState::Running } else { SearchState::Done };
-        Self { method, search, last: None, state, refusal, checked: None, seconds, shown: None }
+        Self { method, search, last: None, state, refusal, checked: None, seconds, begun: Instant::now(), shown: None }
     }
 
     /// Seeds the noise with the round, so that every round starts from other noise.
@@ -158,7 +160,7 @@ impl Member {
             return false;
         }
         (self.state, self.shown, self.last, self.checked) = (SearchState::Running, None, None, None);
-        self.seconds = started.elapsed().as_secs_f64();
+        (self.seconds, self.begun) = (started.elapsed().as_secs_f64(), started);
         true
     }
 
@@ -213,6 +215,8 @@ impl Member {
             iterations: progress.iterations,
             objective: progress.objective,
             state: self.state,
+            elapsed: self.begun.elapsed().as_secs_f64(),
+            recognised_after: None,
         });
         Finding { about: job.about, method: self.method, seconds: self.seconds, outcome, search }
     }

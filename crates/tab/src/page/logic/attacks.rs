@@ -2,16 +2,22 @@
 
 use unmask_core::{AttackMethod, MembershipVerdict};
 use unmask_data::metrics::Level;
+use unmask_lesson::Beat;
 use unmask_wire::view::{AttackView, BudgetView, GatheredView, LabelView, MembershipView, RoomView, SearchState};
 
-use unmask_words::say;
+use unmask_words::{say, shown_nickname};
 
 use super::{counted, duration, names, number};
 
-/// The attack that reveals whose picture it is: APRIL on the block made for it, since embedding inversion loses dark
-/// photographs there.
-pub fn telling_attack(view: &RoomView) -> AttackMethod {
-    if view.architecture.april_block() { AttackMethod::April } else { AttackMethod::Embedding }
+/// The attack behind the picture of this number in a beat; `None` if the beat shows no such picture.
+pub fn shown(view: &RoomView, beat: Beat, picture: usize) -> Option<AttackMethod> {
+    let applies = |method: &&AttackMethod| match method {
+        AttackMethod::April | AttackMethod::AprilAware => view.architecture.april_block(),
+        AttackMethod::Gradients | AttackMethod::GradientsAware => view.architecture.vit().is_none(),
+        _ => view.architecture.vit().is_some(),
+    };
+    let methods = beat.attacks().get(picture)?;
+    methods.iter().find(applies).or(methods.last()).copied()
 }
 
 /// The last result of an attack on the client under attack, unless the defence is about to change.
@@ -94,14 +100,17 @@ pub fn labels(label: &LabelView, names: &[String]) -> Option<String> {
     }
 }
 
-/// Whether the client trained on the photograph, as a headline.
-pub fn membership(membership: &MembershipView) -> &'static str {
+/// Whether the client trained on the photograph, as a headline. A copy that was not in the update says nothing about
+/// the photograph.
+pub fn membership(membership: &MembershipView) -> String {
+    let nickname = shown_nickname(&membership.nickname);
     match membership.verdict {
-        Some(MembershipVerdict::Member) => say::member::yes(),
-        Some(MembershipVerdict::Stranger) => say::member::no(),
-        Some(MembershipVerdict::Undecided) => say::member::undecided(),
-        None if membership.round == 0 => say::member::waiting(),
-        None => say::member::silent(),
+        Some(MembershipVerdict::Member) => say::member::yes(nickname),
+        Some(MembershipVerdict::Stranger) if membership.is_exact => say::member::no(nickname),
+        Some(MembershipVerdict::Stranger) => say::member::no_copy(nickname),
+        Some(MembershipVerdict::Undecided) => say::member::undecided().to_owned(),
+        None if membership.round == 0 => say::member::waiting().to_owned(),
+        None => say::member::silent().to_owned(),
     }
 }
 
@@ -179,9 +188,14 @@ mod tests {
 
     #[test]
     fn a_verdict_is_only_given_where_there_is_one() {
-        let of = |verdict, round| membership(&MembershipView { verdict, round, ..MembershipView::default() });
-        assert!(of(Some(MembershipVerdict::Member), 4).contains("was in"));
-        assert!(of(Some(MembershipVerdict::Stranger), 4).contains("was not in"));
+        let of = |verdict, round| {
+            let nickname = "robot 1".to_owned();
+            membership(&MembershipView { verdict, round, nickname, is_exact: true, ..MembershipView::default() })
+        };
+        assert!(of(Some(MembershipVerdict::Member), 4).contains("Yes: robot 1"));
+        assert!(of(Some(MembershipVerdict::Stranger), 4).contains("No: robot 1"));
+        let copy = MembershipView { verdict: Some(MembershipVerdict::Stranger), round: 4, ..MembershipView::default() };
+        assert!(membership(&copy).contains("this copy"));
         assert!(of(Some(MembershipVerdict::Undecided), 4).contains("cannot"));
         assert!(of(None, 0).contains("Waiting"));
         assert!(of(None, 4).contains("does not say"));
@@ -201,9 +215,10 @@ mod tests {
         let shown = AttackView { attack: AttackMethod::Embedding, client: ClientId(1), ..AttackView::default() };
         let view = RoomView { attacks: vec![shown], target: Some(ClientId(1)), ..RoomView::default() };
         assert!(result(&view, AttackMethod::Embedding).is_some());
-        assert_eq!(telling_attack(&view), AttackMethod::Embedding);
+        assert_eq!(super::shown(&view, Beat::VoteWhose, 0), Some(AttackMethod::Embedding));
         let april = RoomView { architecture: view.architecture.with_april_block(true), ..view.clone() };
-        assert_eq!(telling_attack(&april), AttackMethod::April);
+        assert_eq!(super::shown(&april, Beat::VoteWhose, 0), Some(AttackMethod::April));
+        assert_eq!((super::shown(&april, Beat::KnowsMask, 2), super::shown(&april, Beat::Join, 0)), (None, None));
         assert!(result(&view, AttackMethod::April).is_none());
         assert!(
             result(

@@ -281,6 +281,9 @@ impl LogAxis {
     }
 }
 
+/// The axis of residuals: the same for every photograph, so that two can be compared.
+const RESIDUALS: LogAxis = LogAxis { low: -8, high: 0 };
+
 /// Positions along the residual axis, in SVG units.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Residuals {
@@ -301,8 +304,7 @@ impl Residuals {
         };
         let interval = membership.interval.filter(|ends| ends.iter().all(|end| end.is_finite()));
         let distractors = membership.distractors.iter().copied().filter(|value| value.is_finite());
-        let axis =
-            LogAxis::around(distractors.clone().chain(interval.into_iter().flatten()).chain(std::iter::once(residual)));
+        let axis = RESIDUALS;
         let place = |value: f64| left + axis.share(value) * width;
         let tick = |exponent: i32| Mark { at: place(10_f64.powi(exponent)), text: share(10_f64.powi(exponent)) };
         Self {
@@ -547,7 +549,7 @@ mod tests {
         assert!(10.0 <= from && from < candidate && candidate < to && to < drawn.distractors[0], "{drawn:?}");
         assert!(drawn.distractors[1] < 110.0);
         assert_eq!(drawn.ticks[0], Mark { at: 110.0, text: "100 %".to_owned() });
-        assert_eq!(drawn.ticks.last().map(|tick| tick.text.as_str()), Some("0.001 %"));
+        assert_eq!(drawn.ticks.last().map(|tick| tick.text.as_str()), Some("1e-6 %"));
     }
 
     #[test]

@@ -2,13 +2,13 @@
 
 use unmask_core::{AttackMethod, Knowledge};
 use unmask_data::metrics::Level;
-use unmask_lesson::Scene;
+use unmask_lesson::{Beat, Place, Question, Scene};
 use unmask_wire::{LessonState, PollState};
 
 use unmask_words::say;
 
 use super::duration;
-use crate::protocol::{Connection, Training};
+use crate::protocol::Connection;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
@@ -104,6 +104,8 @@ pub struct Situation<'a> {
     pub may_show: bool,
     /// Whether the class sees the picture itself.
     pub is_shown: bool,
+    /// The number of the question that the student last answered.
+    pub answered: Option<u32>,
 }
 
 impl Situation<'_> {
@@ -113,9 +115,16 @@ impl Situation<'_> {
         match (self.link, self.work, &self.lesson.poll) {
             (Link::Closed, ..) => Turn::JoinAgain,
             (_, Work::Locked, _) => Turn::Passphrase,
+            // A device that is left out of the rounds can still vote.
+            (_, work, Some(PollState { number, is_open: true, .. }))
+                if work != Work::SittingOut || self.answered != Some(*number) =>
+            {
+                Turn::Answer { poll: *number }
+            }
             (_, Work::SittingOut, _) => Turn::ComeBack,
-            (.., Some(PollState { number, is_open: true, .. })) => Turn::Answer { poll: *number },
-            (.., Some(PollState { number, .. })) => Turn::Result { poll: *number },
+            (.., Some(PollState { number, poll, .. })) if place(self.lesson).is_about(poll.question) => {
+                Turn::Result { poll: *number }
+            }
             _ if asks_for_pictures(scene) && self.may_show && !self.is_shown => Turn::Show,
             _ => Turn::Watch(scene),
         }
@@ -125,6 +134,11 @@ impl Situation<'_> {
 /// Whether this scene, or the one it prepares, shows a volunteer's own picture beside what leaks from it.
 fn asks_for_pictures(scene: Scene) -> bool {
     !matches!(scene, Scene::Promise | Scene::TradeOff | Scene::Debrief)
+}
+
+/// Where the lesson is.
+pub fn place(lesson: &LessonState) -> Place {
+    Place { scene: lesson.scene, beat: lesson.beat }
 }
 
 /// What the page shows beside the student's own picture.
@@ -138,10 +152,11 @@ pub enum Beside {
 }
 
 impl Beside {
-    pub fn of(scene: Scene) -> Self {
-        match scene {
-            Scene::Promise => Self::Numbers,
-            Scene::Lobby => Self::Nothing,
+    /// What an attack sees would answer the question whether the picture is safe, so it waits for the vote.
+    pub fn of(place: Place) -> Self {
+        match place.beat() {
+            Beat::Learn | Beat::Send | Beat::Stay => Self::Numbers,
+            beat if beat == Question::Safe.asked_at() || beat.attacks().is_empty() => Self::Nothing,
             _ => Self::Leak,
         }
     }
@@ -215,32 +230,51 @@ pub fn who_sees(has_own_picture: bool, may_show: bool, is_shown: bool) -> &'stat
     }
 }
 
-pub fn leaked(is_own_attack: bool) -> &'static str {
-    if is_own_attack { say::leak::own() } else { say::leak::relay() }
-}
-
-/// The caption of a second reconstruction, which names its attacker.
-pub fn attacker(attack: AttackMethod) -> &'static str {
+/// The caption of a reconstruction. Where a beat shows several, it names the attacker.
+pub fn leaked(attack: AttackMethod, beat: Beat) -> &'static str {
     match attack.knowledge() {
+        _ if beat.attacks().len() < 2 => say::leak::own(),
+        _ if attack.is_unordered() => say::shot::pieces(),
         Knowledge::Naive => say::leak::zeros(),
-        _ => say::leak::aware(),
+        Knowledge::Aware => say::leak::aware(),
     }
 }
 
-/// How much of the student's picture is recognisable: the caption below it. `training` is the current or last round.
-/// `is_stuck` says that an attack had nothing to start from, `is_searched` that a search through the model may still
-/// improve.
-pub fn known(level: Option<Level>, training: Option<&Training>, is_stuck: bool, is_searched: bool) -> &'static str {
-    match (level, training) {
-        (_, None) => say::known::nothing_left(),
-        (Some(Level::Recognisable), _) => say::known::recognisable(),
-        (Some(Level::Outlines), _) if is_searched => say::known::searching_outlines(),
-        (Some(Level::Outlines), _) => say::known::outlines(),
-        (Some(Level::Hidden), _) if is_searched => say::known::searching(),
-        (Some(Level::Hidden), _) => say::known::hidden(),
-        (None, Some(training)) if training.shared.is_some() => say::known::unused(),
-        (None, _) if is_stuck && !is_searched => say::known::stuck(),
-        (None, _) => say::known::none(),
+/// What the page knows about what others can see of the student's picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Evidence {
+    /// The best of the attacks that this beat shows.
+    pub level: Option<Level>,
+    /// Whether numbers have left this device.
+    pub has_sent: bool,
+    /// Whether this round learns from public pictures.
+    pub is_unused: bool,
+    /// Whether the class sees the picture itself.
+    pub is_shown: bool,
+    /// Whether an attack had nothing to start from.
+    pub is_stuck: bool,
+    /// Whether a search through the model may still improve.
+    pub is_searched: bool,
+}
+
+/// How much of the student's picture is recognisable at this place of the lesson: the caption below it. Empty where the
+/// page shows nothing beside the picture.
+pub fn known(place: Place, evidence: Evidence) -> &'static str {
+    let Evidence { level, has_sent, is_unused, is_shown, is_stuck, is_searched } = evidence;
+    match (Beside::of(place), level) {
+        (Beside::Nothing, _) if place.beat() == Question::Safe.asked_at() => say::known::vote_first(),
+        (Beside::Nothing, _) => "",
+        _ if !has_sent && is_shown => say::known::only_shown(),
+        _ if !has_sent => say::known::nothing_left(),
+        (Beside::Numbers, _) => "",
+        (_, Some(Level::Recognisable)) => say::known::recognisable(),
+        (_, Some(Level::Outlines)) if is_searched => say::known::searching_outlines(),
+        (_, Some(Level::Outlines)) => say::known::outlines(),
+        (_, Some(Level::Hidden)) if is_searched => say::known::searching(),
+        (_, Some(Level::Hidden)) => say::known::hidden(),
+        (_, None) if is_unused => say::known::unused(),
+        (_, None) if is_stuck && !is_searched => say::known::stuck(),
+        (_, None) => say::known::none(),
     }
 }
 
@@ -261,7 +295,8 @@ mod tests {
     }
 
     fn situation(lesson: &LessonState) -> Situation<'_> {
-        Situation { link: Link::Online, work: Work::Sent { round: 1 }, lesson, may_show: true, is_shown: false }
+        let work = Work::Sent { round: 1 };
+        Situation { link: Link::Online, work, lesson, may_show: true, is_shown: false, answered: None }
     }
 
     #[test]
@@ -289,10 +324,12 @@ mod tests {
             for (may_show, is_shown) in [(false, false), (true, true)] {
                 assert_eq!(Situation { may_show, is_shown, ..situation(&quiet) }.turn(), Turn::Watch(scene));
             }
-            for (is_open, turn) in [(true, Turn::Answer { poll: 3 }), (false, Turn::Result { poll: 3 })] {
-                assert_eq!(situation(&lesson(scene, Some(asked(is_open)))).turn(), turn);
-            }
+            assert_eq!(situation(&lesson(scene, Some(asked(true)))).turn(), Turn::Answer { poll: 3 });
         }
+        // The result stays until the answer is told.
+        let mask = |beat| LessonState { beat, ..lesson(Scene::Mask, Some(asked(false))) };
+        assert_eq!(situation(&mask(2)).turn(), Turn::Result { poll: 3 });
+        assert_eq!(situation(&mask(0)).turn(), Turn::Show);
     }
 
     #[test]
@@ -301,7 +338,11 @@ mod tests {
         let situation = situation(&asked);
         assert_eq!(Situation { link: Link::Closed, ..situation }.turn(), Turn::JoinAgain);
         assert_eq!(Situation { work: Work::Locked, ..situation }.turn(), Turn::Passphrase);
-        assert_eq!(Situation { work: Work::SittingOut, ..situation }.turn(), Turn::ComeBack);
+        // A device that sits out votes first, and then can come back.
+        let out = Situation { work: Work::SittingOut, ..situation };
+        assert_eq!(out.turn(), Turn::Answer { poll: 3 });
+        assert_eq!(Situation { answered: Some(3), ..out }.turn(), Turn::ComeBack);
+        assert_eq!(Situation { lesson: &lesson(Scene::Guess, None), ..out }.turn(), Turn::ComeBack);
         // A vote waits for the connection.
         assert_eq!(Situation { link: Link::Silent, ..situation }.turn(), Turn::Answer { poll: 3 });
     }
@@ -325,27 +366,60 @@ mod tests {
         }
     }
 
+    fn at(beat: Beat) -> Place {
+        Place::all().find(|place| place.beat() == beat).expect("a beat of the lesson")
+    }
+
     #[test]
-    fn what_is_known_follows_the_closest_attack() {
-        let training = Training {
-            round: 1,
-            model: String::new(),
-            defence: unmask_core::Defence::None,
-            rule: unmask_core::Rule::FedSgd,
-            shared: None,
-        };
-        let said = |level, training, is_stuck| known(level, training, is_stuck, false);
-        assert!(said(Some(Level::Recognisable), None, false).starts_with("Nothing has left"));
-        assert!(said(Some(Level::Recognisable), Some(&training), true).contains("recognisable"));
-        assert!(said(Some(Level::Hidden), Some(&training), false).contains("cannot"));
-        assert!(said(None, Some(&training), true).contains("no way in"));
+    fn what_is_known_follows_the_attacks_that_the_beat_shows() {
+        let sent = Evidence { has_sent: true, ..Evidence::default() };
+        let said = |evidence| known(at(Beat::MoveMask), evidence);
+        let leaks = Evidence { level: Some(Level::Recognisable), ..sent };
+        assert!(said(leaks).contains("recognisable"));
+        assert!(said(Evidence { level: Some(Level::Hidden), ..sent }).contains("cannot"));
+        assert!(said(Evidence { is_stuck: true, ..sent }).contains("no way in"));
+        assert!(said(Evidence { is_unused: true, ..sent }).contains("not used"));
         // A search that has not succeeded so far may still do so.
         for level in [Level::Hidden, Level::Outlines] {
-            assert!(known(Some(level), Some(&training), true, true).contains("So far"));
+            let searched = Evidence { level: Some(level), is_stuck: true, is_searched: true, ..sent };
+            assert!(known(at(Beat::Search), searched).contains("So far"));
         }
-        assert!(!known(None, Some(&training), true, true).contains("no way in"));
-        let shared = Training { shared: Some(8), ..training.clone() };
-        assert!(said(None, Some(&shared), false).contains("not used"));
+        assert!(known(at(Beat::VoteSafe), leaks).starts_with("Vote first"));
+        assert_eq!(known(at(Beat::Send), leaks), "", "the scene that shows the numbers");
+    }
+
+    /// Walks every beat with every consent: no line contradicts what has left the device, what the wall shows, or the
+    /// vote that is open.
+    #[test]
+    fn no_line_contradicts_what_has_happened() {
+        let levels = [None, Some(Level::Hidden), Some(Level::Outlines), Some(Level::Recognisable)];
+        let flags = [false, true];
+        for place in Place::all() {
+            for level in levels {
+                for (has_sent, is_shown) in flags.into_iter().flat_map(|sent| flags.map(|shown| (sent, shown))) {
+                    let line = known(place, Evidence { level, has_sent, is_shown, ..Evidence::default() });
+                    let case = format!("{place:?}, {level:?}, sent {has_sent}, shown {is_shown}: {line}");
+                    assert!(!line.contains("No numbers have left") || !has_sent, "{case}");
+                    assert!(!line.contains("on the projector") || is_shown, "{case}");
+                    let judges = ["recognisable", "Outlines", "cannot make out"].iter().any(|word| line.contains(word));
+                    assert!(!judges || has_sent && level.is_some() && Beside::of(place) == Beside::Leak, "{case}");
+                    assert!(!judges || place.beat() != Question::Safe.asked_at(), "{case}");
+                    assert!(!line.contains("cannot make out") || level == Some(Level::Hidden), "{case}");
+                }
+            }
+            // No two pictures of a beat have one caption.
+            let captions = place.beat().attacks().iter().map(|methods| leaked(methods[0], place.beat()));
+            let captions: Vec<_> = captions.collect();
+            assert!(
+                captions.iter().enumerate().all(|(at, one)| !captions[..at].contains(one)),
+                "{place:?} {captions:?}"
+            );
+            // Nobody is told an answer before the lesson tells it.
+            let Some(question) = Question::of(place.scene) else { continue };
+            let poll = Poll { question, suspects: Vec::new(), correct: Some(0) };
+            let told = unmask_words::verdict(&poll, place, Some(0));
+            assert!(place.tells(question) || !told.contains("right") && !told.contains("It took"), "{place:?} {told}");
+        }
     }
 
     #[test]

@@ -2,29 +2,34 @@
 //! more.
 
 use leptos::prelude::*;
-use unmask_core::{AttackMethod, ClientId, Knowledge};
-use unmask_data::metrics::{Level, RECOGNISABLE_FROM};
+use unmask_core::{AttackMethod, ClientId};
+use unmask_data::metrics::Level;
 use unmask_lesson::{Beat, masked, uniform_rate};
 use unmask_wire::view::SearchView;
 use unmask_words::say;
 
-use super::parts::{Attacked, Frame, Original, Shot, Stage, Votes, let_go, why_empty};
+use super::parts::{Attacked, Frame, Original, Shot, Stage, VoteLine, Votes, let_go, why_empty};
 use crate::page::logic::{count, decimal};
 
 /// The highest rate on the stage's slider, in percent.
 const MOST: &str = "95";
 
-/// APRIL on the block made for it; at the last step embedding inversion on a standard network.
+/// APRIL on the block made for it, with the class's vote; at the last step embedding inversion on a standard network.
 #[component]
 pub fn April(stage: Stage) -> impl IntoView {
+    let is_asking = stage.is_asking();
     let is_ordinary = Memo::new(move |_| stage.place.get().beat() == Beat::UsualBlock);
-    let attack = Signal::derive(move || if is_ordinary.get() { AttackMethod::Embedding } else { AttackMethod::April });
     let title =
         Signal::derive(move || if is_ordinary.get() { say::shot::usual() } else { say::shot::april() }.to_owned());
     view! {
-        <div class="shots two">
-            <Original stage/>
-            <Attacked stage attack title/>
+        <div class="masked">
+            <div class="shots">
+                <Original stage/>
+                <Attacked stage attack=stage.attack(0) title/>
+            </div>
+            <Show when=move || is_asking.get()>
+                <Votes stage/>
+            </Show>
         </div>
     }
 }
@@ -36,11 +41,7 @@ pub fn MaskSlider(stage: Stage) -> impl IntoView {
         <div class="masked">
             <div class="shots">
                 <Original stage/>
-                <Attacked
-                    stage
-                    attack=Signal::from(AttackMethod::Embedding)
-                    title=Signal::derive(|| say::shot::zeros().to_owned())
-                />
+                <Attacked stage attack=stage.attack(0) title=Signal::derive(|| say::shot::zeros().to_owned())/>
             </div>
             <Rate stage/>
             <Votes stage/>
@@ -75,35 +76,37 @@ fn Rate(stage: Stage) -> impl IntoView {
     }
 }
 
-/// The attacker that takes masked entries for zeros; from the second step on, also one that knows the mask.
+/// The attacker that reads masked entries as zeros; from the second step on, also one that knows the mask.
 #[component]
 pub fn Attackers(stage: Stage) -> impl IntoView {
     let beat = Memo::new(move |_| stage.place.get().beat());
-    // Without position gradients there is nothing to complete; this attack's remark says why it fails, too.
-    let better = Signal::derive(move || {
-        if beat.get() == Beat::FixedPosition { AttackMethod::EmbeddingAware } else { AttackMethod::Completion }
-    });
+    let is_asking = stage.is_asking();
+    let better = move || match beat.get() {
+        Beat::FixedPosition => say::shot::pieces(),
+        _ => say::shot::aware(),
+    };
     view! {
-        <div class="shots three">
-            <Original stage/>
-            <Attacked
-                stage
-                attack=Signal::from(AttackMethod::Embedding)
-                title=Signal::derive(|| say::shot::zeros().to_owned())
-            />
-            <Show
-                when=move || { beat.get() != Beat::IgnoresMask }
-                fallback=|| view! { <figure class="shot turned" aria-hidden="true"><figcaption>"\u{a0}"</figcaption><p class="shot-empty">"?"</p></figure> }
-            >
-                <Attacked stage attack=better title=Signal::derive(|| say::shot::aware().to_owned())/>
+        <div class="attackers">
+            <div class="shots three">
+                <Original stage/>
+                <Attacked stage attack=stage.attack(0) title=Signal::derive(|| say::shot::zeros().to_owned())/>
+                <Show
+                    when=move || { beat.get() != Beat::IgnoresMask }
+                    fallback=|| view! { <figure class="shot turned" aria-hidden="true"><figcaption>"\u{a0}"</figcaption><p class="shot-empty">"?"</p></figure> }
+                >
+                    <Attacked stage attack=stage.attack(1) title=Signal::derive(move || better().to_owned())/>
+                </Show>
+            </div>
+            <Show when=move || is_asking.get()>
+                <VoteLine stage/>
             </Show>
         </div>
     }
 }
 
-/// Whether `attack` is a search that knows the mask; there is one for each kind of network.
+/// Whether `attack` is the search of the scene; there is one for each kind of network.
 fn is_shown(attack: AttackMethod) -> bool {
-    attack.is_search() && attack.knowledge() == Knowledge::Aware && !attack.is_unordered()
+    Beat::Search.attacks().iter().any(|methods| methods.contains(&attack))
 }
 
 /// The pictures of the newest search for the target's picture. A new search discards those of the one before.
@@ -125,7 +128,7 @@ pub fn Patience(stage: Stage) -> impl IntoView {
     let search = stage.feed.optional(|room| {
         let result =
             room.attacks.iter().find(|result| is_shown(result.attack) && Some(result.client) == room.target)?;
-        Some((result.search.clone()?, result.seconds, result.ssim))
+        Some((result.search.clone()?, result.ssim))
     });
     let begun = Memo::new(move |_| stage.place.get().beat() != Beat::VoteSeconds);
     let frames = Memo::new(move |_| {
@@ -141,27 +144,32 @@ pub fn Patience(stage: Stage) -> impl IntoView {
         })
     };
     let frame = Memo::new(move |_| frame());
-    let level = move || frame.with(|frame| Level::of(&[frame.as_ref()?.ssim?]));
-    let recognised = move || {
-        frames.with(|frames| {
-            let first =
-                frames.iter().find(|frame| frame.ssim.is_some_and(|ssim| f64::from(ssim) >= RECOGNISABLE_FROM))?;
-            Some(first.seconds.round().clamp(0.0, f64::from(u16::MAX)) as u16)
-        })
+    // Once the search has shown the picture, its newest picture keeps that verdict; scores arrive late.
+    let is_found = Memo::new(move |_| search.with(|it| it.as_ref().is_some_and(|it| it.0.recognised_after.is_some())));
+    let level = move || match chosen.get() {
+        None if is_found.get() => Some(Level::Recognisable),
+        _ => frame.with(|frame| Level::of(&[frame.as_ref()?.ssim?])),
     };
+    // The original would tell what to see in the guesses.
+    let is_hidden = Memo::new(move |_| stage.place.get().beat() != Beat::ShowSearch && !is_found.get());
     let why_empty =
         stage.feed.part(move |room| if room.search.is_none() { say::empty::no_search() } else { why_empty(room) });
     let state = move || {
         let steps = |search: &SearchView| say::patience::steps(count(search.iteration), count(search.iterations));
-        let steps = search.with(|search| search.as_ref().map(|(search, ..)| steps(search)));
+        let steps = search.with(|search| search.as_ref().map(|(search, _)| steps(search)));
         let seconds = frame
             .with(|frame| frame.as_ref().map(|frame| say::patience::seconds(frame.seconds.round().max(0.0) as u32)));
         [seconds, steps].into_iter().flatten().collect::<Vec<_>>().join(" · ")
     };
     view! {
-        <div class="patience" data-testid="patience" data-ssim=move || search.with(|search| search.as_ref()?.2.map(|ssim| ssim.to_string()))>
+        <div class="patience" data-testid="patience" data-ssim=move || search.with(|search| search.as_ref()?.1.map(|ssim| ssim.to_string()))>
             <div class="shots">
-                <Original stage/>
+                <Show
+                    when=move || !is_hidden.get()
+                    fallback=|| view! { <figure class="shot turned"><figcaption>"\u{a0}"</figcaption><p class="shot-empty">{say::patience::hidden()}</p></figure> }
+                >
+                    <Original stage/>
+                </Show>
                 <Shot
                     testid="searched"
                     title=Signal::derive(|| say::shot::guesses().to_owned())
@@ -172,7 +180,7 @@ pub fn Patience(stage: Stage) -> impl IntoView {
                 />
             </div>
             <Scrubber frames chosen begun state=Signal::derive(state)/>
-            <Votes stage truth=Signal::derive(recognised)/>
+            <Votes stage/>
         </div>
     }
 }

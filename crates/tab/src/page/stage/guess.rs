@@ -1,19 +1,18 @@
 //! Scenes 2 and 9: one reconstruction and the pictures that the class guesses from; at the end, the take-home messages.
 
 use leptos::prelude::*;
-use unmask_core::AttackMethod;
 use unmask_lesson::{Beat, Scene};
 use unmask_words::say;
 
 use super::parts::{Attacked, Stage};
-use crate::page::logic::attacks;
+use crate::page::logic::votes::vote_bars;
 
 #[derive(Debug, Clone, PartialEq)]
 struct Suspect {
     name: String,
     picture: Option<String>,
-    /// Set once the question is closed.
-    votes: Option<u32>,
+    /// The votes of people and of robots, once the question is closed.
+    votes: Option<(u32, u32)>,
     is_right: bool,
 }
 
@@ -34,13 +33,13 @@ fn Question(stage: Stage) -> impl IntoView {
         let asked = room.lesson.poll.as_ref();
         let coming = || room.situation().suspects();
         let suspects = asked.map_or_else(coming, |asked| asked.poll.suspects.clone());
-        let counts = asked.filter(|asked| !asked.is_open).map(|asked| asked.poll.answers().counts(&asked.votes));
+        let bars = asked.filter(|asked| !asked.is_open).map(vote_bars);
         let shown = |(place, suspect): (usize, &unmask_lesson::Suspect)| {
             let client = room.clients.iter().find(|client| client.id == suspect.client);
             Suspect {
                 name: unmask_words::suspect(place, suspect),
                 picture: client.and_then(|client| client.original.clone()),
-                votes: counts.as_ref().map(|counts| counts.get(place).copied().unwrap_or(0)),
+                votes: bars.as_ref().and_then(|bars| bars.get(place)).map(|bar| (bar.people, bar.robots)),
                 is_right: match asked {
                     Some(asked) => asked.poll.correct.map(usize::from) == Some(place),
                     None => Some(suspect.client) == room.target,
@@ -50,7 +49,7 @@ fn Question(stage: Stage) -> impl IntoView {
         suspects.iter().enumerate().map(shown).collect::<Vec<_>>()
     });
     let suspects = Memo::new(move |_| suspects.get().unwrap_or_default());
-    let is_told = move || stage.place.get().beat() == Beat::TellWhose;
+    let is_told = move || matches!(stage.place.get().beat(), Beat::TellWhose | Beat::TellMasked);
     let suspect = move |Suspect { name, picture, votes, is_right }: Suspect| {
         view! {
             <figure class="suspect" data-testid="suspect" data-right=move || is_told().then(|| is_right.to_string()) class:right=move || is_told() && is_right>
@@ -60,17 +59,20 @@ fn Question(stage: Stage) -> impl IntoView {
                 }}
                 <figcaption>
                     <span class="suspect-name">{move || if is_told() && is_right { "✓ " } else { "" }} {name}</span>
-                    {votes.map(|votes| view! { <b class="suspect-votes" data-testid="suspect-votes">{votes}</b> })}
+                    {votes.map(|(people, robots)| view! {
+                        <span class="suspect-counts">
+                            {(robots > 0).then(|| view! { <span class="suspect-votes of-robots" title=say::vote::robots() data-testid="robot-votes">{robots}</span> })}
+                            <b class="suspect-votes" data-testid="suspect-votes">{people}</b>
+                        </span>
+                    })}
                 </figcaption>
             </figure>
         }
     };
-    let attack = stage.feed.part(attacks::telling_attack);
-    let attack = Signal::derive(move || attack.get().unwrap_or(AttackMethod::Embedding));
     let voters = stage.feed.optional(|room| room.lesson.poll.as_ref().map(|poll| poll.voters));
     view! {
         <div class="guess">
-            <Attacked stage attack title=Signal::derive(|| say::shot::from_numbers().to_owned())/>
+            <Attacked stage attack=stage.attack(0) title=Signal::derive(|| say::shot::from_numbers().to_owned())/>
             <div class="suspects">
                 {move || suspects.get().into_iter().map(suspect).collect_view()}
                 <p class="suspects-note" role="status">

@@ -5,7 +5,7 @@ use unmask_core::ClientId;
 use unmask_wire::view::{ClientState, Control};
 use unmask_words::{say, shown_nickname};
 
-use super::parts::Stage;
+use super::parts::{Stage, VoteLine};
 use crate::page::{
     logic::{self, count, input::grouped_pin},
     widgets::feed::{Feed, Link},
@@ -152,6 +152,7 @@ pub fn Promise(stage: Stage) -> impl IntoView {
     let numbers =
         move || numbers.get().filter(|numbers| *numbers > 0).map(|numbers| say::promise::numbers(count(numbers)));
     let step = move || stage.place.get().beat;
+    let is_asking = stage.is_asking();
     let cells = (0..ROWS * COLUMNS).map(|place| {
         let (row, column) = (place / COLUMNS, place % COLUMNS);
         // This is not a real update; the signs are only as evenly spread as in one.
@@ -159,6 +160,7 @@ pub fn Promise(stage: Stage) -> impl IntoView {
         view! { <rect class=format!("cell-{sign}") x=column * CELL y=row * CELL width=CELL - 2 height=CELL - 2></rect> }
     });
     view! {
+        <div class="promised">
         <svg class="promise" viewBox="0 0 1200 520" role="img" aria-label=say::promise::drawing() data-step=step>
             <rect class="device" x="40" y="20" width="270" height="440" rx="36"></rect>
             <rect class="screen" x="62" y="64" width="226" height="352" rx="10"></rect>
@@ -181,5 +183,9 @@ pub fn Promise(stage: Stage) -> impl IntoView {
             <text x="600" y="500" text-anchor="middle">{numbers}</text>
             <text x="1015" y="500" text-anchor="middle">{say::promise::server()}</text>
         </svg>
+        <Show when=move || is_asking.get()>
+            <VoteLine stage/>
+        </Show>
+        </div>
     }
 }

@@ -12,7 +12,10 @@ use wasm_bindgen_futures::spawn_local;
 use web_sys::{HtmlElement, PointerEvent};
 
 use crate::page::{
-    logic::{attacks, votes},
+    logic::{
+        attacks,
+        votes::{self, VoteBar},
+    },
     widgets::{api, feed::Feed, session::Teacher},
 };
 
@@ -143,6 +146,25 @@ impl Stage {
         self.teacher.send_all(controls.unwrap_or_default());
     }
 
+    /// Whether the present beat is about the scene's question.
+    pub fn is_asking(self) -> Memo<bool> {
+        Memo::new(move |_| {
+            let place = self.place.get();
+            Question::of(place.scene).is_some_and(|question| place.is_about(question))
+        })
+    }
+
+    /// The attack behind the picture of this number in the present beat.
+    pub fn attack(self, picture: usize) -> Signal<AttackMethod> {
+        let attack = Memo::new(move |last: Option<&AttackMethod>| {
+            let beat = self.place.get().beat();
+            let shown = self.feed.room.with(|room| attacks::shown(room.as_ref()?, beat, picture));
+            // A scene that is about to go keeps its attack.
+            shown.or(last.copied()).unwrap_or_default()
+        });
+        attack.into()
+    }
+
     pub fn toggle_rounds(self) {
         if let Some(is_paused) = self.now(|room| room.phase == Phase::Paused) {
             self.teacher.send(if is_paused { Control::Start } else { Control::Pause });
@@ -160,7 +182,7 @@ pub struct Frame {
     pub defence: Defence,
     pub scene: Scene,
     pub round: u32,
-    /// The attack's computing time so far.
+    /// Seconds since the search began by the clock; for other attacks their computing time.
     pub seconds: f64,
     pub ssim: Option<f32>,
     /// Its address on the relay, which may have deleted it since.
@@ -209,7 +231,7 @@ impl Reel {
                         defence: result.defence,
                         scene: room.lesson.scene,
                         round: result.round,
-                        seconds: result.seconds,
+                        seconds: result.search.as_ref().map_or(result.seconds, |search| search.elapsed),
                         ssim: result.ssim,
                         address: address.clone(),
                         source: String::new(),
@@ -421,29 +443,34 @@ pub fn why_empty(room: &RoomView) -> &'static str {
     }
 }
 
-/// The number of votes; once the question is closed, also their distribution.
+/// The votes for one answer: people's, and in grey those of robots.
+fn meter(VoteBar { name, people, robots }: VoteBar, highest: u32) -> impl IntoView {
+    let share = move |votes: u32| format!("width:{:.1}%", f64::from(votes) * 100.0 / f64::from(highest));
+    view! {
+        <li data-testid="votes" data-answer=name.clone() data-count=people data-robots=robots>
+            <span>{name.clone()}</span>
+            <span class="meter" aria-hidden="true">
+                <span class="meter-fill" style=share(people)></span>
+                <span class="meter-fill of-robots" style=share(robots)></span>
+            </span>
+            <b>{people}</b>
+        </li>
+    }
+}
+
+/// The question with the number of votes; once it is closed, the votes and the answer.
 #[component]
-pub fn Votes(
-    stage: Stage,
-    /// The true number, if known.
-    #[prop(into, optional)]
-    truth: Signal<Option<u16>>,
-) -> impl IntoView {
+pub fn Votes(stage: Stage) -> impl IntoView {
     let poll = stage.feed.optional(|room| room.lesson.poll.clone());
     let is_closed = Memo::new(move |_| poll.with(|poll| poll.as_ref().is_some_and(|poll| !poll.is_open)));
     let voters = move || poll.with(|poll| poll.as_ref().map_or(0, |poll| poll.voters));
     let bars = move || poll.with(|poll| poll.as_ref().map(votes::vote_bars).unwrap_or_default());
-    let highest = move || bars().iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
-    let row = move |(name, count): (String, u32)| {
-        let share = format!("width:{:.1}%", f64::from(count) * 100.0 / f64::from(highest()));
-        view! {
-            <li data-testid="votes" data-answer=name.clone() data-count=count>
-                <span>{name.clone()}</span>
-                <span class="meter" aria-hidden="true"><span class="meter-fill" style=share></span></span>
-                <b>{count}</b>
-            </li>
-        }
+    let rows = move || {
+        let bars = bars();
+        let highest = bars.iter().map(|bar| bar.people + bar.robots).max().unwrap_or(0).max(1);
+        bars.into_iter().map(|bar| meter(bar, highest)).collect_view()
     };
+    let has_robots = move || is_closed.get() && bars().iter().any(|bar| bar.robots > 0);
     view! {
         <section class="vote" data-testid="poll" data-open=move || poll.with(|poll| poll.as_ref().map(|poll| poll.is_open.to_string())) hidden=move || poll.with(Option::is_none)>
             <h2>{move || poll.with(|poll| poll.as_ref().map(|asked| unmask_words::question(asked.poll.question)))}</h2>
@@ -451,10 +478,50 @@ pub fn Votes(
                 <b data-testid="voters">{voters}</b>
                 " " {move || say::vote::unit(voters())}
             </p>
-            <ul hidden=move || !is_closed.get()>{move || bars().into_iter().map(row).collect_view()}</ul>
-            <p class="vote-truth" hidden=move || truth.get().is_none() || !is_closed.get()>
-                {move || truth.get().map(|truth| say::patience::took(truth.into()))}
-            </p>
+            <ul hidden=move || !is_closed.get()>{rows}</ul>
+            <p class="vote-robots" hidden=move || !has_robots()>{say::vote::robots()}</p>
+            <Told stage/>
+        </section>
+    }
+}
+
+/// The answer to the question, once the lesson tells it.
+#[component]
+fn Told(stage: Stage) -> impl IntoView {
+    let told = Memo::new(move |_| {
+        let poll = stage.feed.room.with(|room| room.as_ref()?.lesson.poll.clone()).filter(|poll| !poll.is_open)?;
+        let told = unmask_words::told(&poll.poll, stage.place.get())?;
+        let closest = || say::patience::closest(unmask_words::answer(&poll.poll, votes::closest_guess(&poll)?)).into();
+        let closest: Option<String> = (poll.poll.question == Question::Seconds).then(closest).flatten();
+        Some([Some(told), closest].into_iter().flatten().collect::<Vec<_>>())
+    });
+    view! {
+        <p class="vote-truth" role="status" data-testid="told" hidden=move || told.with(Option::is_none)>
+            {move || told.get().unwrap_or_default().into_iter().map(|line| view! { <span>{line}</span> " " }).collect_view()}
+        </p>
+    }
+}
+
+/// The question in one line, for scenes whose pictures need the width: the number of votes, then votes and answer.
+#[component]
+pub fn VoteLine(stage: Stage) -> impl IntoView {
+    let poll = stage.feed.optional(|room| room.lesson.poll.clone());
+    let question = move || poll.with(|poll| poll.as_ref().map(|asked| unmask_words::question(asked.poll.question)));
+    let votes = move || {
+        poll.with(|poll| {
+            let poll = poll.as_ref()?;
+            if poll.is_open {
+                return Some(say::vote::count(poll.voters));
+            }
+            let bars = votes::vote_bars(poll);
+            Some(bars.iter().map(|bar| format!("{} {}", bar.name, bar.people)).collect::<Vec<_>>().join(" · "))
+        })
+    };
+    view! {
+        <section class="vote-line" data-testid="poll" data-open=move || poll.with(|poll| poll.as_ref().map(|poll| poll.is_open.to_string())) hidden=move || poll.with(Option::is_none)>
+            <h2>{question}</h2>
+            <p data-testid="vote-counts">{votes}</p>
+            <Told stage/>
         </section>
     }
 }

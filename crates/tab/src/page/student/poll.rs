@@ -7,7 +7,7 @@ use unmask_words::say;
 
 use super::trainer::Trainer;
 use crate::page::logic::{
-    turn::Link,
+    turn::{self, Link},
     votes::{self, Tally},
 };
 
@@ -31,7 +31,7 @@ pub fn Question(trainer: Trainer, number: u32) -> impl IntoView {
                 });
                 view! { <Choices trainer number names/> }.into_any()
             }
-            Answers::Number { least, most } => {
+            Answers::Number { least, most, .. } => {
                 view! { <Guess trainer number least most poll=poll.clone()/> }.into_any()
             }
         };
@@ -132,7 +132,8 @@ pub fn Outcome(trainer: Trainer, number: u32) -> impl IntoView {
     let of = move |words: fn(&PollState, Option<u16>) -> String| {
         poll.with(|poll| poll.as_ref().map(|poll| words(poll, own())))
     };
-    let verdict = move || of(|asked, own| votes::verdict(&asked.poll, own));
+    let place = move || trainer.lesson.with(turn::place);
+    let verdict = move || poll.with(|poll| Some(unmask_words::verdict(&poll.as_ref()?.poll, place(), own())));
     let row = |tally: Tally| {
         let width = format!("width:{:.1}%", tally.share * 100.0);
         view! {

@@ -3,7 +3,7 @@
 
 use leptos::{html::H2, prelude::*};
 use unmask_data::metrics::Level;
-use unmask_lesson::Scene;
+use unmask_lesson::{Place, Scene};
 use unmask_words::say;
 
 use super::{
@@ -11,17 +11,17 @@ use super::{
     draft::JoinDraft,
     join::Consent,
     poll::{Outcome, Question},
-    trainer::Trainer,
+    trainer::{Leaked, Trainer},
 };
 use crate::{
     page::{
         logic::{
             self,
-            turn::{self, Beside, Link, Turn},
+            turn::{self, Beside, Evidence, Link, Turn},
         },
         widgets::{fields::PassphraseField, holds, optional, part, picture::Pixels},
     },
-    protocol::{Connection, Reconstruction, SentUpdate},
+    protocol::{Connection, SentUpdate},
 };
 
 #[component]
@@ -72,28 +72,22 @@ pub fn Room(
     }
 }
 
-/// The picture, what the current scene shows beside it, and how much of it is recognisable.
+/// The picture, what the current beat shows beside it, and how much of it is recognisable.
 #[component]
 fn OwnPicture(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
-    let scene = Memo::new(move |_| trainer.lesson.with(|lesson| lesson.scene));
-    let beside = Memo::new(move |_| Beside::of(scene.get()));
-    let is_leak = move || beside.get() == Beside::Leak;
-    let own_attack = move |place: usize| {
-        trainer.own_attack.with(|attack| attack.as_ref().and_then(|attack| attack.reconstructions.get(place).cloned()))
-    };
-    // Reconstructions of public pictures do not matter here.
-    let private = |result: &Reconstruction| result.comparison.as_ref().is_none_or(|comparison| comparison.is_private);
-    let closest = Memo::new(move |_| is_leak().then(|| own_attack(0)).flatten().filter(private));
-    // The scene that compares attackers shows two.
-    let other = Memo::new(move |_| (scene.get() == Scene::Attackers).then(|| own_attack(1)).flatten().filter(private));
-    let by_relay = Memo::new(move |_| {
-        let closest = is_leak().then(|| trainer.closest()).flatten()?;
-        trainer.attack(closest).filter(private)
-    });
+    let place = Memo::new(move |_| trainer.lesson.with(turn::place));
+    let beside = Memo::new(move |_| Beside::of(place.get()));
     let numbers = move || {
         let drawing = |sent: &SentUpdate| sent.groups.iter().find_map(|group| group.after.clone());
         (beside.get() == Beside::Numbers).then(optional(trainer.sent, drawing)).flatten()
     };
+    // At most two, so that both fit a phone.
+    let leaks = [0, 1].map(|picture| {
+        Memo::new(move |_| {
+            let methods = place.get().beat().attacks().get(picture).filter(|_| beside.get() == Beside::Leak)?;
+            trainer.leak(methods)
+        })
+    });
     view! {
         <div class="own-pictures">
             <figure>
@@ -107,44 +101,39 @@ fn OwnPicture(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                 <Pixels picture=Signal::derive(numbers) label=say::room::numbers() class="update"/>
                 <figcaption>{say::room::numbers()}</figcaption>
             </figure>
-            <Leak scene result=closest is_own_attack=true/>
-            <Leak scene result=other is_own_attack=true/>
-            <Leak scene result=by_relay is_own_attack=false/>
+            {leaks.map(|leak| view! { <Leak place leak/> })}
         </div>
-        <Known trainer scene beside closest by_relay/>
+        <Known trainer place leaks/>
     }
 }
 
-/// How much of the picture is recognisable in the closest results of this tab's attack and of the relay's.
+/// How much of the picture is recognisable in what the current beat shows.
 #[component]
-fn Known(
-    trainer: Trainer,
-    scene: Memo<Scene>,
-    beside: Memo<Beside>,
-    closest: Memo<Option<Reconstruction>>,
-    by_relay: Memo<Option<Reconstruction>>,
-) -> impl IntoView {
-    let ssim =
-        |result: Memo<Option<Reconstruction>>| result.with(|result| Some(result.as_ref()?.comparison.as_ref()?.ssim));
-    // Single rounds vary. This tab's own attack has several rounds to take the median of.
+fn Known(trainer: Trainer, place: Memo<Place>, leaks: [Memo<Option<Leaked>>; 2]) -> impl IntoView {
     let level = Memo::new(move |_| {
-        let own = trainer.recent.with(|recent| Level::of(recent)).filter(|_| closest.with(Option::is_some));
-        let relay = ssim(by_relay).and_then(|ssim| Level::of(&[ssim]));
-        own.max(relay)
+        leaks.iter().filter_map(|leak| leak.with(|leak| leak.as_ref().and_then(|leak| leak.level))).max()
     });
     let is_stuck = holds(trainer.own_attack, |attack| attack.remark.is_some());
-    let is_searched = move || {
-        scene.get() == Scene::Patience || by_relay.with(|it| it.as_ref().is_some_and(|it| it.attack.is_search()))
+    let is_search = |leak: &Memo<Option<Leaked>>| {
+        leak.with(|leak| leak.as_ref().is_some_and(|leak| leak.result.attack.is_search()))
     };
-    let known = move || {
-        trainer.training.with(|training| turn::known(level.get(), training.as_ref(), is_stuck(), is_searched()))
-    };
+    let known = Memo::new(move |_| {
+        let evidence = Evidence {
+            level: level.get(),
+            has_sent: trainer.sent.with(Option::is_some),
+            is_unused: trainer.training.with(|training| training.as_ref().is_some_and(|it| it.shared.is_some())),
+            is_shown: trainer.is_shown.get(),
+            is_stuck: is_stuck(),
+            is_searched: place.get().scene == Scene::Patience || leaks.iter().any(is_search),
+        };
+        turn::known(place.get(), evidence)
+    });
     view! {
         <p
             class="known"
             data-testid="known"
             data-level=move || level.get().map(Level::name)
-            hidden=move || beside.get() == Beside::Nothing
+            hidden=move || known.get().is_empty()
         >
             {known}
         </p>
@@ -153,16 +142,14 @@ fn Known(
 
 /// The picture that an attack reconstructed.
 #[component]
-fn Leak(scene: Memo<Scene>, result: Memo<Option<Reconstruction>>, is_own_attack: bool) -> impl IntoView {
-    let caption = move || match scene.get() {
-        Scene::Attackers if is_own_attack => part(result, |result| turn::attacker(result.attack))(),
-        _ => Some(turn::leaked(is_own_attack)),
-    };
+fn Leak(place: Memo<Place>, leak: Memo<Option<Leaked>>) -> impl IntoView {
+    let result = Memo::new(move |_| leak.with(|leak| leak.as_ref().map(|leak| leak.result.clone())));
+    let caption = move || result.with(|result| result.as_ref().map(|it| turn::leaked(it.attack, place.get().beat())));
     let is_there = move || result.with(|result| result.as_ref().is_some_and(|result| result.picture.is_some()));
     view! {
         <figure
             data-testid="leak"
-            data-by=if is_own_attack { "tab" } else { "relay" }
+            data-by=move || leak.with(|leak| leak.as_ref().map(|leak| if leak.is_by_tab { "tab" } else { "relay" }))
             data-attack=part(result, |result| result.attack.name())
             data-round=part(result, |result| result.round)
             data-ssim=optional(result, |result| Some(result.comparison.as_ref()?.ssim.to_string()))

@@ -1,10 +1,14 @@
 //! The page's side of the worker: its latest messages as signals.
 
-use std::{collections::VecDeque, ops::Deref};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    ops::Deref,
+};
 
 use gloo_events::EventListener;
 use leptos::prelude::*;
 use unmask_core::AttackMethod;
+use unmask_data::metrics::Level;
 use unmask_wire::LessonState;
 use unmask_words::say;
 use wasm_bindgen::JsCast;
@@ -82,8 +86,8 @@ signals! {
         pub attacks: Vec<Reconstruction>,
         /// The result of this tab's own attack on its last update.
         pub own_attack: Option<OwnAttack>,
-        /// The best SSIM of that attack in each of the last rounds under one defence and model, newest last.
-        pub recent: Vec<f32>,
+        /// The SSIM of each of those attacks in the last rounds under one defence and model, newest last.
+        recent: BTreeMap<AttackMethod, Vec<f32>>,
         pub lesson: LessonState,
         /// The student's last answer: the question's number and the vote.
         vote: Option<(u32, u16)>,
@@ -103,6 +107,16 @@ signals! {
         /// The newest notice, until the next update is sent.
         pub news: Option<Notice>,
     }
+}
+
+/// What an attack shows of the student's own picture.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Leaked {
+    pub result: Reconstruction,
+    /// How much of it is recognisable, once it was compared.
+    pub level: Option<Level>,
+    /// Whether this tab's own attack made it, and not the relay.
+    pub is_by_tab: bool,
 }
 
 /// The worker and its latest state.
@@ -276,7 +290,8 @@ impl Trainer {
     /// The one thing to do; `may_show` says whether the class may see what leaks from the private picture.
     pub fn turn(self, may_show: bool) -> Turn {
         let (link, work, is_shown) = (self.link(), self.work(), self.is_shown.get());
-        self.lesson.with(|lesson| Situation { link, work, lesson, may_show, is_shown }.turn())
+        let answered = self.vote.get().map(|(number, _)| number);
+        self.lesson.with(|lesson| Situation { link, work, lesson, may_show, is_shown, answered }.turn())
     }
 
     /// Whether this tab is in the room or reconnecting to it.
@@ -293,6 +308,27 @@ impl Trainer {
     /// The last result of an attack.
     pub fn attack(self, method: AttackMethod) -> Option<Reconstruction> {
         self.attacks.with(|attacks| attacks.iter().find(|attack| attack.attack == method).cloned())
+    }
+
+    /// What the first of these attacks that made a picture shows of the student's own picture: this tab's result, or
+    /// else the relay's; and how much is recognisable. Single rounds vary, so this tab's own rounds are taken together.
+    pub fn leak(self, methods: &[AttackMethod]) -> Option<Leaked> {
+        // What leaks of a public picture does not matter here.
+        let is_private =
+            |result: &Reconstruction| result.comparison.as_ref().is_none_or(|comparison| comparison.is_private);
+        let own = |method: AttackMethod| {
+            let own = self
+                .own_attack
+                .with(|own| own.as_ref()?.reconstructions.iter().find(|it| it.attack == method).cloned());
+            let level = self.recent.with(|recent| Level::of(recent.get(&method)?));
+            Some(Leaked { result: own.filter(is_private)?, level, is_by_tab: true })
+        };
+        let relays = |method: AttackMethod| {
+            let result = self.attack(method).filter(is_private)?;
+            let level = result.comparison.as_ref().and_then(|comparison| Level::of(&[comparison.ssim]));
+            Some(Leaked { result, level, is_by_tab: false })
+        };
+        methods.iter().find_map(|method| own(*method).or_else(|| relays(*method)))
     }
 
     /// The relay's attack that came closest to the picture.
@@ -377,7 +413,7 @@ impl Trainer {
         if self.training.with_untracked(|last| last.as_ref().is_some_and(is_other)) {
             self.attacks.set(Vec::new());
             self.own_attack.set(None);
-            self.recent.set(Vec::new());
+            self.recent.set(BTreeMap::new());
         }
         self.training.set(Some(training));
     }
@@ -415,14 +451,15 @@ impl Trainer {
     }
 
     fn take_own_attack(self, attack: OwnAttack) {
-        let closest = attack.reconstructions.first().and_then(|closest| closest.comparison.as_ref());
-        if let Some(ssim) = closest.map(|comparison| comparison.ssim) {
-            self.recent.update(|recent| {
-                recent.push(ssim);
-                let surplus = recent.len().saturating_sub(SCORES_KEPT);
-                recent.drain(..surplus);
-            });
-        }
+        self.recent.update(|recent| {
+            for Reconstruction { attack, comparison, .. } in &attack.reconstructions {
+                let Some(comparison) = comparison else { continue };
+                let scores = recent.entry(*attack).or_default();
+                scores.push(comparison.ssim);
+                let surplus = scores.len().saturating_sub(SCORES_KEPT);
+                scores.drain(..surplus);
+            }
+        });
         self.own_attack.set(Some(attack));
     }
 
