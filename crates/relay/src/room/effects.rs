@@ -63,11 +63,10 @@ impl Actor {
                 if let Some(entry) = self.roster.get_mut(client) {
                     entry.can_take_part();
                 }
-                let name = self.roster.name(client).to_owned();
+                let name = self.roster.name(client);
                 let line =
                     format!("{name} has encrypted the model; from now on the relay averages weights it cannot read.");
                 self.say_of([client], line);
-                self.history.sealed(name);
             }
             Effect::SetDeadline { round, policy } => {
                 self.timers.begin(Instant::now(), self.config.deadline, round, policy);

@@ -145,10 +145,9 @@ impl Actor {
         self.roster.drop_waiting(client);
         let reason = "what this room had of you is deleted".to_owned();
         self.send(client, Slot::All, &RelayMessage::Goodbye { reason }, &[]);
-        let nickname = self.roster.name(client).to_owned();
         self.remove(client);
         for keeper in self.keepers() {
-            keeper.forget(client, &nickname);
+            keeper.forget(client);
         }
         self.feed(Event::Forgotten(client));
         // The question may have named the client.

@@ -112,7 +112,7 @@ impl Actor {
     }
 
     fn encryption(&self, start: EncryptionStart) -> EncryptionView {
-        EncryptionView { start, sealed_by: self.room.seal().and_then(|_| self.history.sealed_by()) }
+        EncryptionView { start, sealed_by: self.room.seal().map(|seal| self.roster.name(seal.by).to_owned()) }
     }
 
     fn client(&self, entry: &Entry) -> ClientView {
