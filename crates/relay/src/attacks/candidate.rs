@@ -6,7 +6,11 @@ use unmask_attack::{GoOn, Membership, Searches, WholeUpdate};
 use unmask_core::{ClientId, Defence, MembershipVerdict};
 use unmask_wire::view::MembershipView;
 
-use super::{about::About, job::Job};
+use super::{
+    about::About,
+    job::Job,
+    report::{Failure, NoResult},
+};
 
 /// A picture at the model's size.
 #[derive(Debug)]
@@ -85,7 +89,7 @@ impl MembershipCard {
         &mut self,
         about: &About,
         number: u64,
-        outcome: Result<MembershipAnswer, String>,
+        outcome: Result<MembershipAnswer, Failure>,
         nickname: String,
     ) {
         if number != self.pictures || about.serial < self.serial {
@@ -106,7 +110,7 @@ impl MembershipCard {
                 (view.residual, view.interval, view.distractors) = (Some(residual), Some(interval), distractors);
                 view.remark = Some(sentence);
             }
-            Err(reason) => view.remark = Some(format!("Cannot, because {reason}.")),
+            Err(reason) => view.remark = Some(NoResult::Cannot(reason).to_string()),
         }
         self.view = Some(view);
     }
@@ -123,20 +127,17 @@ pub(super) fn ask(
     whole: Option<Arc<WholeUpdate>>,
     searches: &dyn Searches,
     go_on: GoOn<'_>,
-) -> Result<MembershipAnswer, String> {
+) -> Result<MembershipAnswer, Failure> {
     if job.encryption.is_some() {
-        return Err(
-            "the embeddings are encrypted: only someone with the key can compare a picture with the update".to_owned()
-        );
+        return Err(Failure::Encrypted);
     }
     let mut observation = job.observation.clone();
     observation.whole = whole;
     let pictures = Some(observation.batch);
-    let found = observation.membership(searches, &candidate.values, pictures, go_on);
-    let found = found.map_err(|error| error.to_string())?;
+    let found = observation.membership(searches, &candidate.values, pictures, go_on)?;
     let numbers = [found.residual, found.interval.0, found.interval.1];
     if numbers.iter().chain(&found.distractors).any(|number| !number.is_finite()) {
-        return Err("the update's values are too large or too small to compare".to_owned());
+        return Err(Failure::Incomparable);
     }
     Ok(answer(&found, job.about.defence))
 }

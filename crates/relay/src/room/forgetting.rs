@@ -37,7 +37,7 @@ impl Actor {
             measuring: _,
             history: _,
             shadow: _,
-            federation: _,
+            outer: _,
             initialiser: _,
             timers: _,
             task: _,

@@ -1,12 +1,40 @@
 //! The teacher's control over clients, and the clients' consent.
 
 use unmask_core::ClientId;
-use unmask_data::{Picture, encode_png};
+use unmask_data::{ImageError, Picture, PictureError, encode_png};
 use unmask_federation::Event;
-use unmask_wire::{RelayMessage, read_original};
+use unmask_wire::{OriginalError, RelayMessage, read_original};
 
 use super::{Actor, roster::Entry};
 use crate::connection::outbox::Slot;
+
+/// Why the teacher's wish for a client is refused, in a sentence.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ModerationError {
+    #[error("There is no client {client} in the room.")]
+    Unknown { client: ClientId },
+    #[error("{wanted:?} shows nothing that could be a nickname; give one with letters or digits.")]
+    NoName { wanted: String },
+    #[error("{nickname} (client {client}) has left; choose somebody who is present.")]
+    HasLeft { nickname: String, client: ClientId },
+    #[error(
+        "{nickname} (client {client}) has not agreed that the class sees what leaks of its picture; choose somebody else."
+    )]
+    NoConsent { nickname: String, client: ClientId },
+}
+
+/// Why the class is not shown a client's own picture, as a clause.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ShowError {
+    #[error("a picture to show, without the consent that the class may see it; agree first")]
+    NoConsent,
+    #[error(transparent)]
+    Message(#[from] OriginalError),
+    #[error(transparent)]
+    Picture(#[from] PictureError),
+    #[error(transparent)]
+    Encoding(#[from] ImageError),
+}
 
 impl Actor {
     pub(super) fn lock(&mut self, on: bool) {
@@ -18,11 +46,10 @@ impl Actor {
     }
 
     /// Renames a client; the name is cleaned and made unique, as for any client.
-    pub(super) fn rename(&mut self, client: ClientId, wanted: &str) -> Result<(), String> {
+    pub(super) fn rename(&mut self, client: ClientId, wanted: &str) -> Result<(), ModerationError> {
         self.known(client)?;
-        let nickname = self.roster.rename(client, wanted).ok_or_else(|| {
-            format!("{wanted:?} shows nothing that could be a nickname; give one with letters or digits.")
-        })?;
+        let no_name = || ModerationError::NoName { wanted: wanted.to_owned() };
+        let nickname = self.roster.rename(client, wanted).ok_or_else(no_name)?;
         self.send(client, Slot::All, &RelayMessage::Renamed { nickname: nickname.clone() }, &[]);
         if self.stage.rename(client, &nickname) {
             self.tell_lesson();
@@ -33,14 +60,14 @@ impl Actor {
     }
 
     /// Disconnects a client and invalidates its ticket.
-    pub(super) fn remove_for_good(&mut self, client: ClientId) -> Result<(), String> {
+    pub(super) fn remove_for_good(&mut self, client: ClientId) -> Result<(), ModerationError> {
         self.known(client)?;
         self.expel(client, "the teacher removed this client from the room; it may join again");
         Ok(())
     }
 
     /// Removes a client with its other tabs, and bans it as far as it can be told from others.
-    pub(super) fn ban(&mut self, client: ClientId) -> Result<(), String> {
+    pub(super) fn ban(&mut self, client: ClientId) -> Result<(), ModerationError> {
         let peer = self.known(client)?.peer();
         let is_same =
             |entry: &Entry| entry.id() == client || (peer.device.is_some() && entry.peer().device == peer.device);
@@ -67,17 +94,14 @@ impl Actor {
         self.say("The teacher lifted all bans.");
     }
 
-    pub(super) fn set_target(&mut self, client: ClientId) -> Result<(), String> {
+    pub(super) fn set_target(&mut self, client: ClientId) -> Result<(), ModerationError> {
         let entry = self.known(client)?;
         let nickname = entry.nickname().to_owned();
         if !entry.is_present() {
-            return Err(format!("{nickname} (client {client}) has left; choose somebody who is present."));
+            return Err(ModerationError::HasLeft { nickname, client });
         }
         if !entry.may_show() {
-            return Err(format!(
-                "{nickname} (client {client}) has not agreed that the class sees what leaks of its picture; choose \
-                 somebody else."
-            ));
+            return Err(ModerationError::NoConsent { nickname, client });
         }
         self.attacks.set_target(client);
         self.say_of([client], format!("The teacher chose {nickname} as the target of the attacks."));
@@ -110,14 +134,14 @@ impl Actor {
     ///
     /// # Errors
     /// If the client has not consented, or the picture does not have that size.
-    pub(super) fn show_original(&mut self, client: ClientId, side: u8, words: &[f32]) -> Result<(), String> {
+    pub(super) fn show_original(&mut self, client: ClientId, side: u8, words: &[f32]) -> Result<(), ShowError> {
         if !self.roster.get(client).is_some_and(Entry::may_show) {
-            return Err("a picture to show, without the consent that the class may see it; agree first".to_owned());
+            return Err(ShowError::NoConsent);
         }
-        let pixels = read_original(side, words).map_err(|error| error.to_string())?;
+        let pixels = read_original(side, words)?;
         let side = usize::from(side);
-        let picture = Picture::new(side, side, pixels).map_err(|error| error.to_string())?;
-        let png = encode_png(&picture).map_err(|error| error.to_string())?;
+        let picture = Picture::new(side, side, pixels)?;
+        let png = encode_png(&picture)?;
         self.shared.pictures.keep_original(client, png);
         self.tell_shown(client, true);
         Ok(())
@@ -155,8 +179,8 @@ impl Actor {
         self.say("A client had its data deleted.");
     }
 
-    fn known(&self, client: ClientId) -> Result<&Entry, String> {
-        self.roster.get(client).ok_or_else(|| format!("There is no client {client} in the room."))
+    fn known(&self, client: ClientId) -> Result<&Entry, ModerationError> {
+        self.roster.get(client).ok_or(ModerationError::Unknown { client })
     }
 
     /// Disconnects a client for good. What the class saw of it goes from the recording.
