@@ -35,6 +35,9 @@ mod samples;
 pub use codecs::{MAX_PIXELS, NotAPicture, decode, encode_png};
 #[cfg(feature = "codecs")]
 pub use folder::{FileFailure, Folder, FolderError, load_folder};
+/// The error of [`encode_png`].
+#[cfg(feature = "codecs")]
+pub use image::ImageError;
 pub use picture::{Picture, PictureError, chw_to_hwc, hwc_to_chw};
 #[cfg(feature = "samples")]
 pub use samples::sample_photographs;

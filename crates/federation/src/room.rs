@@ -14,7 +14,7 @@ mod training;
 use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
-use unmask_core::{Architecture, ClientId, ClientState, ModelState, RoundSettings};
+use unmask_core::{Architecture, ClientId, ClientState, ModelState, RoundSettings, Rule};
 
 pub use self::{
     accepted::{Accepted, Refused},
@@ -39,6 +39,13 @@ pub struct GlobalModel {
     pub architecture: Architecture,
     /// Global weights w and running statistics.
     pub state: ModelState,
+}
+
+impl GlobalModel {
+    /// What a round's values are a change of, `[P]`: these weights under FedAvg, nothing under FedSGD.
+    pub fn reference(&self, rule: Rule) -> Option<&[f32]> {
+        rule.is_fedavg().then_some(self.state.weights.as_slice())
+    }
 }
 
 impl fmt::Debug for GlobalModel {

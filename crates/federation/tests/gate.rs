@@ -29,7 +29,7 @@ fn room(defence: &str, rule: &str, optimiser: &str, aggregation: Aggregation, cl
 fn protect(room: &Room, plain: Vec<f32>, seed: u32) -> ProtectedUpdate {
     let mut bytes = [0; 32];
     bytes[..4].copy_from_slice(&seed.to_le_bytes());
-    let reference = room.settings().rule().is_fedavg().then_some(room.model().state.weights.as_slice());
+    let reference = room.model().reference(room.settings().rule());
     let keys = KeyMaterial { seed: MaskSeed(bytes), cipher: None };
     let layout = room.model().architecture.layout();
     room.settings().defence().protect(&layout, PlainUpdate { values: plain, reference }, keys).unwrap()

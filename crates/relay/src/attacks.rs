@@ -41,15 +41,33 @@ use self::{
     about::About,
     attacker::Attacker,
     candidate::{Candidate, MembershipCard},
-    cards::Attacked,
+    cards::{Attacked, ScoreError},
     job::{Job, Sent},
     keys::embeddings,
     labels::LabelCard,
 };
-pub(crate) use self::{candidate::CandidatePicture, keys::GivenKey, pictures::Pictures, report::Report};
+pub(crate) use self::{
+    candidate::CandidatePicture,
+    keys::{GivenKey, GivenKeyError},
+    pictures::Pictures,
+    report::Report,
+};
 
 /// Upper limit of the time for the attacks on one round, in seconds.
 const MAX_BUDGET: f64 = 600.0;
+
+/// Why the attacks do not do what the teacher asks, in a sentence.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AttacksError {
+    #[error("{seconds} is not a valid time for attacks; give 0 to {MAX_BUDGET} seconds a round.")]
+    Budget { seconds: f64 },
+    #[error("This relay cannot search through the model: it was started without token matching.")]
+    NoSearches,
+    #[error("The picture does not have the {side} x {side} pixels of the room's model; drop it again.")]
+    CandidateSize { side: usize },
+    #[error(transparent)]
+    Key(#[from] GivenKeyError),
+}
 
 /// A reconstruction for the attacked client to score.
 #[derive(Debug)]
@@ -262,7 +280,7 @@ impl Attacks {
         attack: AttackMethod,
         psnr: f32,
         ssim: f32,
-    ) -> Result<Option<Defence>, String> {
+    ) -> Result<Option<Defence>, ScoreError> {
         self.cards.score(client, round, attack, psnr, ssim)
     }
 
@@ -276,11 +294,9 @@ impl Attacks {
         &mut self,
         CandidatePicture { values, png, owner, is_exact }: CandidatePicture,
         side: usize,
-    ) -> Result<&'static str, String> {
+    ) -> Result<&'static str, AttacksError> {
         if values.len() != 3 * side * side {
-            return Err(format!(
-                "The picture does not have the {side} x {side} pixels of the room's model; drop it again."
-            ));
+            return Err(AttacksError::CandidateSize { side });
         }
         let number = self.membership.next_number();
         self.membership.ask(self.pictures.keep_candidate(number, png), owner, is_exact);
@@ -301,9 +317,9 @@ impl Attacks {
         self.membership.forget_picture();
     }
 
-    pub(crate) fn set_budget(&self, seconds: f64) -> Result<String, String> {
+    pub(crate) fn set_budget(&self, seconds: f64) -> Result<String, AttacksError> {
         if !(0.0..=MAX_BUDGET).contains(&seconds) {
-            return Err(format!("{seconds} is not a valid time for attacks; give 0 to {MAX_BUDGET} seconds a round."));
+            return Err(AttacksError::Budget { seconds });
         }
         self.attacker.set_budget(Duration::from_secs_f64(seconds));
         Ok(match seconds {
@@ -331,9 +347,9 @@ impl Attacks {
         }
     }
 
-    pub(crate) fn search(&self, on: bool) -> Result<&'static str, String> {
+    pub(crate) fn search(&self, on: bool) -> Result<&'static str, AttacksError> {
         if self.attacker.is_searching().is_none() {
-            return Err("This relay cannot search through the model: it was started without token matching.".to_owned());
+            return Err(AttacksError::NoSearches);
         }
         self.attacker.search(on);
         Ok(match on {
@@ -364,10 +380,14 @@ impl Attacks {
     }
 
     /// Takes the key that a client gave away, if it belongs to the current encryption.
-    pub(crate) fn take_key(&self, key: Result<GivenKey, String>, seal: Option<&Seal>) -> Result<&'static str, String> {
+    pub(crate) fn take_key(
+        &self,
+        key: Result<GivenKey, GivenKeyError>,
+        seal: Option<&Seal>,
+    ) -> Result<&'static str, AttacksError> {
         let key = key?;
         if seal.is_none_or(|seal| seal.check != key.check()) {
-            return Err("The encryption that this key belonged to has ended.".to_owned());
+            return Err(GivenKeyError::Outdated.into());
         }
         self.attacker.set_key(Some(key));
         Ok("A client, played by the teacher, gave the relay the key of the room.")

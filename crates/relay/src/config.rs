@@ -11,9 +11,11 @@ use anyhow::Context;
 use unmask_attack::Searches;
 use unmask_core::{Aggregation, Architecture, Defence, InitialWeights, ModelState, OptimiserKind, Rule, VitPreset};
 use unmask_federation::Quorum;
-use unmask_flower::NodeOptions;
 
-use crate::room::{data_set::DataConfig, evaluation::ModelEvaluator, initialiser::Pretrained, shadow::ShadowRoom};
+use crate::room::{
+    data_set::DataConfig, evaluation::ModelEvaluator, initialiser::Pretrained, joining::OuterFederation,
+    shadow::ShadowRoom,
+};
 
 #[derive(Debug, Clone)]
 pub struct RelayConfig {
@@ -66,15 +68,9 @@ pub struct RelayConfig {
     pub journal: Option<JournalConfig>,
     /// Whether to record what the class sees, in memory and next to the journal.
     pub recording: bool,
-    pub flower: Option<FlowerConfig>,
+    /// A federation of rooms to join.
+    pub outer: Option<Arc<dyn OuterFederation>>,
     pub limits: Limits,
-}
-
-#[derive(Debug, Clone)]
-pub struct FlowerConfig {
-    pub node: NodeOptions,
-    /// Rounds this room runs for each round of the federation.
-    pub rounds: u32,
 }
 
 /// PEM files of a certificate that browsers trust.
@@ -126,7 +122,7 @@ impl RelayConfig {
             model_file: None,
             journal: None,
             recording: true,
-            flower: None,
+            outer: None,
             limits: Limits::default(),
         }
     }
@@ -138,7 +134,7 @@ impl RelayConfig {
 }
 
 /// Returns the model as the bytes of a safetensors file, or an error for the user to read.
-pub type ModelFile = fn(Architecture, &ModelState) -> Result<Vec<u8>, String>;
+pub type ModelFile = fn(Architecture, &ModelState) -> anyhow::Result<Vec<u8>>;
 
 /// How a lesson is saved in the data folder.
 #[derive(Debug, Clone, PartialEq)]

@@ -34,7 +34,7 @@ use unmask_wire::{Assembler, ClientMessage, Framer, MAX_FRAME, RelayMessage, Wir
 
 use self::{
     bucket::Bucket,
-    in_flight::Upload,
+    in_flight::{SlowUpdate, Upload},
     outbox::{OutboxMessage, Waiting, Weights},
 };
 pub(crate) use self::{
@@ -59,12 +59,36 @@ const LIVENESS_FRAME: usize = MAX_FRAME / 4;
 enum Read {
     /// A complete message, and its length in bytes.
     Message { message: ClientMessage, values: Vec<f32>, bytes: u64 },
-    /// Invalid input, for which the connection must be closed.
-    Bad(String),
+    /// The connection must be closed.
+    Bad(BadInput),
     /// The peer closed it.
     Closed,
     /// The connection was lost.
     Broken,
+}
+
+/// Invalid input, for which the connection must be closed.
+#[derive(Debug, thiserror::Error)]
+enum BadInput {
+    #[error("text messages are not supported; is this an unmask client?")]
+    Text,
+    #[error(transparent)]
+    Slow(#[from] SlowUpdate),
+    #[error(transparent)]
+    Socket(#[from] axum::Error),
+    #[error(transparent)]
+    Message(#[from] WireError),
+}
+
+/// Why a socket is turned away before it reaches the room.
+#[derive(Debug, thiserror::Error)]
+enum HelloError {
+    #[error("no hello came within {} s", .limit.as_secs_f32())]
+    Late { limit: Duration },
+    #[error("the first message was not a hello")]
+    OtherMessage,
+    #[error(transparent)]
+    BadInput(#[from] BadInput),
 }
 
 enum End {
@@ -73,7 +97,7 @@ enum End {
     /// The room ended it and everything is sent, or it can no longer be written to, for the reason given.
     Written(Option<String>),
     /// The peer sent invalid input; the room says goodbye.
-    Bad(String),
+    Bad(BadInput),
     Dismissed,
 }
 
@@ -148,14 +172,11 @@ pub(crate) async fn run(socket: WebSocket, peer: Peer, room: mpsc::Sender<Input>
         is_admitted: false,
     };
     let liveness = Liveness::new();
-    let hello = match timeout(limits.hello, reader.hello(peer, &liveness)).await {
-        Ok(Ok(Some(hello))) => hello,
-        Ok(Ok(None)) => return,
-        Ok(Err(reason)) => return turn_away(sink, reader, &refusals, reason).await,
-        Err(_) => {
-            let reason = format!("no hello came within {} s", limits.hello.as_secs_f32());
-            return turn_away(sink, reader, &refusals, reason).await;
-        }
+    let hello = timeout(limits.hello, reader.hello(peer, &liveness)).await;
+    let hello = match hello.unwrap_or(Err(HelloError::Late { limit: limits.hello })) {
+        Ok(Some(hello)) => hello,
+        Ok(None) => return,
+        Err(error) => return turn_away(sink, reader, &refusals, error.to_string()).await,
     };
     reader.is_admitted = true;
     {
@@ -170,7 +191,7 @@ pub(crate) async fn run(socket: WebSocket, peer: Peer, room: mpsc::Sender<Input>
     let (connection, waiting) = match answer.await {
         Ok(Ok(admission)) => admission,
         Ok(Err(reason)) => {
-            say_goodbye(&mut sink, reason).await;
+            say_goodbye(&mut sink, reason.to_string()).await;
             return reader.drain().await;
         }
         Err(_) => return,
@@ -199,7 +220,7 @@ pub(crate) async fn run(socket: WebSocket, peer: Peer, room: mpsc::Sender<Input>
             () = liveness.silence(limits.silence) => {
                 break End::Left(Some(format!("no sign of life for {} s", limits.silence.as_secs_f32())));
             }
-            written = &mut writing => break End::Written(written.err()),
+            written = &mut writing => break End::Written(written.err().map(|unread| unread.to_string())),
         }
     };
     // Sending fails only if the room has ended.
@@ -210,7 +231,7 @@ pub(crate) async fn run(socket: WebSocket, peer: Peer, room: mpsc::Sender<Input>
             reader.drain().await;
         }
         End::Bad(reason) => {
-            drop(room.send(Input::Misbehaved { connection, reason }).await);
+            drop(room.send(Input::Misbehaved { connection, reason: reason.to_string() }).await);
             let _ = timeout(LINGER, writing).await;
             reader.drain().await;
         }
@@ -227,19 +248,25 @@ async fn write(
     waiting: &Waiting,
     liveness: &Liveness,
     limits: &Limits,
-) -> Result<(), String> {
+) -> Result<(), Unread> {
     match send_all(sink, waiting, liveness, limits).await {
         Ok(()) => {
             let _ = timeout(LINGER, sink.close()).await;
             Ok(())
         }
-        Err(Unsent::Unread) => Err(format!("it read nothing for {} s", limits.write.as_secs_f32())),
+        Err(Unsent::Unread) => Err(Unread { time: limits.write }),
         Err(Unsent::Broken) => Ok(()),
         Err(Unsent::Unencoded(error)) => {
             error!("a message of the relay's own cannot be encoded: {error}");
             Ok(())
         }
     }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("it read nothing for {} s", .time.as_secs_f32())]
+struct Unread {
+    time: Duration,
 }
 
 async fn send_all(
@@ -370,13 +397,13 @@ struct Reader {
 
 impl Reader {
     /// Reads the first message; `None` if the peer closed without sending one.
-    async fn hello(&mut self, peer: Peer, liveness: &Liveness) -> Result<Option<Hello>, String> {
+    async fn hello(&mut self, peer: Peer, liveness: &Liveness) -> Result<Option<Hello>, HelloError> {
         match self.next(liveness).await {
             Read::Message {
                 message: ClientMessage::Hello { nickname, resume, device, may_show, is_robot }, ..
             } => Ok(Some(Hello { nickname, resume, device, may_show, is_robot, peer })),
-            Read::Message { .. } => Err("the first message was not a hello".to_owned()),
-            Read::Bad(reason) => Err(reason),
+            Read::Message { .. } => Err(HelloError::OtherMessage),
+            Read::Bad(reason) => Err(reason.into()),
             Read::Closed | Read::Broken => Ok(None),
         }
     }
@@ -396,7 +423,7 @@ impl Reader {
                 None => next.await,
                 Some(upload) => match timeout_at(upload.due(self.bytes), next).await {
                     Ok(next) => next,
-                    Err(_) => return Read::Bad(upload.reproach(self.bytes)),
+                    Err(_) => return Read::Bad(upload.reproach(self.bytes).into()),
                 },
             };
             // Pieces of a long message are limited by time and memory. All other frames, and the end of a long message,
@@ -412,11 +439,9 @@ impl Reader {
                     liveness.mark();
                     continue;
                 }
-                Some(Ok(Message::Text(_))) => {
-                    return Read::Bad("text messages are not supported; is this an unmask client?".to_owned());
-                }
+                Some(Ok(Message::Text(_))) => return Read::Bad(BadInput::Text),
                 Some(Err(error)) if is_broken(&error) => return Read::Broken,
-                Some(Err(error)) => return Read::Bad(error.to_string()),
+                Some(Err(error)) => return Read::Bad(error.into()),
             };
             liveness.mark();
             // The room may have switched to a larger model in the meantime.
@@ -436,7 +461,7 @@ impl Reader {
                     }
                     return Read::Message { message, values, bytes: std::mem::take(&mut self.bytes) };
                 }
-                Err(error) => return Read::Bad(error.to_string()),
+                Err(error) => return Read::Bad(error.into()),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The room as a node of a Flower federation. Passes a SuperLink's requests to the room and sends the replies.
+//! A Flower federation as a room's outer federation. Passes a SuperLink's requests to the room and sends the replies.
 
 use std::{
     sync::{
@@ -9,28 +9,26 @@ use std::{
 };
 
 use anyhow::Context;
-use futures_util::{StreamExt, stream::FuturesUnordered};
+use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use tokio::{
-    sync::{mpsc, oneshot, watch},
-    task::{JoinHandle, spawn_blocking},
+    sync::oneshot,
+    task::{JoinError, spawn_blocking},
     time::{Instant, sleep, timeout, timeout_at},
 };
 use tracing::{info, warn};
 use unmask_core::{Architecture, Backoff, Defence, ModelState};
 use unmask_federation::GlobalModel;
 use unmask_flower::{
-    ConfigValue, FlowerError, Instruction, MetricValue, ModelArrays, Named, Node, NodeOptions, Records, Reply, Task,
-    TrainMetrics, draw,
+    ArraysError, ConfigValue, FlowerError, Instruction, MetricValue, ModelArrays, Named, Node, NodeOptions, Records,
+    Task, TrainMetrics, draw,
 };
 use unmask_wire::view::FederationLink;
 
-use crate::{
-    config::FlowerConfig,
-    room::{
-        Input, Snapshot,
-        evaluation::{HeldOut, Measured},
-        federation::{Contribution, FederationInput, TrainRequest},
-    },
+use crate::room::{
+    evaluation::{HeldOut, MeasureError, Measured},
+    joining::{JoiningRoom, Membership, OuterFederation, RoomEnded},
+    measuring::NotMeasured,
+    outer::{Contribution, NoContribution, OuterInput, TrainRequest},
 };
 
 /// How long the relay waits at startup for the SuperLink's answer.
@@ -41,52 +39,83 @@ const TIME_TO_REPLY: (Duration, Duration) = (Duration::from_secs(6), Duration::f
 /// Messages processed concurrently. Only the newest training request counts, since a strategy that asks again has given
 /// up on the previous one.
 const AT_ONCE: usize = 4;
-const GOODBYE: Duration = Duration::from_secs(6);
 
-/// A handle to the room's node, which runs until it is stopped or dropped.
-pub(crate) struct FlowerNode {
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<()>,
+/// A room's node in a Flower federation.
+#[derive(Debug, Clone)]
+pub struct FlowerConfig {
+    pub node: NodeOptions,
+    /// Rounds this room runs for each round of the federation.
+    pub rounds: u32,
 }
 
-impl FlowerNode {
-    /// Starts the node.
-    ///
-    /// # Errors
-    /// Fails if the SuperLink's address or certificates are unusable. If the SuperLink is unreachable or refuses this
-    /// node, the node retries and the projector shows the reason.
-    pub(crate) async fn start(
-        config: FlowerConfig,
-        inputs: mpsc::WeakSender<Input>,
-        room: watch::Receiver<Snapshot>,
-    ) -> anyhow::Result<Self> {
-        let first = match timeout(FIRST_ANSWER, Node::connect(&config.node)).await {
-            Ok(Ok(node)) => Some(node),
-            Ok(Err(error)) if error.is_misspelt() => return Err(error).context("the room cannot join the federation"),
-            // A lesson must resume after a power cut even if the SuperLink does not accept the node for another minute.
-            Ok(Err(_)) | Err(_) => None,
-        };
-        let member =
-            Member { options: config.node, rounds: config.rounds, numbers: AtomicU64::default(), inputs, room };
-        let (stop, stopped) = oneshot::channel();
-        let task = tokio::spawn(async move { member.run(first, stopped).await });
-        Ok(Self { stop, task })
+impl OuterFederation for FlowerConfig {
+    fn server(&self) -> String {
+        self.node.address.to_string()
     }
 
-    pub(crate) async fn stop(self) {
-        drop(self.stop);
-        // If the SuperLink does not answer in time, the node ends without a goodbye.
-        let _ = timeout(GOODBYE, self.task).await;
+    /// Fails if the SuperLink's address or certificates are unusable. If the SuperLink is unreachable or refuses this
+    /// node, the node retries and the projector shows the reason.
+    fn join(&self, room: JoiningRoom) -> BoxFuture<'static, anyhow::Result<Membership>> {
+        let Self { node: options, rounds } = self.clone();
+        let joining = async move {
+            let first = match timeout(FIRST_ANSWER, Node::connect(&options)).await {
+                Ok(Ok(node)) => Some(node),
+                Ok(Err(error)) if error.is_misspelt() => {
+                    return Err(error).context("the room cannot join the federation");
+                }
+                // A lesson must resume after a power cut even if the SuperLink does not accept the node for another
+                // minute.
+                Ok(Err(_)) | Err(_) => None,
+            };
+            let member = Member { options, rounds, numbers: AtomicU64::default(), room };
+            let (stop, stopped) = oneshot::channel();
+            let task = tokio::spawn(async move { member.run(first, stopped).await });
+            Ok(Membership { stop, task })
+        };
+        joining.boxed()
     }
 }
 
 struct Member {
     options: NodeOptions,
-    /// Rounds this room runs for each round of the federation.
     rounds: u32,
+    /// Counts the training requests.
     numbers: AtomicU64,
-    inputs: mpsc::WeakSender<Input>,
-    room: watch::Receiver<Snapshot>,
+    room: JoiningRoom,
+}
+
+/// Why the room cannot answer a message of the federation.
+#[derive(Debug, thiserror::Error)]
+enum AnswerError {
+    #[error("{count} records of arrays came; a room takes one")]
+    Arrays { count: usize },
+    #[error("the arrays cannot be read: {0}")]
+    Reading(JoinError),
+    #[error("the room's model is {architecture}: {source}")]
+    OtherModel { architecture: Architecture, source: ArraysError },
+    #[error("a room can only train and evaluate; {task:?} is unknown to it")]
+    Task { task: String },
+    #[error("the weights cannot be written: {0}")]
+    Writing(JoinError),
+    #[error(transparent)]
+    Ended(#[from] RoomEnded),
+    #[error(transparent)]
+    Training(#[from] NoContribution),
+    #[error(transparent)]
+    Evaluation(#[from] EvaluationError),
+}
+
+/// Why weights are not measured in time.
+#[derive(Debug, thiserror::Error)]
+enum EvaluationError {
+    #[error(transparent)]
+    Never(#[from] NotMeasured),
+    #[error(transparent)]
+    Failed(#[from] MeasureError),
+    #[error("the weights could not be evaluated on all held-out pictures before the message expired")]
+    Late,
+    #[error(transparent)]
+    BrokeDown(#[from] JoinError),
 }
 
 impl Member {
@@ -112,7 +141,7 @@ impl Member {
                             _ = &mut stopped => return node.leave().await,
                             lost = self.serve(&node) => {
                                 // The tasks that would have delivered the room's reply ended with the node.
-                                let _ = self.tell(FederationInput::Abandon).await;
+                                let _ = self.room.tell(OuterInput::Abandon).await;
                                 lost
                             }
                         }
@@ -159,50 +188,56 @@ impl Member {
     }
 
     async fn answer_to(&self, node: &Node, instruction: Instruction) -> Result<(), FlowerError> {
-        let reply = self.answer(&instruction).await;
+        let reply = self.answer(&instruction).await.map_err(|error| error.to_string());
         if let Err(reason) = &reply {
             warn!("cannot answer a message of the federation: {reason}");
         }
         node.reply(&instruction, &reply).await
     }
 
-    async fn answer(&self, instruction: &Instruction) -> Reply {
+    async fn answer(&self, instruction: &Instruction) -> Result<Records, AnswerError> {
         let arrays = match instruction.records.arrays.as_slice() {
             [arrays] => arrays,
-            several => return Err(format!("{} records of arrays came; a room takes one", several.len())),
+            several => return Err(AnswerError::Arrays { count: several.len() }),
         };
-        let architecture = self.room.borrow().view.architecture;
+        let architecture = self.room.architecture();
         let came = arrays.1.clone();
         let read = spawn_blocking(move || ModelArrays::read(architecture, &came)).await;
-        let read = read.map_err(|error| format!("the arrays cannot be read: {error}"))?;
-        let (names, state) = read.map_err(|error| format!("the room's model is {architecture}: {error}"))?;
+        let read = read.map_err(AnswerError::Reading)?;
+        let (names, state) = read.map_err(|source| AnswerError::OtherModel { architecture, source })?;
         match &instruction.task {
             Task::Train => self.train(instruction, &arrays.0, names, state).await,
             Task::Evaluate => self.evaluate(instruction, architecture, state).await,
-            Task::Other(what) => Err(format!("a room can only train and evaluate; {what:?} is unknown to it")),
+            Task::Other(task) => Err(AnswerError::Task { task: task.clone() }),
         }
     }
 
-    async fn train(&self, instruction: &Instruction, key: &str, names: ModelArrays, state: ModelState) -> Reply {
+    async fn train(
+        &self,
+        instruction: &Instruction,
+        key: &str,
+        names: ModelArrays,
+        state: ModelState,
+    ) -> Result<Records, AnswerError> {
         let (reply, mut contribution) = oneshot::channel();
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let request = TrainRequest { number, state, rounds: self.rounds, round: instruction.round(), reply };
-        self.tell(FederationInput::Train(request)).await?;
+        self.room.tell(OuterInput::Train(request)).await?;
         let contribution = match timeout_at(trained_by(instruction), &mut contribution).await {
             Ok(contribution) => contribution,
             Err(_) => {
-                self.tell(FederationInput::GiveUp { number }).await?;
+                self.room.tell(OuterInput::GiveUp { number }).await?;
                 // The room now replies with the reason, or with a result that was just finished.
                 contribution.await
             }
         };
-        let contribution = contribution.map_err(|_| ENDED.to_owned())??;
+        let contribution = contribution.map_err(|_| RoomEnded)??;
         let held_out = contribution.held_out.clone();
         let model = Arc::clone(&contribution.model);
         // The weights are useful even without a measurement.
         let measured = measure_until(measured_by(instruction), held_out, Arc::clone(&model)).await;
         let written = spawn_blocking(move || names.write(&model.state)).await;
-        let arrays = written.map_err(|error| format!("the weights cannot be written: {error}"))?;
+        let arrays = written.map_err(AnswerError::Writing)?;
         Ok(Records {
             arrays: vec![(key.to_owned(), arrays)],
             metrics: vec![("metrics".to_owned(), train_metrics(&contribution, measured.ok().as_ref(), self.rounds))],
@@ -210,10 +245,15 @@ impl Member {
         })
     }
 
-    async fn evaluate(&self, instruction: &Instruction, architecture: Architecture, state: ModelState) -> Reply {
+    async fn evaluate(
+        &self,
+        instruction: &Instruction,
+        architecture: Architecture,
+        state: ModelState,
+    ) -> Result<Records, AnswerError> {
         let (reply, held_out) = oneshot::channel();
-        self.tell(FederationInput::HeldOut { reply }).await?;
-        let held_out = held_out.await.map_err(|_| ENDED.to_owned())?;
+        self.room.tell(OuterInput::HeldOut { reply }).await?;
+        let held_out = held_out.await.map_err(|_| RoomEnded)?;
         let model = Arc::new(GlobalModel { architecture, state });
         let Measured { pictures, correct, loss, .. } = measure_until(measured_by(instruction), held_out, model).await?;
         let metrics = vec![
@@ -225,16 +265,9 @@ impl Member {
     }
 
     async fn tell_link(&self, link: FederationLink, remark: Option<String>) {
-        let _ = self.tell(FederationInput::Link { link, remark }).await;
-    }
-
-    async fn tell(&self, input: FederationInput) -> Result<(), String> {
-        let room = self.inputs.upgrade().ok_or(ENDED)?;
-        room.send(Input::Federation(input)).await.map_err(|_| ENDED.to_owned())
+        let _ = self.room.tell(OuterInput::Link { link, remark }).await;
     }
 }
-
-const ENDED: &str = "the room has ended";
 
 /// Returns the part of a message's time that is reserved for the reply.
 fn kept(Instruction { received, expires, .. }: &Instruction) -> Duration {
@@ -255,16 +288,12 @@ fn measured_by(instruction: &Instruction) -> Instant {
 
 async fn measure_until(
     end: Instant,
-    held_out: Result<HeldOut, String>,
+    held_out: Result<HeldOut, NotMeasured>,
     model: Arc<GlobalModel>,
-) -> Result<Measured, String> {
+) -> Result<Measured, EvaluationError> {
     let held_out = held_out?;
-    match timeout_at(end, spawn_blocking(move || held_out.measure(&model))).await {
-        Ok(measured) => measured.unwrap_or_else(|error| Err(error.to_string())),
-        Err(_) => {
-            Err("the weights could not be evaluated on all held-out pictures before the message expired".to_owned())
-        }
-    }
+    let measured = timeout_at(end, spawn_blocking(move || held_out.measure(&model))).await;
+    Ok(measured.map_err(|_| EvaluationError::Late)???)
 }
 
 /// Returns the metrics that a strategy averages.

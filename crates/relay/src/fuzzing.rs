@@ -2,6 +2,7 @@
 
 use std::{mem, sync::Arc, time::Duration};
 
+use anyhow::Context;
 use tokio::{
     runtime::{Builder, Runtime},
     sync::{mpsc, oneshot, watch},
@@ -135,10 +136,10 @@ impl Bench {
     ///
     /// # Errors
     /// Fails with the room's message if the room refuses.
-    pub fn control(&self, control: Control) -> Result<(), String> {
+    pub fn control(&self, control: Control) -> anyhow::Result<()> {
         let (reply, answer) = oneshot::channel();
         self.tell(Input::Control { control, reply });
-        self.runtime.block_on(answer).unwrap_or_else(|_| Err("the room is gone".to_owned()))
+        Ok(self.runtime.block_on(answer).context("the room is gone")??)
     }
 
     /// Takes the messages waiting on a socket, oldest first. Closes the socket if the room has ended it.

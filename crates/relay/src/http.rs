@@ -64,9 +64,10 @@ use crate::{
     attacks::Pictures,
     config::RelayConfig,
     connection::{self, InFlight, Refusals, ReusableBuffer, longest_update},
-    flower::FlowerNode,
     journal::LessonKey,
-    room::{Actor, Input, JoinAddresses, Resumed, Shared, SharedDataSet, Snapshot, lesson::Opening},
+    room::{
+        Actor, Input, JoinAddresses, JoiningRoom, Membership, Resumed, Shared, SharedDataSet, Snapshot, lesson::Opening,
+    },
 };
 
 /// Inputs that may wait for the room. When the queue is full, senders wait at their sockets.
@@ -89,7 +90,7 @@ pub struct Running {
     servers: Vec<JoinHandle<()>>,
     room: JoinHandle<()>,
     publisher: JoinHandle<()>,
-    flower: Option<FlowerNode>,
+    membership: Option<Membership>,
 }
 
 #[derive(Debug, Serialize)]
@@ -281,8 +282,8 @@ impl Running {
 
     /// Refuses new connections, ends the room and closes all sockets gracefully.
     pub async fn shutdown(mut self) {
-        if let Some(flower) = self.flower.take() {
-            flower.stop().await;
+        if let Some(membership) = self.membership.take() {
+            membership.leave().await;
         }
         self.stop();
         // The room ends only after its journal is written.
@@ -367,7 +368,7 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
     let in_flight = InFlight::new(limits.bytes_in_flight, longest_update(config.architecture), limits.update);
     let model_file = config.model_file;
     let is_recorded = config.recording;
-    let flower = config.flower.clone();
+    let outer = config.outer.clone();
     let reusable_buffer = ReusableBuffer::default();
     let actor = Actor::new(
         config,
@@ -382,8 +383,10 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
         inputs.downgrade(),
     )?;
     let room = tokio::spawn(actor.run(inbox));
-    let flower = match flower {
-        Some(flower) => Some(FlowerNode::start(flower, inputs.downgrade(), snapshots.clone()).await?),
+    let membership = match outer {
+        Some(outer) => {
+            Some(outer.join(JoiningRoom { inputs: inputs.downgrade(), snapshots: snapshots.clone() }).await?)
+        }
         None => None,
     };
     let publisher = tokio::spawn(events::publish(snapshots.clone(), events.clone(), Arc::clone(&rendered)));
@@ -435,7 +438,7 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
         servers,
         room,
         publisher,
-        flower,
+        membership,
     })
 }
 

@@ -23,9 +23,13 @@ mod scores;
 mod text;
 mod unix_time;
 
-pub use config::{CertificateFiles, FlowerConfig, JournalConfig, Limits, ModelFile, RelayConfig};
+pub use config::{CertificateFiles, JournalConfig, Limits, ModelFile, RelayConfig};
+pub use flower::FlowerConfig;
 pub use http::{Replaying, Route, Running, export_replay, replay, routes, serve};
-pub use room::{BatchEvaluation, DataConfig, ModelEvaluator, Pretrained, Resumed, ShadowRoom, last_lesson, privacy};
+pub use room::{
+    BatchEvaluation, DataConfig, JoiningRoom, Membership, ModelEvaluator, OuterFederation, Pretrained, Resumed,
+    ShadowRoom, last_lesson, privacy,
+};
 pub use unmask_core::Defence;
 pub use unmask_core::OptimiserKind;
 pub use unmask_core::Rule;

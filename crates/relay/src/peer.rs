@@ -5,7 +5,7 @@ use std::{fmt, net::IpAddr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::random;
+use crate::random::{self, NoRandomNumbers};
 
 /// Where a connection comes from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ impl DeviceId {
     ///
     /// # Errors
     /// Fails if the operating system provides no random numbers.
-    pub(crate) fn draw() -> anyhow::Result<Self> {
+    pub(crate) fn draw() -> Result<Self, NoRandomNumbers> {
         random::bytes().map(|bytes| Self(u128::from_le_bytes(bytes)))
     }
 

@@ -8,6 +8,8 @@ use std::{
 
 use anyhow::Context;
 
+use crate::random::NoRandomNumbers;
+
 /// Writes a private file atomically.
 ///
 /// # Errors
@@ -44,7 +46,7 @@ pub(crate) fn make(path: &Path) -> io::Result<File> {
 pub(crate) fn keep<const N: usize>(
     folder: &Path,
     name: &str,
-    make: impl FnOnce() -> anyhow::Result<[u8; N]>,
+    make: impl FnOnce() -> Result<[u8; N], NoRandomNumbers>,
 ) -> anyhow::Result<[u8; N]> {
     match fs::read(folder.join(name)) {
         Ok(bytes) => {

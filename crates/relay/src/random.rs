@@ -1,13 +1,15 @@
 //! Random bytes from the operating system.
 
-use anyhow::anyhow;
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[error("the operating system gives no random numbers: {0}")]
+pub(crate) struct NoRandomNumbers(getrandom::Error);
 
-pub(crate) fn bytes<const N: usize>() -> anyhow::Result<[u8; N]> {
+pub(crate) fn bytes<const N: usize>() -> Result<[u8; N], NoRandomNumbers> {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|error| anyhow!("the operating system gives no random numbers: {error}"))?;
+    getrandom::fill(&mut bytes).map_err(NoRandomNumbers)?;
     Ok(bytes)
 }
 
-pub(crate) fn seed() -> anyhow::Result<u64> {
+pub(crate) fn seed() -> Result<u64, NoRandomNumbers> {
     bytes().map(u64::from_le_bytes)
 }

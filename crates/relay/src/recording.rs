@@ -18,7 +18,7 @@ use std::{
 
 use tokio::{sync::oneshot, time::Instant};
 use unmask_core::ClientId;
-use unmask_recording::{Forgotten, MAX_BYTES, Recording, addresses};
+use unmask_recording::{Forgotten, MAX_BYTES, Recording, RecordingError, addresses};
 use unmask_wire::view::RoomView;
 
 pub(crate) use self::file::RecordingFile;
@@ -171,7 +171,7 @@ impl Recorder {
     }
 
     /// Sends the packed file as it is now; drops `reply` if there is no recording.
-    pub(crate) fn give(&self, reply: oneshot::Sender<Result<Vec<u8>, String>>) {
+    pub(crate) fn give(&self, reply: oneshot::Sender<Result<Vec<u8>, RecordingError>>) {
         if let Some(thread) = &self.thread {
             thread.hand(Order::Give(reply));
         }

@@ -3,23 +3,26 @@
 
 mod answers;
 mod clock;
+pub(crate) mod control_error;
 mod controls;
 pub(crate) mod data_set;
 mod door;
 mod effects;
 pub(crate) mod evaluation;
-mod federating;
-pub(crate) mod federation;
 pub(crate) mod files;
 mod forgetting;
 mod history;
 pub(crate) mod initialiser;
 pub(crate) mod input;
+pub(crate) mod joining;
 mod journaling;
 pub(crate) mod lesson;
 mod log;
-mod measuring;
+pub(crate) mod measuring;
+mod memory;
 mod moderation;
+pub(crate) mod outer;
+mod outer_rounds;
 mod people;
 pub mod privacy;
 mod recent;
@@ -42,7 +45,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use tracing::warn;
-use unmask_core::{Architecture, AttackMethod, ClientId, RoundSettings, TrainOn};
+use unmask_core::{AttackMethod, ClientId, RoundSettings, TrainOn};
 use unmask_defence::ProtectedUpdate;
 use unmask_federation::{Event, ReceivedUpdate, Room, RoomPhase};
 use unmask_wire::{ClientMessage, RelayMessage, view::Control};
@@ -51,6 +54,7 @@ pub use self::{
     data_set::DataConfig,
     evaluation::{BatchEvaluation, ModelEvaluator},
     initialiser::Pretrained,
+    joining::{JoiningRoom, Membership, OuterFederation},
     lesson::{Resumed, last_lesson},
     shadow::ShadowRoom,
 };
@@ -61,13 +65,13 @@ pub(crate) use self::{
 };
 use self::{
     door::Door,
-    federation::Federation,
     history::History,
     initialiser::Initialiser,
     journaling::Journaling,
     lesson::{LastLesson, Opening},
     log::Log,
     measuring::Measuring,
+    outer::OuterWork,
     roster::{Connection, Entry, Roster},
     shadow::{Shadow, ShadowNews},
     sharing::Sharing,
@@ -110,7 +114,7 @@ pub(crate) struct Actor {
     sharing: Sharing,
     measuring: Measuring,
     shadow: Shadow,
-    federation: Federation,
+    outer: OuterWork,
     history: History,
     log: Log,
     initialiser: Initialiser,
@@ -150,7 +154,7 @@ impl Actor {
             None => (first_room(&config, &mut initialiser, &mut sharing)?, None),
         };
         let (recorder, problem) = recorder(&config, journaling.head().began, inputs.clone(), now)?;
-        check_memory(&config, room.model().architecture)?;
+        memory::check(&config, room.model().architecture)?;
         let attacked = reporter(inputs.clone(), Input::Attacked);
         let evaluated = reporter(inputs.clone(), Input::Evaluated);
         let shadowed = reporter(inputs.clone(), Input::Shadow);
@@ -171,7 +175,7 @@ impl Actor {
             sharing,
             measuring: Measuring::start(evaluated, config.evaluator.clone(), config.data.evaluation_budget)?,
             shadow: Shadow::start(shadowed, config.shadow.clone(), shadow_seed)?,
-            federation: Federation::new(config.flower.as_ref().map(|flower| flower.node.address.to_string())),
+            outer: OuterWork::new(config.outer.as_ref().map(|outer| outer.server())),
             history: History::default(),
             log: Log::default(),
             initialiser,
@@ -220,7 +224,7 @@ impl Actor {
             }
             self.timers.hold(self.journaling.holds_until());
             self.tick(Instant::now());
-            self.federate();
+            self.work_for_outer();
             if self.journaling.next_due().is_some_and(|due| due <= Instant::now()) {
                 self.write_down();
             }
@@ -283,7 +287,7 @@ impl Actor {
             Input::Shadow(ShadowNews::Failed(reason)) => {
                 self.say(format!("The robots beside the class train no more: {reason}."));
             }
-            Input::Federation(input) => self.hear_federation(input),
+            Input::Outer(input) => self.hear_outer(input),
             Input::Journaled(saved) => {
                 if let Some(line) = self.journaling.saved(saved) {
                     self.say(line);
@@ -361,18 +365,18 @@ impl Actor {
                 match self.attacks.score(client, round, attack, psnr, ssim) {
                     Ok(Some(defence)) => self.history.scored(defence, attack, round, ssim),
                     Ok(None) => {}
-                    Err(reason) => self.refuse(client, &reason),
+                    Err(reason) => self.refuse(client, &reason.to_string()),
                 }
             }
             ClientMessage::Vote { poll, answer } => {
                 let is_robots = self.roster.get(client).is_some_and(Entry::is_robot);
                 if let Err(reason) = self.stage.vote((client, is_robots), poll, answer) {
-                    self.refuse(client, &reason);
+                    self.refuse(client, &reason.to_string());
                 }
             }
             ClientMessage::Original { side } => {
                 if let Err(reason) = self.show_original(client, side, &values) {
-                    self.refuse(client, &reason);
+                    self.refuse(client, &reason.to_string());
                 }
             }
             ClientMessage::HideOriginal => {
@@ -481,13 +485,13 @@ fn reporter<T>(inputs: mpsc::WeakSender<Input>, input: impl Fn(T) -> Input) -> i
 
 fn first_room(config: &RelayConfig, initialiser: &mut Initialiser, sharing: &mut Sharing) -> anyhow::Result<Room> {
     let seed = config.seed.map_or_else(random::seed, Ok)?;
-    initialiser.check(config.initial_weights, config.architecture).map_err(anyhow::Error::msg)?;
+    initialiser.check(config.initial_weights, config.architecture)?;
     let (model, _) = initialiser.begin(config.architecture, seed);
     config.defence.check(config.architecture)?;
     let mut settings = RoundSettings::new(config.defence, config.rule, config.batch, config.optimiser)?
         .with_aggregation(config.aggregation);
     if config.data.train_on == TrainOn::Shared {
-        settings = settings.with_pictures(sharing.shared().map_err(anyhow::Error::msg)?);
+        settings = settings.with_pictures(sharing.shared()?);
     }
     Ok(Room::new(model, settings))
 }
@@ -514,19 +518,4 @@ fn recorder(
         report(line);
     };
     Recorder::start(said, kept, began, now)
-}
-
-/// Checks that the updates of a full room fit in memory, if the aggregation holds them all.
-fn check_memory(config: &RelayConfig, architecture: Architecture) -> anyhow::Result<()> {
-    const MOST: u64 = 2 << 30;
-    let (aggregation, clients) = (config.aggregation, config.limits.clients);
-    let needed = aggregation.memory(architecture.layout().len(), clients);
-    anyhow::ensure!(
-        needed <= MOST,
-        "{aggregation} holds every update of a round: {:.1} GB for {clients} clients on {}, and 2 GB are the limit; \
-         choose clipped or a smaller model",
-        needed as f64 / 1e9,
-        architecture
-    );
-    Ok(())
 }

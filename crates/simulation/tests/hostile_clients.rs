@@ -189,7 +189,7 @@ impl Federation {
                 defence: settings.defence(),
                 cipher: None,
             };
-            let reference = settings.rule().is_fedavg().then_some(model.state.weights.as_slice());
+            let reference = model.reference(settings.rule());
             let answers: BTreeMap<usize, (ReceivedUpdate, f64)> = cohort
                 .into_par_iter()
                 .map(|client| {

@@ -20,7 +20,8 @@ use unmask_model::{
     weights::{Storage, encode_state},
 };
 use unmask_relay::{
-    CertificateFiles, DataConfig, FlowerConfig, JournalConfig, Quorum, RelayConfig, Running, ShadowRoom, Source, serve,
+    CertificateFiles, DataConfig, FlowerConfig, JournalConfig, OuterFederation, Quorum, RelayConfig, Running,
+    ShadowRoom, Source, serve,
 };
 use unmask_simulation::StartWeights;
 
@@ -227,11 +228,11 @@ impl Relay {
     }
 
     /// The federation that the room joins, if any.
-    fn flower(&self) -> anyhow::Result<Option<FlowerConfig>> {
+    fn flower(&self) -> anyhow::Result<Option<Arc<dyn OuterFederation>>> {
         let Some(address) = self.flower.clone() else { return Ok(None) };
         let key = self.flower_key.as_deref().map_or_else(NodeKey::generate, NodeKey::read)?;
         let node = NodeOptions { address, key, certificates: self.flower_ca.clone(), limits: Limits::default() };
-        Ok(Some(FlowerConfig { node, rounds: self.flower_rounds }))
+        Ok(Some(Arc::new(FlowerConfig { node, rounds: self.flower_rounds })))
     }
 
     fn config(&self, given: Vec<String>) -> anyhow::Result<RelayConfig> {
@@ -281,7 +282,7 @@ impl Relay {
             initial_weights: weights::initial_weights(&self.weights),
             pretrained: weights::choice(&self.weights, architecture)?,
             model_file: Some(model_file),
-            flower: self.flower()?,
+            outer: self.flower()?,
             recording: !self.no_recording,
             journal: (!self.no_journal).then_some(JournalConfig {
                 most_behind: self.journal_seconds,
@@ -294,8 +295,8 @@ impl Relay {
 }
 
 /// The model as a file that timm and PyTorch read.
-fn model_file(architecture: Architecture, state: &ModelState) -> Result<Vec<u8>, String> {
-    encode_state(architecture, state, Storage::F32).map_err(|error| error.to_string())
+fn model_file(architecture: Architecture, state: &ModelState) -> anyhow::Result<Vec<u8>> {
+    Ok(encode_state(architecture, state, Storage::F32)?)
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -74,9 +74,8 @@ pub struct Bench {
 
 /// Run one of the examples, with the dependencies that `check-all` has built.
 ///
-/// `room` opens a room in a single process, `client` joins one, `invert` attacks a dumped gradient, `scale` computes
-/// what many rooms need, `reproduce` and `completion` repeat tables of the documents. The first lines of each file in
-/// `examples` show its arguments.
+/// `room` opens a room in a single process, `client` joins one, `invert` attacks a dumped gradient, `reproduce` and
+/// `completion` repeat tables of the documents. The first lines of each file in `examples` show its arguments.
 #[derive(Args)]
 pub struct Example {
     /// The name of a file in a folder `examples`

@@ -78,7 +78,7 @@ impl Room {
         };
         // If values were missing, the first statistics might have been taken for values: so these come later.
         let norm = match self.model().architecture.check_statistics(&statistics) {
-            Ok(()) => aggregate.check_norm(&update, self.reference()),
+            Ok(()) => aggregate.check_norm(&update, self.model().reference(self.settings.rule())),
             Err(error) => Err(error.into()),
         };
         match norm {
@@ -88,11 +88,6 @@ impl Room {
             }
             Err(refusal) => Err(refused(refusal, update.into_values())),
         }
-    }
-
-    /// What a round's values are a change of, `[P]`: the global weights under FedAvg, nothing under FedSGD.
-    pub(super) fn reference(&self) -> Option<&[f32]> {
-        self.settings.rule().is_fedavg().then_some(self.model().state.weights.as_slice())
     }
 
     /// The checks that need no values.
@@ -153,7 +148,7 @@ impl Room {
 
     /// Whether the groups that the defence fixes came back as they were sent.
     fn check_fixed(&self, values: &[f32]) -> Result<(), Refusal> {
-        let (defence, reference) = (self.settings.defence(), self.reference());
+        let (defence, reference) = (self.settings.defence(), self.model().reference(self.settings.rule()));
         let mut fixed = ParamGroup::ALL.into_iter().filter(|group| defence.fixes(*group));
         match fixed.find(|group| !is_kept(self.learner.layout(), *group, values, reference)) {
             Some(group) => Err(Refusal::OtherDefence { sent: format!("one with a {group} of its own"), defence }),

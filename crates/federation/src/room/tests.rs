@@ -31,8 +31,7 @@ fn room(defence: &str) -> Room {
 
 /// The update of a client whose training gave `values`, under the current settings.
 fn protect(room: &Room, values: Vec<f32>, seed: [u8; 32], cipher: Option<&Cipher>) -> ProtectedUpdate {
-    let reference = room.settings().rule().is_fedavg().then_some(room.model().state.weights.as_slice());
-    let plain = PlainUpdate { values, reference };
+    let plain = PlainUpdate { values, reference: room.model().reference(room.settings().rule()) };
     room.settings()
         .defence()
         .protect(room.learner.layout(), plain, KeyMaterial { seed: MaskSeed(seed), cipher })

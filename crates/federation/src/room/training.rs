@@ -61,7 +61,7 @@ impl Room {
             return self.refuse(Refused { client, round, policy, refusal, values });
         }
         let Phase::Training(current) = &mut self.phase else { return Vec::new() };
-        let reference = self.settings.rule().is_fedavg().then_some(current.model.state.weights.as_slice());
+        let reference = current.model.reference(self.settings.rule());
         let spent = self.learner.add(accepted, reference);
         current.reports.add(client, loss, counted);
         if let UpdateForm::Masked { seed, .. } = form {
@@ -107,7 +107,7 @@ impl Room {
         let Phase::Training(round) = std::mem::replace(&mut self.phase, Phase::Resting) else { return Vec::new() };
         let Round { model, reports, .. } = round;
         let Silent { late, sitting_out } = self.members.end_round();
-        let reference = self.settings.rule().is_fedavg().then_some(model.state.weights.as_slice());
+        let reference = model.reference(self.settings.rule());
         let reports = reports.without(self.learner.judge(reference));
         let aggregate = self.learner.aggregate();
         let (updates, clipped, opposed) = (aggregate.updates(), aggregate.clipped(), aggregate.opposed());

@@ -4,10 +4,14 @@ use std::sync::Arc;
 
 use unmask_attack::{GoOn, Membership, Searches, WholeUpdate};
 use unmask_core::{ClientId, Defence, MembershipVerdict};
-use unmask_data::{Picture, chw_to_hwc, encode_png};
+use unmask_data::{ImageError, Picture, chw_to_hwc, encode_png};
 use unmask_wire::view::MembershipView;
 
-use super::{about::About, job::Job};
+use super::{
+    about::About,
+    job::Job,
+    report::{Failure, NoResult},
+};
 
 /// A picture at the model's size.
 #[derive(Debug)]
@@ -26,7 +30,7 @@ impl CandidatePicture {
     ///
     /// # Errors
     /// If it cannot be encoded as PNG.
-    pub(crate) fn copy(picture: &Picture, side: usize) -> anyhow::Result<Self> {
+    pub(crate) fn copy(picture: &Picture, side: usize) -> Result<Self, ImageError> {
         let values = chw_to_hwc(&picture.for_model(side), side, side);
         let png = encode_png(&picture.thumbnail(side))?;
         Ok(Self { values, png, owner: None, is_exact: false })
@@ -107,7 +111,7 @@ impl MembershipCard {
         &mut self,
         about: &About,
         number: u64,
-        outcome: Result<MembershipAnswer, String>,
+        outcome: Result<MembershipAnswer, Failure>,
         nickname: String,
     ) {
         if number != self.pictures || about.serial < self.serial {
@@ -128,7 +132,7 @@ impl MembershipCard {
                 (view.residual, view.interval, view.distractors) = (Some(residual), Some(interval), distractors);
                 view.remark = Some(sentence);
             }
-            Err(reason) => view.remark = Some(format!("Cannot, because {reason}.")),
+            Err(reason) => view.remark = Some(NoResult::Cannot(reason).to_string()),
         }
         self.view = Some(view);
     }
@@ -147,20 +151,17 @@ pub(super) fn ask(
     whole: Option<Arc<WholeUpdate>>,
     searches: &dyn Searches,
     go_on: GoOn<'_>,
-) -> Result<MembershipAnswer, String> {
+) -> Result<MembershipAnswer, Failure> {
     if job.encryption.is_some() {
-        return Err(
-            "the embeddings are encrypted: only someone with the key can compare a picture with the update".to_owned()
-        );
+        return Err(Failure::Encrypted);
     }
     let mut observation = job.observation.clone();
     observation.whole = whole;
     let pictures = Some(observation.batch);
-    let found = observation.membership(searches, &candidate.values, pictures, go_on);
-    let found = found.map_err(|error| error.to_string())?;
+    let found = observation.membership(searches, &candidate.values, pictures, go_on)?;
     let numbers = [found.residual, found.interval.0, found.interval.1];
     if numbers.iter().chain(&found.distractors).any(|number| !number.is_finite()) {
-        return Err("the update's values are too large or too small to compare".to_owned());
+        return Err(Failure::Incomparable);
     }
     Ok(answer(&found, job.about.defence))
 }

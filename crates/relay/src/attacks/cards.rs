@@ -12,12 +12,27 @@ use unmask_wire::{
 use super::{
     about::About,
     pictures::Pictures,
-    report::{Finding, Seen},
+    report::{Failure, Finding, Seen},
 };
 use crate::scores::Scores;
 
 /// Number of rounds in the chart of scores; the verdict takes their median.
 const RECENT: usize = 5;
+
+/// Why a client's score is refused, as a clause.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub(crate) enum ScoreError {
+    #[error("a score for the attack \"{attack}\", which has shown nothing")]
+    Nothing { attack: AttackMethod },
+    #[error("a score from a client that is not under attack")]
+    NotTarget,
+    #[error("a score for round {round}, but the last result of {attack} is of round {shown}")]
+    OtherRound { round: u32, attack: AttackMethod, shown: u32 },
+    #[error("a score for round {round}, for which {attack} made no picture")]
+    NoPicture { round: u32, attack: AttackMethod },
+    #[error("a score of {psnr} dB and SSIM {ssim}; a PSNR is finite and an SSIM within -1 and 1")]
+    OutOfRange { psnr: f32, ssim: f32 },
+}
 
 /// The card of one attack.
 #[derive(Debug, Default)]
@@ -94,7 +109,7 @@ impl Attacked {
                     message = Some((RelayMessage::Reconstruction { round, attack, side }, values));
                 }
             }
-            Err(reason) => view.remark = Some(reason),
+            Err(reason) => view.remark = Some(reason.to_string()),
         }
         if let Some(earlier) = earlier.filter(|earlier| earlier.client == view.client) {
             view.gathered = earlier.gathered;
@@ -114,7 +129,7 @@ impl Attacked {
     pub(crate) fn gathered(
         &mut self,
         about: &About,
-        outcome: Result<GatheredView, String>,
+        outcome: Result<GatheredView, Failure>,
         nickname: &str,
         config: Option<&VitConfig>,
     ) {
@@ -173,29 +188,25 @@ impl Attacked {
         attack: AttackMethod,
         psnr: f32,
         ssim: f32,
-    ) -> Result<Option<Defence>, String> {
-        let nothing = || format!("a score for the attack \"{attack}\", which has shown nothing");
-        let card = self.cards.get_mut(&attack).ok_or_else(nothing)?;
+    ) -> Result<Option<Defence>, ScoreError> {
+        let card = self.cards.get_mut(&attack).ok_or(ScoreError::Nothing { attack })?;
         let shown = card.view.as_ref().map(|view| (view.client, view.round));
         if card.before == Some((client, round)) && shown != Some((client, round)) {
             // The next result overtook this score. That is not an error, but there is nothing to show it on.
             return Ok(None);
         }
-        let view = card.view.as_mut().ok_or_else(nothing)?;
+        let view = card.view.as_mut().ok_or(ScoreError::Nothing { attack })?;
         if view.client != client {
-            return Err("a score from a client that is not under attack".to_owned());
+            return Err(ScoreError::NotTarget);
         }
         if view.round != round {
-            return Err(format!(
-                "a score for round {round}, but the last result of {attack} is of round {}",
-                view.round
-            ));
+            return Err(ScoreError::OtherRound { round, attack, shown: view.round });
         }
         if view.picture.is_none() {
-            return Err(format!("a score for round {round}, for which {attack} made no picture"));
+            return Err(ScoreError::NoPicture { round, attack });
         }
         if !psnr.is_finite() || !(-1.0..=1.0).contains(&ssim) {
-            return Err(format!("a score of {psnr} dB and SSIM {ssim}; a PSNR is finite and an SSIM within -1 and 1"));
+            return Err(ScoreError::OutOfRange { psnr, ssim });
         }
         (view.psnr, view.ssim) = (Some(psnr), Some(ssim));
         if let Some(search) = view.search.as_mut().filter(|_| f64::from(ssim) >= RECOGNISABLE_FROM) {
@@ -234,6 +245,7 @@ mod tests {
     use unmask_wire::view::SearchView;
 
     use super::*;
+    use crate::attacks::report::NoResult;
 
     const TARGET: ClientId = ClientId(4);
 
@@ -250,7 +262,7 @@ mod tests {
         }
     }
 
-    fn seen() -> Result<Seen, String> {
+    fn seen() -> Result<Seen, NoResult> {
         Ok(Seen { side: 1, pictures: 1, values: vec![0.5; 3], png: vec![1, 2, 3], remark: None })
     }
 
@@ -270,7 +282,7 @@ mod tests {
             &mut self,
             method: AttackMethod,
             round: u32,
-            outcome: Result<Seen, String>,
+            outcome: Result<Seen, NoResult>,
             search: Option<SearchView>,
         ) -> Option<(RelayMessage, Vec<f32>)> {
             let finding = Finding { about: about(round), method, seconds: 0.1, outcome, search };
@@ -278,7 +290,7 @@ mod tests {
             self.attacked.found(finding, "Ada", Some(&config), &self.pictures)
         }
 
-        fn embedding(&mut self, round: u32, outcome: Result<Seen, String>) -> Option<(RelayMessage, Vec<f32>)> {
+        fn embedding(&mut self, round: u32, outcome: Result<Seen, NoResult>) -> Option<(RelayMessage, Vec<f32>)> {
             self.found(AttackMethod::Embedding, round, outcome, None)
         }
 
@@ -290,7 +302,7 @@ mod tests {
     #[test]
     fn scores_count_for_the_picture_shown_alone() {
         let mut room = Shown::new(Concealment::Nothing);
-        let error = room.attacked.score(TARGET, 3, AttackMethod::Embedding, 20.0, 0.5).unwrap_err();
+        let error = room.attacked.score(TARGET, 3, AttackMethod::Embedding, 20.0, 0.5).unwrap_err().to_string();
         assert!(error.contains("shown nothing"), "{error}");
         let (message, values) = room.embedding(3, seen()).unwrap();
         assert_eq!(message, RelayMessage::Reconstruction { round: 3, attack: AttackMethod::Embedding, side: 1 });
@@ -304,7 +316,7 @@ mod tests {
             (TARGET, 3, AttackMethod::Embedding, 20.0, f32::NAN, "NaN"),
             (TARGET, 3, AttackMethod::Embedding, f32::INFINITY, 0.5, "inf"),
         ] {
-            let error = room.attacked.score(client, round, attack, psnr, ssim).unwrap_err();
+            let error = room.attacked.score(client, round, attack, psnr, ssim).unwrap_err().to_string();
             assert!(error.contains(reason), "{error}");
             assert_eq!(room.shown(), (3, None));
         }
@@ -329,9 +341,11 @@ mod tests {
     #[test]
     fn no_picture_no_score() {
         let mut room = Shown::new(Concealment::Nothing);
-        assert!(room.embedding(1, Err("cannot".into())).is_none());
-        assert_eq!(room.attacked.views().next().unwrap().remark.as_deref(), Some("cannot"));
-        assert!(room.attacked.score(TARGET, 1, AttackMethod::Embedding, 20.0, 0.5).unwrap_err().contains("no picture"));
+        assert!(room.embedding(1, Err(NoResult::NotYet)).is_none());
+        let remark = room.attacked.views().next().unwrap().remark.clone();
+        assert_eq!(remark.as_deref(), Some("It has not made a picture yet."));
+        let error = room.attacked.score(TARGET, 1, AttackMethod::Embedding, 20.0, 0.5).unwrap_err();
+        assert_eq!(error, ScoreError::NoPicture { round: 1, attack: AttackMethod::Embedding });
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unmask_attack::{AccumulatedRounds, Added, Concealment};
+use unmask_attack::{AccumulatedRounds, Added, AttackError, Concealment};
 use unmask_core::{ClientId, Defence, Rule, VitConfig};
 use unmask_wire::view::GatheredView;
 
@@ -55,10 +55,10 @@ impl Gathered {
     }
 
     /// Adds an update, unless the model has drifted too far.
-    pub(super) fn add(&mut self, job: &Job) -> Result<GatheredView, String> {
+    pub(super) fn add(&mut self, job: &Job) -> Result<GatheredView, AttackError> {
         let before = self.rounds.kept_apart();
         let add = |evidence| Arc::make_mut(&mut self.rounds).add(evidence);
-        let added = job.observation.evidence().and_then(add).map_err(|error| error.to_string())?;
+        let added = job.observation.evidence().and_then(add)?;
         self.is_solved &= added == Added::Drifted && self.rounds.kept_apart() == before;
         Ok(view(&self.rounds, job.about.defence))
     }

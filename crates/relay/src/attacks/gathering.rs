@@ -12,7 +12,7 @@ use super::{
     gathered::Gathered,
     job::Job,
     queue::{QueuedTask, Task},
-    report::Report,
+    report::{Failure, Report},
     schedule::Shared,
 };
 
@@ -22,12 +22,13 @@ pub(super) fn work(shared: &Shared) {
         let mut gathered = gathered
             .filter(|gathered| gathered.goes_with(&job.about))
             .unwrap_or_else(|| Gathered::new(&job.about, &config));
-        let outcome = catch_unwind(AssertUnwindSafe(|| gathered.add(&job))).unwrap_or_else(|_| {
-            error!(round = job.about.round, "gathering broke down on an update");
-            // A panic may have left the means half updated.
-            gathered = Gathered::new(&job.about, &config);
-            Err("gathering broke down on this update".to_owned())
-        });
+        let outcome =
+            catch_unwind(AssertUnwindSafe(|| gathered.add(&job).map_err(Failure::from))).unwrap_or_else(|_| {
+                error!(round = job.about.round, "gathering broke down on an update");
+                // A panic may have left the means half updated.
+                gathered = Gathered::new(&job.about, &config);
+                Err(Failure::BrokeDown { what: "gathering" })
+            });
         let is_due = outcome.is_ok() && !gathered.is_solved();
         {
             let mut schedule = shared.lock();

@@ -19,6 +19,21 @@ pub(crate) fn embeddings(model: &GlobalModel) -> Result<Tensors, AttackError> {
     Tensors::from_flat(TensorSource::Weights, &config, &state.weights, None, &RecoveredKey::WEIGHTS)
 }
 
+/// Why no key is given away, in a sentence for the teacher.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum GivenKeyError {
+    #[error("The room's model is not encrypted, so there is no key to give away.")]
+    NotEncrypted,
+    #[error("The key cannot be made: {0}.")]
+    Key(#[from] KeyError),
+    #[error("This is not the passphrase with which the room's model was encrypted; every client of the room has it.")]
+    OtherPassphrase,
+    #[error("{0}.")]
+    Model(#[from] AttackError),
+    #[error("The encryption that this key belonged to has ended.")]
+    Outdated,
+}
+
 /// The key that a client gave away.
 #[derive(Clone)]
 pub(crate) struct GivenKey {
@@ -35,18 +50,13 @@ impl fmt::Debug for GivenKey {
 
 impl GivenKey {
     /// Derives the key from a passphrase and checks that it encrypted the room's model. Slow on purpose.
-    pub(crate) fn derive(passphrase: &str, seal: &Seal, architecture: Architecture) -> Result<Self, String> {
-        let sentence = |error: KeyError| format!("The key cannot be made: {error}.");
-        let key = RoomKey::derive(passphrase, &seal.salt, seal.start).map_err(sentence)?;
+    pub(crate) fn derive(passphrase: &str, seal: &Seal, architecture: Architecture) -> Result<Self, GivenKeyError> {
+        let key = RoomKey::derive(passphrase, &seal.salt, seal.start)?;
         if key.check() != seal.check {
-            return Err(
-                "This is not the passphrase with which the room's model was encrypted; every client of the room \
-                        has it."
-                    .to_owned(),
-            );
+            return Err(GivenKeyError::OtherPassphrase);
         }
-        let config = ModelShape::from(architecture).vit().map_err(|error| format!("{error}."))?;
-        let cipher = Cipher::new(&key, &embeddings_layout(&config)).map_err(sentence)?;
+        let config = ModelShape::from(architecture).vit()?;
+        let cipher = Cipher::new(&key, &embeddings_layout(&config))?;
         let decrypt = move |values: &mut [f32]| cipher.decrypt(values).map_err(|error| error.to_string());
         Ok(Self { check: seal.check, decrypt: Arc::new(decrypt) })
     }

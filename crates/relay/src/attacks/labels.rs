@@ -4,7 +4,10 @@ use unmask_attack::LabelReading;
 use unmask_core::ClientId;
 use unmask_wire::view::LabelView;
 
-use super::about::About;
+use super::{
+    about::About,
+    report::{Failure, NoResult},
+};
 
 /// If two energies differ by less than this factor, either class may be the right one.
 const CLOSE: f64 = 2.0;
@@ -53,7 +56,7 @@ impl LabelCard {
     }
 
     /// Shows an update's labels, unless the card shows a newer update's.
-    pub(super) fn show(&mut self, about: &About, outcome: Result<Labels, String>, nickname: String) {
+    pub(super) fn show(&mut self, about: &About, outcome: Result<Labels, Failure>, nickname: String) {
         if about.serial < self.serial {
             return;
         }
@@ -62,7 +65,7 @@ impl LabelCard {
             Ok(Labels { counts, shares, remark }) => {
                 (counts.into_iter().map(|count| u32::try_from(count).unwrap_or(u32::MAX)).collect(), shares, remark)
             }
-            Err(reason) => (Vec::new(), Vec::new(), Some(format!("Cannot, because {reason}."))),
+            Err(reason) => (Vec::new(), Vec::new(), Some(NoResult::Cannot(reason).to_string())),
         };
         self.view = Some(LabelView {
             round: about.round,

@@ -21,7 +21,7 @@ use super::{
     keys::Keys,
     queue::{QueuedTask, Task},
     remarks,
-    report::{Finding, Report, Seen, cannot},
+    report::{Failure, Finding, NoResult, Report, Seen},
     schedule::{Schedule, Shared},
 };
 
@@ -123,7 +123,7 @@ fn timed(mut report: Report, took: Duration) -> Report {
 }
 
 fn broken(task: Task, job: &Job, held: &Held) -> Option<Report> {
-    let reason = "the attack broke down on this update".to_owned();
+    let reason = Failure::BrokeDown { what: "the attack" };
     let about = Box::new(job.about);
     match task {
         Task::Label => Some(Report::Labels(about, Err(reason))),
@@ -140,7 +140,7 @@ fn perform(task: Task, shared: &Shared, searches: &dyn Searches, job: &Job, held
         false => ControlFlow::Continue(()),
     };
     match task {
-        Task::Label => Some(Report::Labels(about, job.labels().map_err(|error| error.to_string()))),
+        Task::Label => Some(Report::Labels(about, job.labels().map_err(Failure::from))),
         Task::Method(method) => Some(found(method, job, attack(method, shared, searches, job, held, go_on))),
         Task::Membership => {
             let candidate = held.candidate.as_ref()?;
@@ -153,8 +153,8 @@ fn perform(task: Task, shared: &Shared, searches: &dyn Searches, job: &Job, held
     }
 }
 
-fn found(method: AttackMethod, job: &Job, outcome: Result<Seen, String>) -> Report {
-    let outcome = outcome.map_err(|reason| cannot(&reason));
+fn found(method: AttackMethod, job: &Job, outcome: Result<Seen, Failure>) -> Report {
+    let outcome = outcome.map_err(NoResult::from);
     Report::Found(Box::new(Finding { about: job.about, method, seconds: 0.0, outcome, search: None }))
 }
 
@@ -165,16 +165,16 @@ fn attack(
     job: &Job,
     held: &Held,
     go_on: GoOn<'_>,
-) -> Result<Seen, String> {
+) -> Result<Seen, Failure> {
     let mut observation = job.observation.clone();
     observation.encryption = job.encryption.map(|(_, check)| held.keys.of(check));
     observation.rounds = held.rounds.clone().ok_or(AttackError::NoRounds);
     let progress = &mut |_: AttackProgress<'_>| go_on();
     let recovered = unmask_attack::run(method, &observation, &NoSearches, SearchOptions::default(), progress);
-    let Recovered { pictures, mut notes, .. } = recovered.map_err(|error| error.to_string())?;
+    let Recovered { pictures, mut notes, .. } = recovered?;
     notes.extend(check(shared, searches, job, observation, &pictures, go_on));
     notes.extend(remarks::on(method, job));
-    Seen::new(job.architecture.side(), pictures.concat(), &notes)
+    Ok(Seen::new(job.architecture.side(), pictures.concat(), &notes)?)
 }
 
 /// Says how much of the update's tensors a reconstruction leaves unexplained, by its own gradient.

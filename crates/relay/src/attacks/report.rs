@@ -1,7 +1,10 @@
 //! Reports from the attacks to the room.
 
+use std::sync::Arc;
+
+use unmask_attack::AttackError;
 use unmask_core::AttackMethod;
-use unmask_data::{Picture, encode_png};
+use unmask_data::{ImageError, Picture, PictureError, encode_png};
 use unmask_wire::view::{GatheredView, SearchView};
 
 use super::{about::About, candidate::MembershipAnswer, labels::Labels};
@@ -11,11 +14,11 @@ pub(crate) enum Report {
     /// A finished attack's result on an update, or a running search's result so far.
     Found(Box<Finding>),
     /// An update was added to the gathered rounds, or the reason why not.
-    Gathered(Box<About>, Result<GatheredView, String>),
+    Gathered(Box<About>, Result<GatheredView, Failure>),
     /// Labels, or the reason why they cannot be told.
-    Labels(Box<About>, Result<Labels, String>),
+    Labels(Box<About>, Result<Labels, Failure>),
     /// Whether the picture of this number was in the update, or the reason why that cannot be told.
-    Membership(Box<About>, u64, Result<MembershipAnswer, String>),
+    Membership(Box<About>, u64, Result<MembershipAnswer, Failure>),
     /// Attacks were skipped for lack of time.
     Skipped,
 }
@@ -31,13 +34,60 @@ impl Report {
     }
 }
 
+/// Why an attack has no result, as a clause.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error(transparent)]
+    Attack(#[from] AttackError),
+    #[error(transparent)]
+    NoPicture(#[from] NoPicture),
+    #[error("the embeddings are encrypted: only someone with the key can compare a picture with the update")]
+    Encrypted,
+    #[error("the update's values are too large or too small to compare")]
+    Incomparable,
+    #[error("its objective is no longer finite")]
+    Diverged,
+    /// A panic in `what`.
+    #[error("{what} broke down on this update")]
+    BrokeDown { what: &'static str },
+}
+
+/// Why an attack's output cannot be shown.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(crate) enum NoPicture {
+    #[error("it made {values} values, which are not pictures of side {side}")]
+    Size { values: usize, side: usize },
+    #[error("its output has values that are not finite")]
+    NotFinite,
+    #[error(transparent)]
+    Picture(#[from] PictureError),
+    #[error(transparent)]
+    Encoding(Arc<ImageError>),
+}
+
+/// Why an attack shows no picture, in a sentence for its card.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(crate) enum NoResult {
+    #[error("Cannot, because {}.", clause(.0))]
+    Cannot(#[from] Failure),
+    #[error("It stopped, because {}.", clause(.0))]
+    Stopped(Failure),
+    #[error("It has not made a picture yet.")]
+    NotYet,
+}
+
+/// The reason without a full stop, which some reasons have.
+fn clause(reason: &Failure) -> String {
+    reason.to_string().trim_end_matches('.').to_owned()
+}
+
 #[derive(Debug)]
 pub(crate) struct Finding {
     pub(crate) about: About,
     pub(crate) method: AttackMethod,
     /// Time taken so far.
     pub(crate) seconds: f64,
-    pub(crate) outcome: Result<Seen, String>,
+    pub(crate) outcome: Result<Seen, NoResult>,
     pub(crate) search: Option<SearchView>,
 }
 
@@ -58,30 +108,25 @@ impl Seen {
     /// Encodes at least one picture, `[n, side, side, 3]`.
     ///
     /// # Errors
-    /// A sentence, if `values` do not hold such pictures.
-    pub(super) fn new(side: usize, values: Vec<f32>, remarks: &[String]) -> Result<Self, String> {
+    /// If `values` do not hold such pictures.
+    pub(super) fn new(side: usize, values: Vec<f32>, remarks: &[String]) -> Result<Self, NoPicture> {
         let len = 3 * side * side;
-        let wrong = || format!("it made {} values, which are not pictures of side {side}", values.len());
+        let wrong = NoPicture::Size { values: values.len(), side };
         if len == 0 || values.is_empty() || !values.len().is_multiple_of(len) {
-            return Err(wrong());
+            return Err(wrong);
         }
         if values.iter().any(|value| !value.is_finite()) {
-            return Err("its output has values that are not finite".to_owned());
+            return Err(NoPicture::NotFinite);
         }
         let count = values.len() / len;
         let row = |y: usize| (0..count).flat_map(move |n| n * len + y * 3 * side..n * len + (y + 1) * 3 * side);
         let in_a_row: Vec<f32> = (0..side).flat_map(row).map(|i| values[i]).collect();
-        let picture = Picture::from_hwc(count * side, side, &in_a_row).map_err(|error| error.to_string())?;
-        let png = encode_png(&picture).map_err(|error| error.to_string())?;
-        let (Ok(side), Ok(pictures)) = (u16::try_from(side), u16::try_from(count)) else { return Err(wrong()) };
+        let picture = Picture::from_hwc(count * side, side, &in_a_row)?;
+        let png = encode_png(&picture).map_err(|error| NoPicture::Encoding(Arc::new(error)))?;
+        let (Ok(side), Ok(pictures)) = (u16::try_from(side), u16::try_from(count)) else { return Err(wrong) };
         let remark = (!remarks.is_empty()).then(|| remarks.join(" "));
         Ok(Self { side, pictures, values, png, remark })
     }
-}
-
-/// Says in a sentence why an attack has no result.
-pub(super) fn cannot(reason: &str) -> String {
-    format!("Cannot, because {}.", reason.trim_end_matches('.'))
 }
 
 #[cfg(test)]
@@ -101,8 +146,8 @@ mod tests {
 
     #[test]
     fn what_is_no_picture_is_refused() {
-        assert!(Seen::new(2, vec![0.0; 13], &[]).unwrap_err().contains("13 values"));
+        assert!(Seen::new(2, vec![0.0; 13], &[]).unwrap_err().to_string().contains("13 values"));
         assert!(Seen::new(2, Vec::new(), &[]).is_err());
-        assert!(Seen::new(1, vec![0.0, f32::NAN, 0.0], &[]).unwrap_err().contains("finite"));
+        assert!(matches!(Seen::new(1, vec![0.0, f32::NAN, 0.0], &[]), Err(NoPicture::NotFinite)));
     }
 }

@@ -90,15 +90,21 @@ impl Upload {
     }
 
     /// Returns why a socket is closed that has sent only `received` bytes when more are [due](Self::due).
-    pub(crate) fn reproach(&self, received: u64) -> String {
-        format!(
-            "only {} of {} kB of its update came within {:.1} s; a whole one has {} s",
-            received / 1000,
-            self.bytes / 1000,
-            self.begun.elapsed().as_secs_f64(),
-            self.time.as_secs_f64()
-        )
+    pub(crate) fn reproach(&self, received: u64) -> SlowUpdate {
+        SlowUpdate { received, bytes: self.bytes, after: self.begun.elapsed(), time: self.time }
     }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "only {} of {} kB of its update came within {:.1} s; a whole one has {} s",
+    .received / 1000, .bytes / 1000, .after.as_secs_f64(), .time.as_secs_f64()
+)]
+pub(crate) struct SlowUpdate {
+    received: u64,
+    bytes: usize,
+    after: Duration,
+    time: Duration,
 }
 
 #[cfg(test)]

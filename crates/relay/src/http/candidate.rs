@@ -2,7 +2,7 @@
 
 use axum::{body::Bytes, extract::State, response::Response};
 use tokio::{sync::oneshot, task::spawn_blocking};
-use unmask_data::decode;
+use unmask_data::{ImageError, NotAPicture, decode};
 
 use crate::{
     attacks::CandidatePicture,
@@ -17,10 +17,10 @@ pub(crate) const MAX_FILE: usize = 8 << 20;
 /// large.
 pub(crate) async fn candidate(State(app): State<App>, file: Bytes) -> Response {
     let side = app.snapshots.borrow().view.architecture.side();
-    let picture = match spawn_blocking(move || read(&file, side)).await {
-        Ok(Ok(picture)) => picture,
-        Ok(Err(reason)) => return bad_request(format!("The picture cannot be used: {reason}.")),
-        Err(_) => return bad_request("The picture cannot be used: the decoder failed.".to_owned()),
+    let read = spawn_blocking(move || read(&file, side)).await;
+    let picture = match read.unwrap_or(Err(Unusable::BrokeDown)) {
+        Ok(picture) => picture,
+        Err(reason) => return bad_request(format!("The picture cannot be used: {reason}.")),
     };
     let (reply, receiver) = oneshot::channel();
     if app.room.send(Input::Candidate { picture, reply }).await.is_err() {
@@ -29,8 +29,18 @@ pub(crate) async fn candidate(State(app): State<App>, file: Bytes) -> Response {
     answer(receiver).await
 }
 
+/// Why a file cannot be the candidate.
+#[derive(Debug, thiserror::Error)]
+enum Unusable {
+    #[error(transparent)]
+    File(#[from] NotAPicture),
+    #[error(transparent)]
+    Encoding(#[from] ImageError),
+    #[error("the decoder failed")]
+    BrokeDown,
+}
+
 /// Decodes the picture as a model of image side `side` sees it.
-fn read(file: &[u8], side: usize) -> Result<CandidatePicture, String> {
-    let picture = decode(file).map_err(|error| error.to_string())?;
-    CandidatePicture::copy(&picture, side).map_err(|error| error.to_string())
+fn read(file: &[u8], side: usize) -> Result<CandidatePicture, Unusable> {
+    Ok(CandidatePicture::copy(&decode(file)?, side)?)
 }

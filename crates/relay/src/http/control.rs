@@ -9,7 +9,10 @@ use axum::{
 use tokio::sync::oneshot;
 use unmask_wire::view::Control;
 
-use crate::{http::app::App, room::Input};
+use crate::{
+    http::app::App,
+    room::{Input, control_error::ControlError},
+};
 
 pub(crate) const MAX_BODY: usize = 16 * 1024;
 
@@ -26,10 +29,10 @@ pub(crate) async fn control(State(app): State<App>, body: Bytes) -> Response {
     answer(receiver).await
 }
 
-pub(crate) async fn answer(receiver: oneshot::Receiver<Result<(), String>>) -> Response {
+pub(crate) async fn answer(receiver: oneshot::Receiver<Result<(), ControlError>>) -> Response {
     match receiver.await {
         Ok(Ok(())) => StatusCode::NO_CONTENT.into_response(),
-        Ok(Err(reason)) => bad_request(reason),
+        Ok(Err(reason)) => bad_request(reason.to_string()),
         Err(_) => stopping(),
     }
 }

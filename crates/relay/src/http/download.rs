@@ -5,7 +5,6 @@ use std::{
     io::{Cursor, Write},
 };
 
-use anyhow::anyhow;
 use axum::{
     extract::State,
     http::{StatusCode, header},
@@ -14,7 +13,7 @@ use axum::{
 use serde_json::json;
 use tokio::{sync::oneshot, task::spawn_blocking};
 use tracing::error;
-use unmask_recording::{Player, Read, Recording, Summary, shown};
+use unmask_recording::{Player, Read, Recording, RecordingError, Summary, shown};
 use unmask_wire::view::RoomView;
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
@@ -58,10 +57,10 @@ fn failed(error: &anyhow::Error) -> Response {
 }
 
 /// Summarises the lesson from its recording, or from the room's current view if there is no recording.
-fn summary(files: &LessonFiles, pictures: &Pictures, recording: Option<Result<Vec<u8>, String>>) -> Summary {
+fn summary(files: &LessonFiles, pictures: &Pictures, recording: Option<Result<Vec<u8>, RecordingError>>) -> Summary {
     let recorded = recording.map(|file| {
-        let Read { recording, .. } = Recording::read(&file?).map_err(|error| error.to_string())?;
-        Summary::of(Player::new(recording))
+        let Read { recording, .. } = Recording::read(&file?)?;
+        Summary::of(Player::new(recording)).map_err(anyhow::Error::msg)
     });
     match recorded {
         Some(Ok(summary)) => return summary,
@@ -92,7 +91,7 @@ fn archive(
     add("settings.json", CompressionMethod::Deflated, &serde_json::to_vec_pretty(&settings(files))?)?;
     if let Some(encode) = model_file {
         let name = if files.is_encrypted { "model.encrypted.safetensors" } else { "model.safetensors" };
-        let bytes = encode(files.model.architecture, &files.model.state).map_err(|error| anyhow!(error))?;
+        let bytes = encode(files.model.architecture, &files.model.state)?;
         // Weights do not compress.
         add(name, CompressionMethod::Stored, &bytes)?;
     }

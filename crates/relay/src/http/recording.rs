@@ -7,7 +7,7 @@ use axum::{
 };
 use tokio::sync::{mpsc, oneshot};
 use tracing::error;
-use unmask_recording::NAME;
+use unmask_recording::{NAME, RecordingError};
 
 use crate::{http::app::App, http::control::stopping, room::Input};
 
@@ -40,7 +40,7 @@ pub(crate) async fn recording(State(app): State<App>) -> Response {
 
 /// Returns the packed recording up to now, or why packing failed; `None` if the lesson is not recorded or the relay is
 /// stopping.
-pub(crate) async fn take(room: &mpsc::Sender<Input>) -> Option<Result<Vec<u8>, String>> {
+pub(crate) async fn take(room: &mpsc::Sender<Input>) -> Option<Result<Vec<u8>, RecordingError>> {
     let (reply, receiver) = oneshot::channel();
     room.send(Input::Recording { reply }).await.ok()?;
     receiver.await.ok()

@@ -44,9 +44,15 @@ pub(crate) struct Save {
 pub(crate) struct Saved {
     /// The last round in it.
     pub(crate) round: u32,
-    /// The error is a message for the user, with the remedy.
-    pub(crate) outcome: Result<(), String>,
+    pub(crate) outcome: Result<(), NotSaved>,
 }
+
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "The lesson is not on the disk: {0:#}. The lesson continues. Free some space; the relay tries again after the next \
+     round."
+)]
+pub(crate) struct NotSaved(anyhow::Error);
 
 /// A handle to the writing thread. Dropping it waits until all pending saves are written.
 #[derive(Debug)]
@@ -64,10 +70,7 @@ impl JournalThread {
                 let round = save.round;
                 let outcome = write(&mut store, &save).map_err(|error| {
                     warn!(round, "the journal is not written: {error:#}");
-                    format!(
-                        "The lesson is not on the disk: {error:#}. The lesson continues. Free some space; the relay \
-                         tries again after the next round."
-                    )
+                    NotSaved(error)
                 });
                 drop(save);
                 report(Saved { round, outcome });

@@ -11,6 +11,18 @@ use unmask_recording::{MAX_BYTES, NAME, Read, Recording};
 
 use crate::private_file;
 
+/// Why the file is not as it should be, in a sentence for the class.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FileError {
+    #[error("The recording is not on the disk: {} cannot be written ({source}).", .path.display())]
+    Unwritten { path: PathBuf, source: io::Error },
+    #[error(
+        "What was withdrawn is still in {}, which can be neither written nor deleted ({source}): delete it.",
+        .path.display()
+    )]
+    NotWithdrawn { path: PathBuf, source: io::Error },
+}
+
 /// The file of one lesson in the relay's data folder.
 #[derive(Debug)]
 pub(crate) struct RecordingFile {
@@ -57,9 +69,9 @@ impl RecordingFile {
     /// Appends new lines of the recording. Rewrites all of it if `is_less`, or if the last write failed.
     ///
     /// # Errors
-    /// The file system's error as a sentence, the first time in a row. If `is_less`, a file that cannot be rewritten is
+    /// The file system's error, the first time in a row. If `is_less`, a file that cannot be rewritten is
     /// deleted; failure to delete it is always reported.
-    pub(crate) fn keep(&mut self, recording: &Recording, is_less: bool) -> Result<(), String> {
+    pub(crate) fn keep(&mut self, recording: &Recording, is_less: bool) -> Result<(), FileError> {
         if is_less {
             self.file = None;
         }
@@ -68,23 +80,19 @@ impl RecordingFile {
                 self.is_failing = false;
                 Ok(())
             }
-            Err(error) => {
+            Err(source) => {
                 self.file = None;
                 let path = self.folder.join(NAME);
                 if is_less
-                    && let Err(error) = fs::remove_file(&path)
-                    && error.kind() != io::ErrorKind::NotFound
+                    && let Err(source) = fs::remove_file(&path)
+                    && source.kind() != io::ErrorKind::NotFound
                 {
-                    return Err(format!(
-                        "What was withdrawn is still in {}, which can be neither written nor deleted ({error}): delete \
-                         it.",
-                        path.display()
-                    ));
+                    return Err(FileError::NotWithdrawn { path, source });
                 }
                 if std::mem::replace(&mut self.is_failing, true) {
                     return Ok(());
                 }
-                Err(format!("The recording is not on the disk: {} cannot be written ({error}).", path.display()))
+                Err(FileError::Unwritten { path, source })
             }
         }
     }
@@ -103,15 +111,15 @@ impl RecordingFile {
     }
 }
 
-fn read(folder: &Path) -> Result<Option<Read>, String> {
+fn read(folder: &Path) -> io::Result<Option<Read>> {
     let file = match File::open(folder.join(NAME)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error.to_string()),
+        Err(error) => return Err(error),
     };
     let mut bytes = Vec::new();
-    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    Recording::read(&bytes).map(Some).map_err(|error| error.to_string())
+    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    Recording::read(&bytes).map(Some).map_err(io::Error::other)
 }
 
 /// Moves the file aside, replacing any file moved aside before.
@@ -186,7 +194,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (mut file, ..) = RecordingFile::open(folder.path().join("gone"), 7);
         let recording = Recording::new("0.1.0", 7);
-        assert!(file.keep(&recording, false).unwrap_err().contains("cannot be written"));
-        assert_eq!(file.keep(&recording, false), Ok(()));
+        assert!(file.keep(&recording, false).unwrap_err().to_string().contains("cannot be written"));
+        file.keep(&recording, false).unwrap();
     }
 }

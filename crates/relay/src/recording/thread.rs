@@ -33,7 +33,7 @@ pub(super) enum Order {
     },
     Forget(Forgotten),
     /// Send the packed file, or the reason why there is none.
-    Give(oneshot::Sender<Result<Vec<u8>, String>>),
+    Give(oneshot::Sender<Result<Vec<u8>, RecordingError>>),
 }
 
 /// The recording's thread. Dropping this waits until all requests are done.
@@ -118,7 +118,7 @@ impl<R: Fn(String)> Keeper<R> {
             Order::Give(reply) => {
                 self.forget();
                 // The requester may be gone.
-                let _ = reply.send(self.recording.packed().map_err(|error| error.to_string()));
+                let _ = reply.send(self.recording.packed());
             }
         }
     }
@@ -157,7 +157,7 @@ impl<R: Fn(String)> Keeper<R> {
         if let Some(file) = &mut self.file
             && let Err(problem) = file.keep(&self.recording, is_less)
         {
-            (self.report)(problem);
+            (self.report)(problem.to_string());
         }
     }
 }

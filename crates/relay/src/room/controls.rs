@@ -1,7 +1,5 @@
 //! The teacher's controls.
 
-use std::fmt::Display;
-
 use tracing::error;
 use unmask_core::{Architecture, EncryptionStart, InitialWeights, Partition, RoundSettings, SettingsError, TrainOn};
 use unmask_federation::{Event, GlobalModel, RoomPhase};
@@ -9,12 +7,17 @@ use unmask_recording::Forgotten;
 use unmask_wire::{RelayMessage, view::Control};
 
 use super::{
-    Actor, check_memory,
-    data_set::SharedDataSet,
+    Actor,
+    control_error::{BeginError, ControlError, UnfitModel},
+    data_set::{LoadError, SharedDataSet},
     input::{Input, Reply},
+    memory,
+    moderation::ModerationError,
+    outer::NoContribution,
+    sharing::SharingError,
 };
 use crate::{
-    attacks::{CandidatePicture, GivenKey},
+    attacks::{AttacksError, CandidatePicture, GivenKey, GivenKeyError},
     connection::{
         longest_update,
         outbox::{OutboxMessage, Slot},
@@ -22,18 +25,15 @@ use crate::{
     random,
 };
 
-/// Why a federation gets no weights from a room that starts over.
-const ANOTHER_MODEL: &str = "the room has begun with another model";
-
 impl Actor {
-    pub(super) fn control(&mut self, control: Control) -> Result<(), String> {
+    pub(super) fn control(&mut self, control: Control) -> Result<(), ControlError> {
         match control {
             Control::Start => {
-                self.federation.hold(false);
+                self.outer.hold(false);
                 self.teacher("started the rounds", Event::Start);
             }
             Control::Pause => {
-                self.federation.hold(true);
+                self.outer.hold(true);
                 self.teacher("paused; the running round still ends", Event::Pause);
             }
             Control::OneRound => self.teacher("asked for one round", Event::OneRound),
@@ -57,8 +57,7 @@ impl Actor {
             Control::AprilBlock { on } => self.choose_block(on)?,
             Control::Target { client } => self.set_target(client)?,
             Control::Readmit { client } => {
-                let entry =
-                    self.roster.get_mut(client).ok_or_else(|| format!("There is no client {client} in the room."))?;
+                let entry = self.roster.get_mut(client).ok_or(ModerationError::Unknown { client })?;
                 entry.readmitted();
                 let line = format!("The teacher readmitted {}.", entry.nickname());
                 self.say_of([client], line);
@@ -124,29 +123,26 @@ impl Actor {
     }
 
     /// Restarts with pretrained weights or from scratch; later resets do the same.
-    fn begin_from(&mut self, initial_weights: InitialWeights) -> Result<(), String> {
-        self.initialiser.check(initial_weights, self.coming_architecture()).map_err(sentence)?;
+    fn begin_from(&mut self, initial_weights: InitialWeights) -> Result<(), ControlError> {
+        self.initialiser.check(initial_weights, self.coming_architecture())?;
         self.initialiser.choose(initial_weights);
         self.reset(self.coming_architecture())
     }
 
     /// Restarts with another model; later resets keep it.
-    fn begin_with(&mut self, name: &str, april_block: bool, initial_weights: InitialWeights) -> Result<(), String> {
-        let refused = |error: &dyn Display| format!("The room cannot begin with {name:?}: {error}.");
+    fn begin_with(
+        &mut self,
+        name: &str,
+        april_block: bool,
+        initial_weights: InitialWeights,
+    ) -> Result<(), ControlError> {
+        let name = name.to_owned();
         if !Architecture::names().any(|preset| preset == name) {
-            let names: Vec<&str> = Architecture::names().collect();
-            return Err(format!("There is no model {name:?} to choose; choose {}.", names.join(", ")));
+            return Err(BeginError::Unknown { name }.into());
         }
-        let architecture = Architecture::named(name, self.coming_architecture().classes()).map_err(|e| refused(&e))?;
-        if april_block && architecture.vit().is_none() {
-            return Err(refused(
-                &"it has no transformer block that could be April's; choose a ViT, or leave the block",
-            ));
-        }
-        let architecture = architecture.with_april_block(april_block);
-        self.room.coming().defence().check(architecture).map_err(|error| refused(&error))?;
-        self.initialiser.check(initial_weights, architecture).map_err(|error| refused(&error))?;
-        check_memory(&self.config, architecture).map_err(|error| refused(&error))?;
+        let architecture = self
+            .fitting(&name, april_block, initial_weights)
+            .map_err(|source| BeginError::Unfit { name, source: Box::new(source) })?;
         self.initialiser.choose(initial_weights);
         self.shared.in_flight.make_room(longest_update(architecture));
         let block = if april_block { " with the April block" } else { "" };
@@ -158,15 +154,33 @@ impl Actor {
         self.reset(architecture)
     }
 
+    /// The named model, if the room can begin with it.
+    fn fitting(
+        &self,
+        name: &str,
+        april_block: bool,
+        initial_weights: InitialWeights,
+    ) -> Result<Architecture, UnfitModel> {
+        let architecture = Architecture::named(name, self.coming_architecture().classes())?;
+        if april_block && architecture.vit().is_none() {
+            return Err(UnfitModel::NoBlock);
+        }
+        let architecture = architecture.with_april_block(april_block);
+        self.room.coming().defence().check(architecture)?;
+        self.initialiser.check(initial_weights, architecture)?;
+        memory::check(&self.config, architecture)?;
+        Ok(architecture)
+    }
+
     pub(super) fn tell_lesson(&mut self) {
         if let Some(message) = OutboxMessage::encode(&RelayMessage::Lesson(self.stage.state()), &[]) {
             self.put_to_all(Slot::Lesson, &message);
         }
     }
 
-    fn reset(&mut self, architecture: Architecture) -> Result<(), String> {
+    fn reset(&mut self, architecture: Architecture) -> Result<(), ControlError> {
         let (model, initial_weights) = self.fresh_model(architecture)?;
-        self.federation.fail(ANOTHER_MODEL);
+        self.outer.fail(NoContribution::BegunAgain);
         self.timers.end();
         self.task = None;
         let what = match initial_weights {
@@ -184,10 +198,10 @@ impl Actor {
         &mut self,
         what: &str,
         change: impl FnOnce(RoundSettings) -> Result<RoundSettings, SettingsError>,
-    ) -> Result<(), String> {
+    ) -> Result<(), ControlError> {
         let before = self.room.coming();
-        let settings = change(before).map_err(sentence)?;
-        settings.defence().check(self.coming_architecture()).map_err(sentence)?;
+        let settings = change(before)?;
+        settings.defence().check(self.coming_architecture())?;
         let follows = (settings != before).then(|| self.what_follows(&settings)).flatten().unwrap_or_default();
         self.teacher(&format!("chose {what} from the next round on{follows}"), Event::SetSettings(settings));
         Ok(())
@@ -214,12 +228,10 @@ impl Actor {
         }
     }
 
-    fn choose_block(&mut self, on: bool) -> Result<(), String> {
+    fn choose_block(&mut self, on: bool) -> Result<(), ControlError> {
         let architecture = self.coming_architecture();
         if architecture.vit().is_none() {
-            return Err(format!(
-                "{architecture} has no transformer block that could be April's; start a room on a ViT."
-            ));
+            return Err(BeginError::NoBlock { architecture }.into());
         }
         if architecture.april_block() == on {
             return Ok(());
@@ -244,8 +256,7 @@ impl Actor {
     /// Derives a key on another thread, because the password hash is slow on purpose.
     pub(super) fn derive_key(&self, passphrase: String, reply: Reply) {
         let Some(seal) = self.room.seal().copied() else {
-            let reason = "The room's model is not encrypted, so there is no key to give away.";
-            return drop(reply.send(Err(reason.to_owned())));
+            return drop(reply.send(Err(AttacksError::from(GivenKeyError::NotEncrypted).into())));
         };
         let (architecture, inputs) = (self.room.model().architecture, self.inputs.clone());
         tokio::task::spawn_blocking(move || {
@@ -256,13 +267,13 @@ impl Actor {
         });
     }
 
-    pub(super) fn take_key(&mut self, key: Result<GivenKey, String>) -> Result<(), String> {
+    pub(super) fn take_key(&mut self, key: Result<GivenKey, GivenKeyError>) -> Result<(), ControlError> {
         let line = self.attacks.take_key(key, self.room.seal())?;
         self.say(line);
         Ok(())
     }
 
-    pub(super) fn take_candidate(&mut self, picture: CandidatePicture) -> Result<(), String> {
+    pub(super) fn take_candidate(&mut self, picture: CandidatePicture) -> Result<(), ControlError> {
         let line = self.attacks.take_candidate(picture, self.room.model().architecture.side())?;
         self.say(line);
         Ok(())
@@ -284,19 +295,19 @@ impl Actor {
     }
 
     /// Takes the requested data set and trains on it from the next round on.
-    pub(super) fn set_data_set(&mut self, data_set: Result<Box<SharedDataSet>, String>) -> Result<(), String> {
-        self.sharing.loaded(data_set?);
+    pub(super) fn set_data_set(&mut self, data_set: Result<Box<SharedDataSet>, LoadError>) -> Result<(), ControlError> {
+        self.sharing.loaded(data_set.map_err(SharingError::from)?);
         self.choose_pictures(TrainOn::Shared)
     }
 
-    fn choose_pictures(&mut self, train_on: TrainOn) -> Result<(), String> {
+    fn choose_pictures(&mut self, train_on: TrainOn) -> Result<(), ControlError> {
         let (pictures, what) = self.sharing.choose(train_on, self.coming_architecture().classes())?;
         let settings = self.room.coming().with_pictures(pictures);
         self.teacher(&format!("has rounds train on {what} from the next one on"), Event::SetSettings(settings));
         Ok(())
     }
 
-    fn choose_partition(&mut self, partition: Partition) -> Result<(), String> {
+    fn choose_partition(&mut self, partition: Partition) -> Result<(), ControlError> {
         let coming = self.room.coming();
         let line = format!("divides the shared pictures differently from the next round on: {partition}");
         match self.sharing.choose_partition(partition, coming.pictures())? {
@@ -333,18 +344,18 @@ impl Actor {
         }
         match self.fresh_model(self.coming_architecture()) {
             Ok((model, _)) => {
-                self.federation.fail(ANOTHER_MODEL);
+                self.outer.fail(NoContribution::BegunAgain);
                 self.handle(Event::SetModel(model));
             }
             Err(reason) => {
                 error!("{reason}");
-                self.say(reason);
+                self.say(reason.to_string());
             }
         }
     }
 
-    fn fresh_model(&mut self, architecture: Architecture) -> Result<(GlobalModel, InitialWeights), String> {
-        let seed = random::seed().map_err(|error| format!("No new weights: {error}."))?;
+    fn fresh_model(&mut self, architecture: Architecture) -> Result<(GlobalModel, InitialWeights), BeginError> {
+        let seed = random::seed()?;
         Ok(self.initialiser.begin(architecture, seed))
     }
 
@@ -354,8 +365,4 @@ impl Actor {
             self.make_weights();
         }
     }
-}
-
-pub(super) fn sentence(error: impl Display) -> String {
-    format!("{error}.")
 }

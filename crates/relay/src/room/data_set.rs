@@ -4,12 +4,11 @@ pub(super) mod division;
 
 use std::{path::PathBuf, time::Duration};
 
-use anyhow::Context;
 use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 use tracing::warn;
 use unmask_core::{Partition, TrainOn};
-use unmask_data::datasets::{DataSet, Labelled, Source, default_cifar10_folder};
+use unmask_data::datasets::{DataSet, DataSetError, Labelled, Source, default_cifar10_folder};
 use unmask_wire::{MAX_CLASS_NAME, MAX_CLASSES};
 
 use crate::text::clean;
@@ -51,6 +50,15 @@ impl Default for DataConfig {
     }
 }
 
+/// Why a data set cannot be shared out.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LoadError {
+    #[error("the data set {wanted} cannot be shared out: {reason}")]
+    Unreadable { wanted: Source, reason: DataSetError },
+    #[error("{name} has {classes} classes; a room can share out a data set of at most {MAX_CLASSES}")]
+    ManyClasses { name: String, classes: usize },
+}
+
 #[derive(Debug)]
 pub(crate) struct SharedDataSet {
     pub(crate) name: String,
@@ -66,9 +74,9 @@ pub(crate) struct SharedDataSet {
 
 impl SharedDataSet {
     /// Reads or generates the data set, which takes a while.
-    pub(crate) fn load(config: &DataConfig, seed: u64) -> anyhow::Result<Self> {
+    pub(crate) fn load(config: &DataConfig, seed: u64) -> Result<Self, LoadError> {
         let DataSet { name, train, test, left_out } = DataSet::load(&config.source, &config.cifar10, seed)
-            .with_context(|| format!("the data set {} cannot be shared out", config.source))?;
+            .map_err(|reason| LoadError::Unreadable { wanted: config.source.clone(), reason })?;
         for sentence in left_out {
             warn!("{sentence}");
         }
@@ -78,10 +86,9 @@ impl SharedDataSet {
             Source::Folder(_) => clean(&name, 60),
         };
         let classes = train.classes().len();
-        anyhow::ensure!(
-            classes <= MAX_CLASSES,
-            "{name} has {classes} classes; a room can share out a data set of at most {MAX_CLASSES}"
-        );
+        if classes > MAX_CLASSES {
+            return Err(LoadError::ManyClasses { name, classes });
+        }
         let classes = train.classes().iter().map(|class| fit(class)).collect();
         let sample = sample((0..test.len()).collect(), config.test_pictures as usize, seed);
         Ok(Self { name, classes, held_out: test.subset(&sample), test: test.len(), train })

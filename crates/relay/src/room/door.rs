@@ -5,10 +5,26 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use super::{recent::Recent, snapshot::JoinAddresses};
-use crate::peer::{DeviceId, Peer};
+use crate::{
+    peer::{DeviceId, Peer},
+    random::NoRandomNumbers,
+};
 
 /// Upper limit of bans kept, well above the size of a class.
 const BANS: usize = 1000;
+
+/// Why a client may not come in, as a clause.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub(crate) enum NoEntry {
+    #[error("the teacher has banned this device from the room")]
+    Banned,
+    #[error("the room is locked; ask the teacher to unlock it")]
+    Locked,
+    #[error("the room is full with {clients} clients; ask the teacher")]
+    Full { clients: usize },
+    #[error(transparent)]
+    NoTicket(#[from] NoRandomNumbers),
+}
 
 /// How a banned client is recognised when it comes back.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -58,15 +74,15 @@ impl Door {
     }
 
     /// Returns why a new client may not come in, if so.
-    pub(crate) fn objection(&self, peer: &Peer) -> Option<&'static str> {
+    pub(crate) fn objection(&self, peer: &Peer) -> Option<NoEntry> {
         let matches = |ban: &Ban| {
             ban.address.is_some_and(|address| peer.address == Some(address))
                 || ban.device.is_some_and(|device| peer.device == Some(device))
         };
         if self.bans.iter().any(matches) {
-            return Some("the teacher has banned this device from the room");
+            return Some(NoEntry::Banned);
         }
-        self.is_locked.then_some("the room is locked; ask the teacher to unlock it")
+        self.is_locked.then_some(NoEntry::Locked)
     }
 
     /// Bans this peer. Returns whether it will be recognised.
@@ -116,7 +132,7 @@ mod tests {
         let mut door = door();
         assert_eq!(door.objection(&peer(Some(1), None)), None);
         door.lock(true);
-        assert!(door.objection(&peer(Some(1), None)).unwrap().contains("locked"));
+        assert_eq!(door.objection(&peer(Some(1), None)), Some(NoEntry::Locked));
         door.lock(false);
         assert_eq!(door.objection(&Peer::default()), None);
     }

@@ -27,7 +27,7 @@ impl Actor {
                     self.history.restart_counts();
                 }
                 self.attacks.keep_keys(encryption.map(|(_, check)| check));
-                self.federation.round_began();
+                self.outer.round_began();
                 let encryption = encryption.map(|(salt, check)| EncryptionPlan { salt, check });
                 let task = Task::train((round, policy), settings, encryption, model.architecture);
                 self.hand_out(&cohort);
@@ -63,11 +63,10 @@ impl Actor {
                 if let Some(entry) = self.roster.get_mut(client) {
                     entry.can_take_part();
                 }
-                let name = self.roster.name(client).to_owned();
+                let name = self.roster.name(client);
                 let line =
                     format!("{name} has encrypted the model; from now on the relay averages weights it cannot read.");
                 self.say_of([client], line);
-                self.history.sealed(name);
             }
             Effect::SetDeadline { round, policy } => {
                 self.timers.begin(Instant::now(), self.config.deadline, round, policy);
@@ -135,7 +134,7 @@ impl Actor {
 
     fn closed(&mut self, summary: RoundSummary) {
         self.history.closed(&summary, self.room.update_counts());
-        let done = self.federation.closed(&summary);
+        let done = self.outer.closed(&summary);
         let RoundSummary { round, updates, clipped, opposed, loss, losses, void, late, .. } = summary;
         for (client, loss) in losses {
             if let Some(entry) = self.roster.get_mut(client) {

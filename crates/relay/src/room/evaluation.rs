@@ -27,7 +27,7 @@ pub trait ModelEvaluator: fmt::Debug + Send + Sync {
         state: &ModelState,
         images: &[f32],
         labels: &[usize],
-    ) -> Result<BatchEvaluation, String>;
+    ) -> anyhow::Result<BatchEvaluation>;
 }
 
 /// A model's output for a batch of pictures.
@@ -36,6 +36,23 @@ pub struct BatchEvaluation {
     pub loss: f32,
     /// `[batch, classes]`, row-major.
     pub logits: Vec<f32>,
+}
+
+/// Why measuring a model has no result, as a clause.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum MeasureError {
+    #[error("{data_set} has {found} classes, and the model {classes}")]
+    Classes { data_set: String, found: usize, classes: usize },
+    #[error("there are no held-out pictures")]
+    NoPictures,
+    #[error(transparent)]
+    Evaluator(#[from] anyhow::Error),
+    #[error("the model gave {logits} logits to {pictures} pictures")]
+    Logits { logits: usize, pictures: usize },
+    #[error("the model's answers are not finite; its training has diverged")]
+    NotFinite,
+    #[error("measuring the model broke down")]
+    BrokeDown,
 }
 
 #[derive(Debug, Clone)]
@@ -49,11 +66,11 @@ impl HeldOut {
     /// Runs the model on held-out pictures until all are used or the budget is spent. Takes a while.
     ///
     /// # Errors
-    /// In words for people, if the model cannot be run on them.
-    pub(crate) fn measure(&self, model: &GlobalModel) -> Result<Measured, String> {
+    /// If the model cannot be run on them.
+    pub(crate) fn measure(&self, model: &GlobalModel) -> Result<Measured, MeasureError> {
         // Untrusted updates shaped the model, so its evaluation may panic.
         catch_unwind(AssertUnwindSafe(|| measure::measure(self, model)))
-            .unwrap_or_else(|_| Err("measuring the model broke down".to_owned()))
+            .unwrap_or_else(|_| Err(MeasureError::BrokeDown))
     }
 }
 
@@ -73,7 +90,7 @@ pub(crate) struct EvaluationJob {
 pub(crate) struct Evaluation {
     pub(crate) serial: u64,
     pub(crate) round: u32,
-    pub(crate) outcome: Result<Measured, String>,
+    pub(crate) outcome: Result<Measured, MeasureError>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -6,14 +6,7 @@ use tokio::time::Instant;
 use unmask_core::ClientId;
 use unmask_recording::Forgotten;
 
-use super::{
-    Actor,
-    history::History,
-    journaling::Journaling,
-    log::Log,
-    roster::{GONE, Roster},
-    stage::Stage,
-};
+use super::{Actor, journaling::Journaling, log::Log, roster::Roster, stage::Stage};
 use crate::{
     attacks::{Attacks, Pictures},
     recording::Recorder,
@@ -21,21 +14,19 @@ use crate::{
 
 /// A part of the room that may keep something of a client.
 pub(super) trait Forget {
-    /// Deletes what it keeps of a client that has left. `nickname` was the client's name. Numbers that identify nobody
-    /// may stay.
-    fn forget(&mut self, client: ClientId, nickname: &str);
+    /// Deletes what it keeps of a client that has left. Numbers that identify nobody may stay.
+    fn forget(&mut self, client: ClientId);
 }
 
 impl Actor {
     /// Everything in the relay that may keep something of a client, in no particular order. Each part answers on its
     /// own. A new part does not compile until it is here, or among those that keep nothing.
-    pub(super) fn keepers(&mut self) -> [&mut dyn Forget; 8] {
+    pub(super) fn keepers(&mut self) -> [&mut dyn Forget; 7] {
         let Self {
             roster,
             attacks,
             shared,
             stage,
-            history,
             log,
             recorder,
             journaling,
@@ -44,64 +35,59 @@ impl Actor {
             door: _,
             sharing: _,
             measuring: _,
+            history: _,
             shadow: _,
-            federation: _,
+            outer: _,
             initialiser: _,
             timers: _,
             task: _,
             snapshots: _,
             inputs: _,
         } = self;
-        [roster, attacks, &mut shared.pictures, stage, history, log, recorder, journaling]
+        [roster, attacks, &mut shared.pictures, stage, log, recorder, journaling]
     }
 }
 
 impl Forget for Roster {
-    fn forget(&mut self, client: ClientId, _nickname: &str) {
+    fn forget(&mut self, client: ClientId) {
         Self::forget(self, client);
     }
 }
 
 impl Forget for Attacks {
-    fn forget(&mut self, client: ClientId, _nickname: &str) {
+    fn forget(&mut self, client: ClientId) {
         self.left(client, None);
     }
 }
 
 impl Forget for Arc<Pictures> {
-    fn forget(&mut self, client: ClientId, _nickname: &str) {
+    fn forget(&mut self, client: ClientId) {
         Pictures::forget(self, |other| other == client);
         self.forget_original(client);
     }
 }
 
 impl Forget for Stage {
-    fn forget(&mut self, client: ClientId, _nickname: &str) {
+    fn forget(&mut self, client: ClientId) {
         Self::forget(self, client);
     }
 }
 
-impl Forget for History {
-    fn forget(&mut self, _client: ClientId, nickname: &str) {
-        self.forget_name(nickname, GONE);
-    }
-}
-
 impl Forget for Log {
-    fn forget(&mut self, client: ClientId, _nickname: &str) {
+    fn forget(&mut self, client: ClientId) {
         Self::forget(self, client);
     }
 }
 
 impl Forget for Recorder {
-    fn forget(&mut self, client: ClientId, _nickname: &str) {
+    fn forget(&mut self, client: ClientId) {
         Self::forget(self, Forgotten::known(client));
     }
 }
 
 /// The journal is written from the other parts, so only its old contents have to go.
 impl Forget for Journaling {
-    fn forget(&mut self, _client: ClientId, _nickname: &str) {
+    fn forget(&mut self, _client: ClientId) {
         self.forgotten(Instant::now());
     }
 }

@@ -1,5 +1,5 @@
-//! The room's history: who encrypted the model, how many rounds had the same noise, how often each parameter was
-//! updated, the losses of the current model, and the accuracy and leakage under each defence.
+//! The room's history: how many rounds had the same noise, how often each parameter was updated, the losses of the
+//! current model, and the accuracy and leakage under each defence.
 
 use serde::{Deserialize, Serialize};
 use unmask_core::{AttackMethod, Defence, GaussianNoise, RoundSettings, TradeOffPoint};
@@ -24,7 +24,6 @@ pub(super) struct History {
     rounds: Recent<RoundRecord>,
     /// Counts the models.
     model: u32,
-    sealed_by: Option<String>,
     trade_off: TradeOff,
     noisy: Option<Noisy>,
     /// Whether the relay received updates that `noisy` does not cover.
@@ -40,7 +39,6 @@ impl Default for History {
             losses: Recent::new(CURVE),
             rounds: Recent::new(MAX_ROUNDS),
             model: 1,
-            sealed_by: None,
             trade_off: TradeOff::default(),
             noisy: None,
             has_uncovered: false,
@@ -79,7 +77,6 @@ pub(crate) struct HistoryRecord {
     losses: Vec<LossPoint>,
     rounds: Vec<RoundRecord>,
     model: u32,
-    sealed_by: Option<String>,
     trade_off: TradeOff,
     /// The noise as its defence, with the number of rounds under it.
     noisy: Option<(Defence, u32)>,
@@ -155,7 +152,6 @@ impl History {
             losses: self.losses.iter().cloned().collect(),
             rounds: self.rounds(),
             model: self.model,
-            sealed_by: self.sealed_by.clone(),
             trade_off: self.trade_off.clone(),
             noisy: self.noisy.as_ref().map(|noisy| (Defence::Gaussian(noisy.noise), noisy.rounds)),
             has_uncovered: self.has_uncovered,
@@ -166,7 +162,7 @@ impl History {
     /// Restores a record with the room's update counts. Counts [`UNWRITTEN`] rounds on top of the stored ones, because
     /// the relay may have received their updates.
     pub(super) fn restore(record: HistoryRecord, counts: &UpdateCounts, in_force: Defence) -> Self {
-        let HistoryRecord { losses, rounds, model, sealed_by, trade_off, noisy, has_uncovered, updates } = record;
+        let HistoryRecord { losses, rounds, model, trade_off, noisy, has_uncovered, updates } = record;
         let noisy = noisy.or((in_force.noise().is_some()).then_some((in_force, 0)));
         let noisy = noisy.and_then(|(defence, rounds)| Some((*defence.noise()?, rounds.saturating_add(UNWRITTEN))));
         let fresh = Self::default();
@@ -174,7 +170,6 @@ impl History {
             losses: fresh.losses.refilled(losses),
             rounds: fresh.rounds.refilled(rounds),
             model,
-            sealed_by,
             trade_off,
             noisy: noisy.map(|(noise, rounds)| Noisy { noise, rounds, guarantee: holds(noise, rounds, has_uncovered) }),
             has_uncovered,
@@ -208,16 +203,6 @@ impl History {
         self.losses.iter()
     }
 
-    pub(super) fn sealed(&mut self, nickname: String) {
-        self.sealed_by = Some(nickname);
-    }
-
-    pub(super) fn forget_name(&mut self, nickname: &str, instead: &str) {
-        if self.sealed_by.as_deref() == Some(nickname) {
-            self.sealed_by = Some(instead.to_owned());
-        }
-    }
-
     pub(super) fn measured(&mut self, round: u32, accuracy: f64) {
         if let Some(defence) = self.defence_of(round) {
             self.trade_off.measured(defence, accuracy);
@@ -235,10 +220,6 @@ impl History {
     fn defence_of(&self, round: u32) -> Option<Defence> {
         let record = self.rounds.iter().rev().find(|record| record.model == self.model && record.round == round);
         record.map(|record| record.settings.defence())
-    }
-
-    pub(super) fn sealed_by(&self) -> Option<String> {
-        self.sealed_by.clone()
     }
 
     /// Returns the guarantee of the current noise for the rounds under it, if there were any.

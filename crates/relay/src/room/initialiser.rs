@@ -27,6 +27,18 @@ impl fmt::Debug for Pretrained {
     }
 }
 
+/// Why a model cannot begin with pretrained weights, as a clause.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub(crate) enum NoPretrained {
+    #[error("there are no pretrained weights for {} here; begin from scratch", describe(*.wanted))]
+    Missing { wanted: Architecture },
+    #[error(
+        "the pretrained weights are of {}, and the room's model is {}; begin from scratch, or with the model they are of",
+        describe(*.pretrained), describe(*.wanted)
+    )]
+    OtherModel { pretrained: Architecture, wanted: Architecture },
+}
+
 /// Decides how the room's models begin.
 #[derive(Debug, Clone)]
 pub(crate) struct Initialiser {
@@ -102,19 +114,14 @@ impl Initialiser {
     }
 
     /// Checks that a model of `architecture` can begin with these weights.
-    pub(crate) fn check(&self, initial_weights: InitialWeights, architecture: Architecture) -> Result<(), String> {
-        let wanted = describe(architecture);
+    pub(crate) fn check(&self, initial_weights: InitialWeights, wanted: Architecture) -> Result<(), NoPretrained> {
         match (initial_weights, &self.pretrained) {
             (InitialWeights::Scratch, _) => Ok(()),
-            (InitialWeights::Pretrained, _) if self.fitting(architecture).is_some() => Ok(()),
-            (InitialWeights::Pretrained, None) => {
-                Err(format!("there are no pretrained weights for {wanted} here; begin from scratch"))
+            (InitialWeights::Pretrained, _) if self.fitting(wanted).is_some() => Ok(()),
+            (InitialWeights::Pretrained, None) => Err(NoPretrained::Missing { wanted }),
+            (InitialWeights::Pretrained, Some(pretrained)) => {
+                Err(NoPretrained::OtherModel { pretrained: pretrained.architecture, wanted })
             }
-            (InitialWeights::Pretrained, Some(pretrained)) => Err(format!(
-                "the pretrained weights are of {}, and the room's model is {wanted}; begin from scratch, or with the \
-                 model they are of",
-                describe(pretrained.architecture)
-            )),
         }
     }
 
@@ -155,7 +162,7 @@ mod tests {
         assert_eq!((&model.state, initial_weights), (&*pretrained.state, InitialWeights::Pretrained));
         let other = architecture.with_april_block(true);
         assert_eq!(some.model(other, 1).1, InitialWeights::Scratch);
-        let error = some.check(InitialWeights::Pretrained, other).unwrap_err();
+        let error = some.check(InitialWeights::Pretrained, other).unwrap_err().to_string();
         assert!(
             error.contains("are of vit_pico_patch4_16 and 10 classes, and the room's model is vit_pico_patch4_16 with"),
             "{error}"
@@ -168,6 +175,7 @@ mod tests {
         assert!(
             none.check(InitialWeights::Pretrained, architecture)
                 .unwrap_err()
+                .to_string()
                 .contains("no pretrained weights for vit_pico")
         );
         let scratch = Initialiser::new(InitialWeights::Scratch, Some(pretrained));

@@ -1,14 +1,22 @@
 //! Inputs of the room's actor.
 
 use tokio::sync::oneshot;
+use unmask_recording::RecordingError;
 use unmask_wire::{ClientMessage, view::Control};
 
 use super::{
-    data_set::SharedDataSet, evaluation::Evaluation, federation::FederationInput, files::LessonFiles,
-    roster::Connection, shadow::ShadowNews, ticket::Ticket,
+    control_error::ControlError,
+    data_set::{LoadError, SharedDataSet},
+    door::NoEntry,
+    evaluation::Evaluation,
+    files::LessonFiles,
+    outer::OuterInput,
+    roster::Connection,
+    shadow::ShadowNews,
+    ticket::Ticket,
 };
 use crate::{
-    attacks::{CandidatePicture, GivenKey, Report},
+    attacks::{CandidatePicture, GivenKey, GivenKeyError, Report},
     connection::outbox::Waiting,
     journal::Saved,
     peer::Peer,
@@ -25,7 +33,7 @@ pub(crate) struct Hello {
 }
 
 /// A client's connection and its outgoing messages, or the reason why it may not come in.
-pub(crate) type Admission = Result<(Connection, Waiting), String>;
+pub(crate) type Admission = Result<(Connection, Waiting), NoEntry>;
 
 /// An input of the actor. It has no `Debug`, because a control may carry a passphrase.
 pub(crate) enum Input {
@@ -44,9 +52,9 @@ pub(crate) enum Input {
     /// The teacher dropped a picture.
     Candidate { picture: CandidatePicture, reply: Reply },
     /// The key derived from the teacher's passphrase, or the reason why it is wrong.
-    KeyDerived { key: Result<GivenKey, String>, reply: Reply },
+    KeyDerived { key: Result<GivenKey, GivenKeyError>, reply: Reply },
     /// The data set that the teacher asked for, or the reason why it cannot be loaded.
-    DataSetLoaded { data_set: Result<Box<SharedDataSet>, String>, reply: Reply },
+    DataSetLoaded { data_set: Result<Box<SharedDataSet>, LoadError>, reply: Reply },
     /// The room has a new PIN after too many wrong tries; `number` PINs came before it.
     PinRenewed { pin: String, number: u32 },
     /// A report from an attack.
@@ -55,15 +63,15 @@ pub(crate) enum Input {
     Evaluated(Evaluation),
     /// A report from the robots that train beside the class.
     Shadow(ShadowNews),
-    /// Input from the federation that the room is in.
-    Federation(FederationInput),
+    /// Input from the outer federation.
+    Outer(OuterInput),
     /// The result of saving the room.
     Journaled(Saved),
     /// A line about the recording for the class.
     Recorded(String),
     /// Asks for the packed recording, on behalf of the teacher or the program that started the relay. `reply` is
     /// dropped if there is no recording.
-    Recording { reply: oneshot::Sender<Result<Vec<u8>, String>> },
+    Recording { reply: oneshot::Sender<Result<Vec<u8>, RecordingError>> },
     /// The teacher downloads the lesson.
     Download { reply: oneshot::Sender<Box<LessonFiles>> },
 }
@@ -94,7 +102,7 @@ impl Input {
             | Self::Attacked(_)
             | Self::Evaluated(_)
             | Self::Shadow(_)
-            | Self::Federation(_)
+            | Self::Outer(_)
             | Self::Journaled(_)
             | Self::Recorded(_)
             | Self::Recording { .. }
@@ -107,4 +115,4 @@ impl Input {
 pub(crate) type Done = oneshot::Sender<()>;
 
 /// Tells the teacher whether the request succeeded.
-pub(crate) type Reply = oneshot::Sender<Result<(), String>>;
+pub(crate) type Reply = oneshot::Sender<Result<(), ControlError>>;

@@ -148,8 +148,9 @@ impl Journaling {
                 let was_failing = self.failure.take().is_some();
                 was_failing.then(|| format!("The lesson is on the disk again, up to round {round}."))
             }
-            Err(reason) => {
+            Err(error) => {
                 self.written = (Weak::new(), 0);
+                let reason = error.to_string();
                 let is_new = self.failure.replace(reason.clone()).as_ref() != Some(&reason);
                 is_new.then_some(reason)
             }

@@ -17,6 +17,33 @@ use super::{
 /// Upper limit of the time for measuring one model, in seconds.
 const MAX_BUDGET: f64 = 600.0;
 
+/// Why the room's model is not measured, in a sentence.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub(crate) enum NotMeasured {
+    #[error("This relay was started without the means to run its model.")]
+    NoEvaluator,
+    #[error(
+        "The model is encrypted: the relay averages weights that it cannot read, and so cannot try them on pictures. \
+         Only someone with the key could."
+    )]
+    Encrypted,
+    #[error("There is no time for it: the budget is 0 s a round.")]
+    NoTime,
+    /// Does not name the source, which may be a folder's path: the outer federation sees this text.
+    #[error("There are no held-out pictures yet: they are made when rounds are to train on shared pictures.")]
+    NoPictures,
+    #[error(
+        "Rounds train on private pictures, whose classes are not those of {data_set}; there is nothing to hold out."
+    )]
+    OtherClasses { data_set: String },
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{seconds} is not a valid time for measuring a model; give 0 to {MAX_BUDGET} seconds a round.")]
+pub(crate) struct BudgetError {
+    seconds: f64,
+}
+
 /// The room's side of the evaluation: when to measure, and the results on show.
 #[derive(Debug)]
 pub(super) struct Measuring {
@@ -77,50 +104,24 @@ impl Measuring {
         }
     }
 
-    /// Returns everything needed to measure a model of the room's architecture, or the reason why it cannot be
-    /// measured.
-    pub(super) fn held_out(&self, room: &Room, sharing: &Sharing) -> Result<HeldOut, String> {
-        if let Some(reason) = self.why_not(room, sharing) {
-            return Err(reason);
-        }
-        match (&self.evaluator, sharing.data_set()) {
-            (Some(evaluator), Some(data_set)) => {
-                Ok(HeldOut { evaluator: Arc::clone(evaluator), data_set: Arc::clone(data_set), budget: self.budget })
-            }
-            _ => Err("This relay has nothing to measure with.".to_owned()),
-        }
-    }
-
-    /// Why the current model is not measured, in words for people; `None` if it is.
-    fn why_not(&self, room: &Room, sharing: &Sharing) -> Option<String> {
+    /// Returns everything needed to measure the room's model.
+    ///
+    /// # Errors
+    /// Why it is not measured.
+    pub(super) fn held_out(&self, room: &Room, sharing: &Sharing) -> Result<HeldOut, NotMeasured> {
         let settings = room.settings();
-        if self.thread.is_none() {
-            return Some("This relay was started without the means to run its model.".to_owned());
-        }
+        let evaluator = Arc::clone(self.evaluator.as_ref().ok_or(NotMeasured::NoEvaluator)?);
         if room.seal().is_some() || settings.encryption().is_some() {
-            return Some(
-                "The model is encrypted: the relay averages weights that it cannot read, and so cannot try them on \
-                 pictures. Only someone with the key could."
-                    .to_owned(),
-            );
+            return Err(NotMeasured::Encrypted);
         }
         if self.budget.is_zero() {
-            return Some("There is no time for it: the budget is 0 s a round.".to_owned());
+            return Err(NotMeasured::NoTime);
         }
-        let Some(data_set) = sharing.data_set() else {
-            // Do not name the source: the federation sees this text, and the source may be a folder's path.
-            return Some(
-                "There are no held-out pictures yet: they are made when rounds are to train on shared pictures."
-                    .to_owned(),
-            );
-        };
+        let data_set = Arc::clone(sharing.data_set().ok_or(NotMeasured::NoPictures)?);
         if settings.pictures() == TrainingPictures::Private && data_set.classes != CLASSES {
-            return Some(format!(
-                "Rounds train on private pictures, whose classes are not those of {}; there is nothing to hold out.",
-                data_set.name
-            ));
+            return Err(NotMeasured::OtherClasses { data_set: data_set.name.clone() });
         }
-        None
+        Ok(HeldOut { evaluator, data_set, budget: self.budget })
     }
 
     /// Takes a result on this data set; returns the point that it adds to the curve.
@@ -176,7 +177,8 @@ impl Measuring {
 
     /// The last result, and any reason why the current model is not measured.
     pub(super) fn view(&self, room: &Room, sharing: &Sharing) -> Option<EvaluationView> {
-        let remark = self.why_not(room, sharing).or_else(|| self.failure.clone());
+        let remark =
+            self.held_out(room, sharing).err().map(|reason| reason.to_string()).or_else(|| self.failure.clone());
         match (&self.last, remark) {
             (None, None) => None,
             (last, remark) => Some(EvaluationView { remark, ..last.clone().unwrap_or_default() }),
@@ -184,11 +186,9 @@ impl Measuring {
     }
 
     /// Sets the time for measuring one model; returns the line to log.
-    pub(super) fn set_budget(&mut self, seconds: f64) -> Result<String, String> {
+    pub(super) fn set_budget(&mut self, seconds: f64) -> Result<String, BudgetError> {
         if !(0.0..=MAX_BUDGET).contains(&seconds) {
-            return Err(format!(
-                "{seconds} is not a valid time for measuring a model; give 0 to {MAX_BUDGET} seconds a round."
-            ));
+            return Err(BudgetError { seconds });
         }
         self.budget = Duration::from_secs_f64(seconds);
         Ok(match seconds {

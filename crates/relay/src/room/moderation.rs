@@ -1,12 +1,44 @@
 //! The teacher's control over clients, and the clients' consent.
 
 use unmask_core::ClientId;
-use unmask_data::{Picture, encode_png};
+use unmask_data::{ImageError, Picture, PictureError, encode_png};
 use unmask_federation::Event;
-use unmask_wire::{ORIGINAL_SIDE, RelayMessage, check_original};
+use unmask_wire::{ORIGINAL_SIDE, OriginalError, RelayMessage, check_original};
 
-use super::{Actor, roster::Entry};
+use super::{Actor, control_error::ControlError, roster::Entry};
 use crate::{attacks::CandidatePicture, connection::outbox::Slot};
+
+/// Why the teacher's wish for a client is refused, in a sentence.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ModerationError {
+    #[error("There is no client {client} in the room.")]
+    Unknown { client: ClientId },
+    #[error("{wanted:?} shows nothing that could be a nickname; give one with letters or digits.")]
+    NoName { wanted: String },
+    #[error("{nickname} (client {client}) has left; choose somebody who is present.")]
+    HasLeft { nickname: String, client: ClientId },
+    #[error(
+        "{nickname} (client {client}) has not agreed that the class sees what leaks of its picture; choose somebody else."
+    )]
+    NoConsent { nickname: String, client: ClientId },
+    #[error("{nickname} (client {client}) shows the class no picture; choose somebody who does.")]
+    NoPicture { nickname: String, client: ClientId },
+    #[error("The picture cannot be resized for the room's model: {0}.")]
+    Resize(ShowError),
+}
+
+/// Why the class is not shown a client's own picture, as a clause.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ShowError {
+    #[error("a picture to show, without the consent that the class may see it; agree first")]
+    NoConsent,
+    #[error(transparent)]
+    Message(#[from] OriginalError),
+    #[error(transparent)]
+    Picture(#[from] PictureError),
+    #[error(transparent)]
+    Encoding(#[from] ImageError),
+}
 
 impl Actor {
     pub(super) fn lock(&mut self, on: bool) {
@@ -18,11 +50,10 @@ impl Actor {
     }
 
     /// Renames a client; the name is cleaned and made unique, as for any client.
-    pub(super) fn rename(&mut self, client: ClientId, wanted: &str) -> Result<(), String> {
+    pub(super) fn rename(&mut self, client: ClientId, wanted: &str) -> Result<(), ModerationError> {
         self.known(client)?;
-        let nickname = self.roster.rename(client, wanted).ok_or_else(|| {
-            format!("{wanted:?} shows nothing that could be a nickname; give one with letters or digits.")
-        })?;
+        let no_name = || ModerationError::NoName { wanted: wanted.to_owned() };
+        let nickname = self.roster.rename(client, wanted).ok_or_else(no_name)?;
         self.send(client, Slot::All, &RelayMessage::Renamed { nickname: nickname.clone() }, &[]);
         if self.stage.rename(client, &nickname) {
             self.tell_lesson();
@@ -33,14 +64,14 @@ impl Actor {
     }
 
     /// Disconnects a client and invalidates its ticket.
-    pub(super) fn remove_for_good(&mut self, client: ClientId) -> Result<(), String> {
+    pub(super) fn remove_for_good(&mut self, client: ClientId) -> Result<(), ModerationError> {
         self.known(client)?;
         self.expel(client, "the teacher removed this client from the room; it may join again");
         Ok(())
     }
 
     /// Removes a client with its other tabs, and bans it as far as it can be told from others.
-    pub(super) fn ban(&mut self, client: ClientId) -> Result<(), String> {
+    pub(super) fn ban(&mut self, client: ClientId) -> Result<(), ModerationError> {
         let peer = self.known(client)?.peer();
         let is_same =
             |entry: &Entry| entry.id() == client || (peer.device.is_some() && entry.peer().device == peer.device);
@@ -67,17 +98,14 @@ impl Actor {
         self.say("The teacher lifted all bans.");
     }
 
-    pub(super) fn set_target(&mut self, client: ClientId) -> Result<(), String> {
+    pub(super) fn set_target(&mut self, client: ClientId) -> Result<(), ModerationError> {
         let entry = self.known(client)?;
         let nickname = entry.nickname().to_owned();
         if !entry.is_present() {
-            return Err(format!("{nickname} (client {client}) has left; choose somebody who is present."));
+            return Err(ModerationError::HasLeft { nickname, client });
         }
         if !entry.may_show() {
-            return Err(format!(
-                "{nickname} (client {client}) has not agreed that the class sees what leaks of its picture; choose \
-                 somebody else."
-            ));
+            return Err(ModerationError::NoConsent { nickname, client });
         }
         self.attacks.set_target(client);
         self.say_of([client], format!("The teacher chose {nickname} as the target of the attacks."));
@@ -110,14 +138,14 @@ impl Actor {
     ///
     /// # Errors
     /// If the client has not consented, or the picture does not have that size.
-    pub(super) fn show_original(&mut self, client: ClientId, side: u8, values: &[f32]) -> Result<(), String> {
+    pub(super) fn show_original(&mut self, client: ClientId, side: u8, values: &[f32]) -> Result<(), ShowError> {
         if !self.roster.get(client).is_some_and(Entry::may_show) {
-            return Err("a picture to show, without the consent that the class may see it; agree first".to_owned());
+            return Err(ShowError::NoConsent);
         }
-        check_original(side, values).map_err(|error| error.to_string())?;
+        check_original(side, values)?;
         let side = usize::from(side);
-        let picture = Picture::from_hwc(side, side, values).map_err(|error| error.to_string())?;
-        let png = encode_png(&picture).map_err(|error| error.to_string())?;
+        let picture = Picture::from_hwc(side, side, values)?;
+        let png = encode_png(&picture)?;
         self.shared.pictures.keep_original(client, values, png);
         self.tell_shown(client, true);
         Ok(())
@@ -128,16 +156,16 @@ impl Actor {
     ///
     /// # Errors
     /// If the client shows none.
-    pub(super) fn test_picture(&mut self, client: ClientId) -> Result<(), String> {
+    pub(super) fn test_picture(&mut self, client: ClientId) -> Result<(), ControlError> {
         let nickname = self.known(client)?.nickname().to_owned();
-        let nothing = || format!("{nickname} (client {client}) shows the class no picture; choose somebody who does.");
-        let original = self.shared.pictures.original_values(client).ok_or_else(nothing)?;
-        let (shown, side) = (usize::from(ORIGINAL_SIDE), self.room.model().architecture.side());
-        let copy = || {
-            let picture = Picture::from_hwc(shown, shown, &original.values).map_err(|error| error.to_string())?;
-            CandidatePicture::copy(&picture, side).map_err(|error| error.to_string())
+        let nothing = ModerationError::NoPicture { nickname, client };
+        let original = self.shared.pictures.original_values(client).ok_or(nothing)?;
+        let side = self.room.model().architecture.side();
+        let picture = if side == usize::from(ORIGINAL_SIDE) {
+            original
+        } else {
+            resized(&original, side).map_err(ModerationError::Resize)?
         };
-        let picture = if side == shown { original } else { copy()? };
         self.take_candidate(CandidatePicture { owner: Some(client), ..picture })
     }
 
@@ -165,10 +193,9 @@ impl Actor {
         self.roster.drop_waiting(client);
         let reason = "what this room had of you is deleted".to_owned();
         self.send(client, Slot::All, &RelayMessage::Goodbye { reason }, &[]);
-        let nickname = self.roster.name(client).to_owned();
         self.remove(client);
         for keeper in self.keepers() {
-            keeper.forget(client, &nickname);
+            keeper.forget(client);
         }
         self.feed(Event::Forgotten(client));
         // The question may have named the client.
@@ -176,8 +203,8 @@ impl Actor {
         self.say("A client had its data deleted.");
     }
 
-    fn known(&self, client: ClientId) -> Result<&Entry, String> {
-        self.roster.get(client).ok_or_else(|| format!("There is no client {client} in the room."))
+    fn known(&self, client: ClientId) -> Result<&Entry, ModerationError> {
+        self.roster.get(client).ok_or(ModerationError::Unknown { client })
     }
 
     /// Disconnects a client for good. What the class saw of it goes from the recording.
@@ -189,4 +216,10 @@ impl Actor {
         self.recorder.hide(client);
         self.feed(Event::Forgotten(client));
     }
+}
+
+/// A copy of a picture that a client shows, in the size of another model.
+fn resized(original: &CandidatePicture, side: usize) -> Result<CandidatePicture, ShowError> {
+    let shown = usize::from(ORIGINAL_SIDE);
+    Ok(CandidatePicture::copy(&Picture::from_hwc(shown, shown, &original.values)?, side)?)
 }

@@ -8,6 +8,7 @@ use unmask_wire::RelayMessage;
 
 use super::{
     Actor, MAX_REASON,
+    door::NoEntry,
     input::{Admission, Hello},
     roster::{Connection, Entrance, Entry},
 };
@@ -25,18 +26,18 @@ impl Actor {
             && let Some(objection) = self.door.objection(&hello.peer)
         {
             self.say(format!("{} was turned away: {objection}.", clean_name(&hello.nickname, 24)));
-            return Err(objection.to_owned());
+            return Err(objection);
         }
         if !is_present && self.roster.present().count() >= self.config.limits.clients {
             let clients = self.config.limits.clients;
             self.say(format!("{} was turned away: the room is full.", clean_name(&hello.nickname, 24)));
-            return Err(format!("the room is full with {clients} clients; ask the teacher"));
+            return Err(NoEntry::Full { clients });
         }
         if is_present && let Some(client) = known {
             self.take_over(client);
         }
-        let entrance = self.roster.connect(hello.resume, &hello.nickname, &hello.device);
-        let Entrance { connection, ticket: resume, nickname, waiting } = entrance.map_err(|error| error.to_string())?;
+        let entrance = self.roster.connect(hello.resume, &hello.nickname, &hello.device)?;
+        let Entrance { connection, ticket: resume, nickname, waiting } = entrance;
         let client = connection.client;
         if let Some(entry) = self.roster.get_mut(client) {
             entry.set_may_show(hello.may_show);

@@ -65,7 +65,7 @@ impl Actor {
             measuring_seconds,
             ..
         } = lesson;
-        self.sharing.restore(sharing).map_err(anyhow::Error::msg)?;
+        self.sharing.restore(sharing)?;
         self.initialiser.restore(initialiser, room.next_architecture());
         self.roster = Roster::restore(roster, now);
         self.door.restore(door);

@@ -11,7 +11,7 @@ use crate::{
     config::Limits,
     connection::outbox::{Outbox, OutboxMessage, Slot, Waiting, outbox},
     peer::Peer,
-    random,
+    random::{self, NoRandomNumbers},
     text::{clean, clean_name, look_alike},
 };
 
@@ -122,7 +122,12 @@ impl Roster {
     ///
     /// # Errors
     /// If the operating system has no random numbers for a ticket.
-    pub(crate) fn connect(&mut self, ticket: Option<Ticket>, nickname: &str, device: &str) -> anyhow::Result<Entrance> {
+    pub(crate) fn connect(
+        &mut self,
+        ticket: Option<Ticket>,
+        nickname: &str,
+        device: &str,
+    ) -> Result<Entrance, NoRandomNumbers> {
         self.connections += 1;
         let number = self.connections;
         let (outbox, waiting) = outbox();

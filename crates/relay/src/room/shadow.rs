@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use unmask_core::TradeOffPoint;
 
 /// Trains robots under several defences in parallel. The relay has no tensor library, so the program that starts it
@@ -19,14 +19,14 @@ pub trait ShadowRoom: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// In words for people, if a model cannot be trained or attacked.
-    fn train(&self, seed: u64, on_point: &mut dyn FnMut(TradeOffPoint) -> ControlFlow<()>) -> Result<(), String>;
+    fn train(&self, seed: u64, on_point: &mut dyn FnMut(TradeOffPoint) -> ControlFlow<()>) -> anyhow::Result<()>;
 }
 
 #[derive(Debug)]
 pub(crate) enum ShadowNews {
     Measured(TradeOffPoint),
-    /// Training has stopped, for this reason in words for people.
-    Failed(String),
+    /// Training has stopped.
+    Failed(anyhow::Error),
 }
 
 #[derive(Debug, Default)]
@@ -71,7 +71,7 @@ fn work(report: &impl Fn(ShadowNews) -> bool, room: &dyn ShadowRoom, seed: u64) 
     };
     // A panic here must not end the lesson.
     let outcome = catch_unwind(AssertUnwindSafe(|| room.train(seed, &mut on_point)));
-    if let Err(reason) = outcome.unwrap_or_else(|_| Err("their training broke down".to_owned())) {
+    if let Err(reason) = outcome.unwrap_or_else(|_| Err(anyhow!("their training broke down"))) {
         report(ShadowNews::Failed(reason));
     }
 }

@@ -6,8 +6,24 @@ use serde::{Deserialize, Serialize};
 use unmask_core::{ClientId, Partition, TrainOn, TrainingPictures};
 use unmask_wire::view::DataView;
 
-use super::data_set::{DataConfig, SharedDataSet, division::Division};
+use super::data_set::{
+    DataConfig, LoadError, SharedDataSet,
+    division::{Division, DivisionError},
+};
 use crate::connection::outbox::EncodedShard;
+
+/// Why rounds cannot train on shared pictures, in a sentence.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SharingError {
+    #[error("{0}.")]
+    Load(#[from] LoadError),
+    #[error("The shared pictures are not in memory yet.")]
+    NotLoaded,
+    #[error("{name} has {found} classes, and the room's model {classes}.")]
+    Classes { name: String, found: usize, classes: usize },
+    #[error(transparent)]
+    Division(#[from] DivisionError),
+}
 
 #[derive(Debug)]
 pub(super) struct Sharing {
@@ -59,10 +75,13 @@ impl Sharing {
     ///
     /// # Errors
     /// If the data set is not in memory, or cannot be divided that way.
-    pub(super) fn restore(&mut self, SharingRecord { partition, divisions }: SharingRecord) -> Result<(), String> {
+    pub(super) fn restore(
+        &mut self,
+        SharingRecord { partition, divisions }: SharingRecord,
+    ) -> Result<(), SharingError> {
         self.partition = partition;
         for division in divisions {
-            let data_set = self.data_set.as_ref().ok_or("The shared pictures are not in memory yet.")?;
+            let data_set = self.data_set.as_ref().ok_or(SharingError::NotLoaded)?;
             self.divisions.push(data_set.divide(&self.config, division, self.seed)?);
         }
         Ok(())
@@ -73,9 +92,9 @@ impl Sharing {
     }
 
     /// Returns the slow work of loading the data set, to be run on another thread.
-    pub(super) fn loading(&self) -> impl FnOnce() -> Result<Box<SharedDataSet>, String> + Send + use<> {
+    pub(super) fn loading(&self) -> impl FnOnce() -> Result<Box<SharedDataSet>, LoadError> + Send + use<> {
         let (config, seed) = (self.config.clone(), self.seed);
-        move || SharedDataSet::load(&config, seed).map(Box::new).map_err(|error| format!("{error:#}."))
+        move || SharedDataSet::load(&config, seed).map(Box::new)
     }
 
     /// Takes the requested data set. If it was requested twice, the first one stays.
@@ -84,14 +103,14 @@ impl Sharing {
     }
 
     /// Returns the training pictures for rounds on shards, under the partition chosen last.
-    pub(super) fn shared(&mut self) -> Result<TrainingPictures, String> {
+    pub(super) fn shared(&mut self) -> Result<TrainingPictures, SharingError> {
         let newest = self.divisions.last().map(|division| (division.number(), division.partition()));
         if let Some((shard, partition)) = newest
             && partition == self.partition
         {
             return Ok(TrainingPictures::Shared { shard });
         }
-        let data_set = self.data_set.as_ref().ok_or("The shared pictures are not in memory yet.")?;
+        let data_set = self.data_set.as_ref().ok_or(SharingError::NotLoaded)?;
         let shard = newest.map_or(1, |(number, _)| number + 1);
         self.divisions.push(data_set.divide(&self.config, (shard, self.partition), self.seed)?);
         Ok(TrainingPictures::Shared { shard })
@@ -110,14 +129,18 @@ impl Sharing {
     }
 
     /// Chooses the training pictures for a model with this many classes; also returns their description.
-    pub(super) fn choose(&mut self, train_on: TrainOn, classes: usize) -> Result<(TrainingPictures, String), String> {
+    pub(super) fn choose(
+        &mut self,
+        train_on: TrainOn,
+        classes: usize,
+    ) -> Result<(TrainingPictures, String), SharingError> {
         if train_on == TrainOn::Private {
             return Ok((TrainingPictures::Private, "the clients' private pictures".to_owned()));
         }
-        let data_set = self.data_set.as_ref().ok_or("The shared pictures are not in memory yet.")?;
-        let of = data_set.classes.len();
-        if of > classes {
-            return Err(format!("{} has {of} classes, and the room's model {classes}.", data_set.name));
+        let data_set = self.data_set.as_ref().ok_or(SharingError::NotLoaded)?;
+        let found = data_set.classes.len();
+        if found > classes {
+            return Err(SharingError::Classes { name: data_set.name.clone(), found, classes });
         }
         let what = format!("shared pictures of {}", data_set.name);
         Ok((self.shared()?, what))
@@ -128,7 +151,7 @@ impl Sharing {
         &mut self,
         partition: Partition,
         coming: TrainingPictures,
-    ) -> Result<Option<TrainingPictures>, String> {
+    ) -> Result<Option<TrainingPictures>, SharingError> {
         let before = std::mem::replace(&mut self.partition, partition);
         if coming == TrainingPictures::Private {
             return Ok(None);

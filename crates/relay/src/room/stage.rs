@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use unmask_core::ClientId;
-use unmask_lesson::{Place, Poll, Scene};
+use unmask_lesson::{Place, Poll, PollError, Scene};
 use unmask_wire::{
     LessonState, PollState,
     view::{LessonView, PollView},
@@ -40,6 +40,30 @@ struct Vote {
     is_robots: bool,
 }
 
+/// Why the class is not asked, in a sentence for the teacher.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub(crate) enum AskError {
+    #[error("The class cannot be asked this: {0}.")]
+    Poll(#[from] PollError),
+    #[error("The class cannot be asked this: client {client} is not in the room.")]
+    Stranger { client: ClientId },
+    #[error("The class is not asked anything; ask it first.")]
+    NoQuestion,
+}
+
+/// Why a vote does not count, as a clause.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub(crate) enum VoteError {
+    #[error("a vote for question {number}, which is not asked; wait for the next one")]
+    NotAsked { number: u32 },
+    #[error("a vote for question {number}, which is closed; wait for the next one")]
+    Closed { number: u32 },
+    #[error("a vote for question {number}, which has {MAX_VOTERS} already; wait for the next one")]
+    Full { number: u32 },
+    #[error(transparent)]
+    Answer(#[from] PollError),
+}
+
 impl Stage {
     /// Moves to a beat of a scene. Returns whether the scene changed, which removes the question.
     pub(crate) fn go(&mut self, scene: Scene, beat: u8) -> bool {
@@ -56,11 +80,14 @@ impl Stage {
     ///
     /// # Errors
     /// If the question is invalid, or a suspect is not in the room.
-    pub(crate) fn ask(&mut self, mut poll: Poll, nickname: impl Fn(ClientId) -> Option<String>) -> Result<(), String> {
-        poll.check().map_err(|error| format!("The class cannot be asked this: {error}."))?;
+    pub(crate) fn ask(
+        &mut self,
+        mut poll: Poll,
+        nickname: impl Fn(ClientId) -> Option<String>,
+    ) -> Result<(), AskError> {
+        poll.check()?;
         for suspect in &mut poll.suspects {
-            let unknown = || format!("The class cannot be asked this: client {} is not in the room.", suspect.client);
-            suspect.nickname = nickname(suspect.client).ok_or_else(unknown)?;
+            suspect.nickname = nickname(suspect.client).ok_or(AskError::Stranger { client: suspect.client })?;
         }
         self.asked = self.asked.saturating_add(1);
         self.poll = Some(AskedPoll { poll, is_open: true, votes: BTreeMap::new() });
@@ -71,9 +98,8 @@ impl Stage {
     ///
     /// # Errors
     /// If there is no question.
-    pub(crate) fn close(&mut self) -> Result<(), String> {
-        let nothing = || "The class is not asked anything; ask it first.".to_owned();
-        self.poll.as_mut().ok_or_else(nothing)?.is_open = false;
+    pub(crate) fn close(&mut self) -> Result<(), AskError> {
+        self.poll.as_mut().ok_or(AskError::NoQuestion)?.is_open = false;
         Ok(())
     }
 
@@ -86,18 +112,18 @@ impl Stage {
         (client, is_robots): (ClientId, bool),
         number: u32,
         answer: u16,
-    ) -> Result<(), String> {
+    ) -> Result<(), VoteError> {
         let asked = self.asked;
         let poll = match &mut self.poll {
             Some(poll) if number == asked => poll,
-            _ => return Err(format!("a vote for question {number}, which is not asked; wait for the next one")),
+            _ => return Err(VoteError::NotAsked { number }),
         };
         if !poll.is_open {
-            return Err(format!("a vote for question {number}, which is closed; wait for the next one"));
+            return Err(VoteError::Closed { number });
         }
-        poll.poll.answers().check(answer).map_err(|error| error.to_string())?;
+        poll.poll.answers().check(answer)?;
         if poll.votes.len() >= MAX_VOTERS && !poll.votes.contains_key(&client) {
-            return Err(format!("a vote for question {number}, which has {MAX_VOTERS} already; wait for the next one"));
+            return Err(VoteError::Full { number });
         }
         poll.votes.insert(client, Vote { answer, is_robots });
         Ok(())
@@ -221,19 +247,19 @@ mod tests {
     #[test]
     fn votes_that_do_not_count_say_why() {
         let mut stage = Stage::default();
-        assert!(stage.vote(person(1), 0, 0).unwrap_err().contains("is not asked"));
-        assert!(stage.close().unwrap_err().contains("ask it first"));
+        assert!(stage.vote(person(1), 0, 0).unwrap_err().to_string().contains("is not asked"));
+        assert!(stage.close().unwrap_err().to_string().contains("ask it first"));
         let mut stage = asked();
         for (number, answer, reason) in [(2, 0, "question 2, which is not asked"), (1, 3, "from 0 to 2")] {
-            assert!(stage.vote(person(1), number, answer).unwrap_err().contains(reason));
+            assert!(stage.vote(person(1), number, answer).unwrap_err().to_string().contains(reason));
         }
         for client in 0..MAX_VOTERS as u32 {
             stage.vote(person(client), 1, 0).unwrap();
         }
-        assert!(stage.vote(person(u32::MAX), 1, 0).unwrap_err().contains("has 1000 already"));
+        assert!(stage.vote(person(u32::MAX), 1, 0).unwrap_err().to_string().contains("has 1000 already"));
         stage.vote(person(0), 1, 2).unwrap();
         stage.close().unwrap();
-        assert!(stage.vote(person(0), 1, 1).unwrap_err().contains("which is closed"));
+        assert!(stage.vote(person(0), 1, 1).unwrap_err().to_string().contains("which is closed"));
         stage.close().unwrap();
     }
 
@@ -255,9 +281,9 @@ mod tests {
         let mut stage = Stage::default();
         let mut strangers = guess();
         strangers.suspects[2].client = ClientId(9);
-        let error = stage.ask(strangers, nickname).unwrap_err();
+        let error = stage.ask(strangers, nickname).unwrap_err().to_string();
         assert!(error.contains("client 9 is not in the room") && stage.view().poll.is_none(), "{error}");
-        let error = stage.ask(Poll { suspects: Vec::new(), ..guess() }, nickname).unwrap_err();
+        let error = stage.ask(Poll { suspects: Vec::new(), ..guess() }, nickname).unwrap_err().to_string();
         assert!(error.contains("choose from is 0; give 2 to 4"), "{error}");
         stage.ask(guess(), nickname).unwrap();
         assert_eq!(stage.state().poll.unwrap().poll.suspects[1].nickname, "robot 2");

@@ -61,7 +61,7 @@ impl Actor {
             is_locked: self.door.is_locked(),
             banned: u32::try_from(self.door.banned()).unwrap_or(u32::MAX),
             journal: self.journaling.view(),
-            federation: self.federation.view(),
+            federation: self.outer.view(),
             clients: self.roster.shown().into_iter().map(|entry| self.client(entry)).collect(),
             losses: self.history.losses().cloned().collect(),
             initial_weights: self.initialiser.in_force(),
@@ -117,7 +117,7 @@ impl Actor {
     }
 
     fn encryption(&self, start: EncryptionStart) -> EncryptionView {
-        EncryptionView { start, sealed_by: self.room.seal().and_then(|_| self.history.sealed_by()) }
+        EncryptionView { start, sealed_by: self.room.seal().map(|seal| self.roster.name(seal.by).to_owned()) }
     }
 
     fn client(&self, entry: &Entry) -> ClientView {

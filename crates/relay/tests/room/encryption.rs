@@ -180,6 +180,24 @@ async fn another_client_is_asked_when_one_cannot() {
     assert_eq!(relay.room().await.encryption.and_then(|encryption| encryption.sealed_by).as_deref(), Some("Eve"));
 }
 
+/// A student who encrypted the model under one name and is forgotten under another leaves neither behind.
+#[tokio::test]
+async fn who_encrypted_the_model_is_forgotten_under_every_name() {
+    let relay = encrypted("encrypted").await;
+    let mut ada = relay.client("Ada").await;
+    relay.control(Control::Start).await;
+    let seal = ada.seal().await;
+    ada.send_sealed(&seal, &cipher(PASSPHRASE, &seal.salt), seal.weights.clone()).await;
+    ada.plan().await;
+    let sealed_by = async || relay.room().await.encryption.and_then(|encryption| encryption.sealed_by).unwrap();
+    assert_eq!(sealed_by().await, "Ada");
+    relay.control(Control::Rename { client: ada.id, nickname: "Zoe".to_owned() }).await;
+    assert_eq!(sealed_by().await, "Zoe");
+    ada.socket.send(&ClientMessage::Forget, &[]).await;
+    assert!(ada.socket.goodbye().await.contains("deleted"));
+    assert_eq!(sealed_by().await, "a client that is gone");
+}
+
 #[tokio::test]
 async fn seals_that_are_none_are_refused() {
     let relay = encrypted("encrypted").await;

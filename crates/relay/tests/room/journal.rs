@@ -380,7 +380,7 @@ fn read(archive: &mut ZipArchive<Cursor<Vec<u8>>>, name: &str) -> Vec<u8> {
     bytes
 }
 
-fn raw(_: Architecture, state: &ModelState) -> Result<Vec<u8>, String> {
+fn raw(_: Architecture, state: &ModelState) -> anyhow::Result<Vec<u8>> {
     Ok(state.weights.iter().flat_map(|value| value.to_le_bytes()).collect())
 }
 

@@ -26,12 +26,12 @@ struct Failing {
 }
 
 impl ShadowRoom for Failing {
-    fn train(&self, _: u64, on_point: &mut dyn FnMut(TradeOffPoint) -> ControlFlow<()>) -> Result<(), String> {
+    fn train(&self, _: u64, on_point: &mut dyn FnMut(TradeOffPoint) -> ControlFlow<()>) -> anyhow::Result<()> {
         for (defence, rounds) in [("none", 0), ("random-binary:0.5", 0), ("none", 15)] {
             assert!(on_point(point(defence, rounds)).is_continue());
         }
         assert!(!self.breaks_down, "as a tensor library does");
-        Err("the weights grew beyond all bounds".to_owned())
+        anyhow::bail!("the weights grew beyond all bounds")
     }
 }
 
@@ -55,7 +55,7 @@ async fn the_newest_point_of_each_defence_is_shown() {
 struct Endless(Arc<AtomicBool>);
 
 impl ShadowRoom for Endless {
-    fn train(&self, _: u64, on_point: &mut dyn FnMut(TradeOffPoint) -> ControlFlow<()>) -> Result<(), String> {
+    fn train(&self, _: u64, on_point: &mut dyn FnMut(TradeOffPoint) -> ControlFlow<()>) -> anyhow::Result<()> {
         for round in 0.. {
             if on_point(point("none", round)).is_break() {
                 self.0.store(true, Ordering::Relaxed);

@@ -45,11 +45,11 @@ impl ModelEvaluator for ByColour {
         state: &ModelState,
         images: &[f32],
         labels: &[usize],
-    ) -> Result<BatchEvaluation, String> {
+    ) -> anyhow::Result<BatchEvaluation> {
         let (side, weights) = (architecture.side(), &state.weights);
         assert_eq!(images.len(), labels.len() * 3 * side * side);
         if weights[0] < -100.0 {
-            return Err("this model cannot see".to_owned());
+            anyhow::bail!("this model cannot see");
         }
         let mut logits = vec![0.0; labels.len() * architecture.classes()];
         for (image, logits) in images.chunks(3 * side * side).zip(logits.chunks_mut(architecture.classes())) {

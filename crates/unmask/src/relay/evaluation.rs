@@ -14,9 +14,9 @@ impl ModelEvaluator for OnHeldOut {
         state: &ModelState,
         images: &[f32],
         labels: &[usize],
-    ) -> Result<BatchEvaluation, String> {
-        let network = Network::new(architecture, self.0.device()).map_err(|error| error.to_string())?;
-        let found = network.evaluate_blocking(state, images, labels).map_err(|error| error.to_string())?;
+    ) -> anyhow::Result<BatchEvaluation> {
+        let network = Network::new(architecture, self.0.device())?;
+        let found = network.evaluate_blocking(state, images, labels)?;
         Ok(BatchEvaluation { loss: found.loss, logits: found.logits })
     }
 }

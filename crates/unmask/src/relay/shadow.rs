@@ -12,8 +12,8 @@ use unmask_relay::ShadowRoom;
 pub struct ShadowRobots(pub OpenDevice);
 
 impl ShadowRoom for ShadowRobots {
-    fn train(&self, seed: u64, on_point: &mut dyn FnMut(TradeOffPoint) -> ControlFlow<()>) -> Result<(), String> {
+    fn train(&self, seed: u64, on_point: &mut dyn FnMut(TradeOffPoint) -> ControlFlow<()>) -> anyhow::Result<()> {
         let live = LiveTradeOff { scale: Scale::Quick, seed, device: &self.0, threads: 1 };
-        live.run(on_point).map_err(|error| error.to_string())
+        Ok(live.run(on_point)?)
     }
 }

@@ -127,7 +127,7 @@ impl World {
                     Some((_, check)) => ProtectedUpdate { form: UpdateForm::Encrypted { check }, values },
                     None => {
                         let layout = plan.model.architecture.layout();
-                        let reference = plan.settings.rule().is_fedavg().then_some(plan.model.state.weights.as_slice());
+                        let reference = plan.model.reference(plan.settings.rule());
                         let keys = KeyMaterial { seed: MaskSeed(seed), cipher: None };
                         let plain = PlainUpdate { values, reference };
                         plan.settings.defence().protect(&layout, plain, keys).unwrap()

@@ -15,7 +15,7 @@ use crate::attacks::{
     about::About,
     job::Job,
     remarks,
-    report::{Finding, Seen, cannot},
+    report::{Failure, Finding, NoResult, Seen},
     search_queue::Target,
 };
 
@@ -29,7 +29,7 @@ struct Member {
     last: Option<SearchProgress>,
     state: SearchState,
     /// Why it could not begin or continue.
-    refusal: Option<String>,
+    refusal: Option<NoResult>,
     /// How much its final picture leaves unexplained.
     checked: Option<String>,
     seconds: f64,
@@ -135,7 +135,7 @@ impl Current {
 }
 
 impl Member {
-    fn new(method: AttackMethod, search: Option<Box<dyn Search>>, refusal: Option<String>, seconds: f64) -> Self {
+    fn new(method: AttackMethod, search: Option<Box<dyn Search>>, refusal: Option<NoResult>, seconds: f64) -> Self {
         let state = if search.is_some() { SearchState::Running } else { SearchState::Done };
         Self { method, search, last: None, state, refusal, checked: None, seconds, begun: Instant::now(), shown: None }
     }
@@ -148,7 +148,7 @@ impl Member {
         let seconds = started.elapsed().as_secs_f64();
         match begun {
             Ok(search) => Self::new(method, Some(search), None, seconds),
-            Err(reason) => Self::new(method, None, Some(cannot(&reason)), seconds),
+            Err(reason) => Self::new(method, None, Some(reason.into()), seconds),
         }
     }
 
@@ -176,8 +176,8 @@ impl Member {
                 }
                 self.last = Some(progress);
             }
-            Ok(_) => self.fail("its objective is no longer finite"),
-            Err(reason) => self.fail(&reason),
+            Ok(_) => self.fail(Failure::Diverged),
+            Err(reason) => self.fail(reason),
         }
     }
 
@@ -194,20 +194,22 @@ impl Member {
     }
 
     /// Ends the search; its last picture stays, with the reason beside it.
-    fn fail(&mut self, reason: &str) {
+    fn fail(&mut self, reason: Failure) {
         (self.search, self.state) = (None, SearchState::Done);
-        self.refusal = Some(format!("It stopped, because {}.", reason.trim_end_matches('.')));
+        self.refusal = Some(NoResult::Stopped(reason));
     }
 
     fn show(&mut self, job: &Job) -> Finding {
         self.shown = Some(Instant::now());
         let outcome = match (&self.last, &self.refusal) {
-            (None, refusal) => Err(refusal.clone().unwrap_or_else(|| "It has not made a picture yet.".to_owned())),
+            (None, refusal) => Err(refusal.clone().unwrap_or(NoResult::NotYet)),
             (Some(progress), refusal) => {
+                let refusal = refusal.as_ref().map(NoResult::to_string);
                 let mut notes: Vec<String> =
-                    progress.note.iter().chain(refusal).chain(&self.checked).cloned().collect();
+                    progress.note.iter().chain(&refusal).chain(&self.checked).cloned().collect();
                 notes.extend(remarks::on(self.method, job));
-                Seen::new(job.architecture.side(), progress.image.clone(), &notes).map_err(|reason| cannot(&reason))
+                let seen = Seen::new(job.architecture.side(), progress.image.clone(), &notes);
+                seen.map_err(|reason| Failure::from(reason).into())
             }
         };
         let search = self.last.as_ref().map(|progress| SearchView {
@@ -223,12 +225,12 @@ impl Member {
 }
 
 /// Turns a panic in the search into an error, so that the thread survives.
-fn guarded<T>(method: AttackMethod, run: impl FnOnce() -> Result<T, AttackError>) -> Result<T, String> {
+fn guarded<T>(method: AttackMethod, run: impl FnOnce() -> Result<T, AttackError>) -> Result<T, Failure> {
     match catch_unwind(AssertUnwindSafe(run)) {
-        Ok(outcome) => outcome.map_err(|error| error.to_string()),
+        Ok(outcome) => Ok(outcome?),
         Err(_) => {
             error!("{method} broke down on an update");
-            Err("the search broke down on this update".to_owned())
+            Err(Failure::BrokeDown { what: "the search" })
         }
     }
 }

@@ -3,11 +3,20 @@
 use std::sync::Arc;
 
 use unmask_core::{ClientId, Partition};
-use unmask_data::datasets::divide;
-use unmask_wire::{RelayMessage, ShardHeader};
+use unmask_data::datasets::{PartitionError, divide};
+use unmask_wire::{RelayMessage, ShardError, ShardHeader};
 
 use super::{DataConfig, SharedDataSet, sample};
 use crate::connection::outbox::EncodedShard;
+
+/// Why a data set cannot be divided among clients, in a sentence.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DivisionError {
+    #[error("{name} cannot be divided into {shards} shards: {source}; start the relay with fewer --seats.")]
+    Shards { name: String, shards: u16, source: PartitionError },
+    #[error("{name} cannot be shared out: {source}.")]
+    Shard { name: String, source: ShardError },
+}
 
 #[derive(Debug)]
 pub(crate) struct Division {
@@ -49,14 +58,11 @@ impl SharedDataSet {
         config: &DataConfig,
         (number, partition): (u32, Partition),
         seed: u64,
-    ) -> Result<Division, String> {
+    ) -> Result<Division, DivisionError> {
         let DataConfig { shards: shard_count, shard_pictures, .. } = *config;
-        let parts = divide(partition, self.train.labels(), shard_count.into(), seed).map_err(|error| {
-            format!(
-                "{} cannot be divided into {shard_count} shards: {error}; start the relay with fewer --seats.",
-                self.name
-            )
-        })?;
+        let name = || self.name.clone();
+        let parts = divide(partition, self.train.labels(), shard_count.into(), seed)
+            .map_err(|source| DivisionError::Shards { name: name(), shards: shard_count, source })?;
         let (mut shards, mut counts) = (Vec::new(), Vec::new());
         for (index, part) in parts.into_iter().enumerate() {
             let mut kept = sample(part, shard_pictures as usize, seed.wrapping_add(1 + index as u64));
@@ -71,7 +77,7 @@ impl SharedDataSet {
             counts.push(count);
             let header = ShardHeader {
                 number,
-                data: self.name.clone(),
+                data: name(),
                 partition,
                 index: u16::try_from(index).unwrap_or(u16::MAX),
                 shards: shard_count,
@@ -82,7 +88,7 @@ impl SharedDataSet {
             let pixels: Vec<u8> = (0..shard.len()).filter_map(|i| shard.rgb(i)).flatten().copied().collect();
             let words = header
                 .words(shard.labels(), &pixels)
-                .map_err(|error| format!("{} cannot be shared out: {error}.", self.name))?;
+                .map_err(|source| DivisionError::Shard { name: name(), source })?;
             shards.push(Arc::new(EncodedShard { header: RelayMessage::Shard(header), words }));
         }
         Ok(Division { number, partition, counts, shards })
@@ -102,7 +108,7 @@ mod tests {
         SharedDataSet { name: "shapes".into(), classes, held_out: train.subset(&[]), test: 0, train }
     }
 
-    fn divide(shards: u16, shard_pictures: u32, partition: &str, seed: u64) -> Result<Division, String> {
+    fn divide(shards: u16, shard_pictures: u32, partition: &str, seed: u64) -> Result<Division, DivisionError> {
         let config = DataConfig { shards, shard_pictures, ..DataConfig::default() };
         data_set().divide(&config, (1, partition.parse().unwrap()), seed)
     }
@@ -130,8 +136,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_divided_is_named() {
-        let error = divide(301, 30, "iid", 3).unwrap_err();
+        let error = divide(301, 30, "iid", 3).unwrap_err().to_string();
         assert!(error.contains("shapes cannot be divided into 301 shards: 300 pictures are too few"), "{error}");
-        assert!(divide(4, 0, "iid", 3).unwrap_err().contains("holds nothing to train on"));
+        assert!(divide(4, 0, "iid", 3).unwrap_err().to_string().contains("holds nothing to train on"));
     }
 }

@@ -5,18 +5,19 @@ use std::time::Instant;
 use unmask_core::Architecture;
 use unmask_federation::GlobalModel;
 
-use super::{BatchEvaluation, HeldOut, Measured};
+use super::{BatchEvaluation, HeldOut, MeasureError, Measured};
 
 /// Pictures per batch. Small enough that even a large model finishes a batch within a budget of a second.
 const BATCH: usize = 20;
 
 /// Runs the model on held-out pictures until all are used or the budget is spent. The pictures are in random order, so
 /// those within the budget are a fair sample.
-pub(super) fn measure(held_out: &HeldOut, model: &GlobalModel) -> Result<Measured, String> {
+pub(super) fn measure(held_out: &HeldOut, model: &GlobalModel) -> Result<Measured, MeasureError> {
     let HeldOut { evaluator, data_set, budget } = held_out;
     let (started, classes) = (Instant::now(), data_set.classes.len());
     if classes > model.architecture.classes() {
-        return Err(format!("{} has {classes} classes, and the model {}", data_set.name, model.architecture.classes()));
+        let (data_set, classes_of_model) = (data_set.name.clone(), model.architecture.classes());
+        return Err(MeasureError::Classes { data_set, found: classes, classes: classes_of_model });
     }
     let side = model.architecture.side();
     let (mut confusion, mut losses, mut pictures, mut correct) = (vec![0; classes * classes], 0.0, 0, 0);
@@ -41,18 +42,18 @@ pub(super) fn measure(held_out: &HeldOut, model: &GlobalModel) -> Result<Measure
         pictures += labels.len() as u32;
     }
     if pictures == 0 {
-        return Err("there are no held-out pictures".to_owned());
+        return Err(MeasureError::NoPictures);
     }
     let (loss, seconds) = (losses / f64::from(pictures), started.elapsed().as_secs_f64());
     Ok(Measured { pictures, correct, loss, confusion, seconds })
 }
 
-fn check(architecture: Architecture, labels: &[usize], loss: f32, logits: &[f32]) -> Result<(), String> {
+fn check(architecture: Architecture, labels: &[usize], loss: f32, logits: &[f32]) -> Result<(), MeasureError> {
     if logits.len() != labels.len() * architecture.classes() {
-        return Err(format!("the model gave {} logits to {} pictures", logits.len(), labels.len()));
+        return Err(MeasureError::Logits { logits: logits.len(), pictures: labels.len() });
     }
     if !loss.is_finite() || logits.iter().any(|logit| logit.is_nan()) {
-        return Err("the model's answers are not finite; its training has diverged".to_owned());
+        return Err(MeasureError::NotFinite);
     }
     Ok(())
 }

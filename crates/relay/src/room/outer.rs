@@ -1,16 +1,17 @@
-//! The room as a member of a federation of rooms: its work and its progress.
+//! The outer federation: a federation of rooms, such as Flower's, in which this room is a client. The room's own
+//! federation, of its clients, is [`unmask_federation`].
 
 use std::{fmt, sync::Arc};
 
 use tokio::sync::oneshot;
-use unmask_core::{ModelState, RoundSettings};
+use unmask_core::{Architecture, ModelState, RoundSettings};
 use unmask_federation::{GlobalModel, RoundSummary};
 use unmask_wire::view::{FederationLink, FederationView};
 
-use super::evaluation::HeldOut;
+use super::{evaluation::HeldOut, measuring::NotMeasured};
 
-pub(crate) enum FederationInput {
-    /// The SuperLink answers, or does not for the reason in `remark`.
+pub(crate) enum OuterInput {
+    /// The server answers, or does not for the reason in `remark`.
     Link { link: FederationLink, remark: Option<String> },
     /// Train from these weights.
     Train(TrainRequest),
@@ -19,7 +20,7 @@ pub(crate) enum FederationInput {
     /// The federation no longer waits for the room's work.
     Abandon,
     /// Asks for everything needed to measure a model, or the reason why the room cannot measure.
-    HeldOut { reply: oneshot::Sender<Result<HeldOut, String>> },
+    HeldOut { reply: oneshot::Sender<Result<HeldOut, NotMeasured>> },
 }
 
 pub(crate) struct TrainRequest {
@@ -31,7 +32,32 @@ pub(crate) struct TrainRequest {
     pub(crate) rounds: u32,
     /// The federation's round.
     pub(crate) round: Option<u32>,
-    pub(crate) reply: oneshot::Sender<Result<Contribution, String>>,
+    pub(crate) reply: Answer,
+}
+
+pub(crate) type Answer = oneshot::Sender<Result<Contribution, NoContribution>>;
+
+/// Why a request has no result, as a clause.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub(crate) enum NoContribution {
+    #[error(
+        "the room's rounds are encrypted, and nobody outside of it could use their weights; choose another defence"
+    )]
+    Encrypted,
+    #[error("the room's model was encrypted meanwhile")]
+    EncryptedMeanwhile,
+    #[error("the room begins with another model, {coming}")]
+    OtherModel { coming: Architecture },
+    #[error("the room has begun with another model")]
+    BegunAgain,
+    #[error("the federation has asked for something else meanwhile")]
+    Replaced,
+    #[error("nobody is waiting for it any more")]
+    Abandoned,
+    #[error("nobody is in the room")]
+    NobodyHere,
+    #[error("{done} of {of} rounds were done in time{}", if *is_held { ", because the room is paused" } else { "" })]
+    Late { done: u32, of: u32, is_held: bool },
 }
 
 /// The result of a request.
@@ -45,11 +71,12 @@ pub(crate) struct Contribution {
     /// The last round's loss.
     pub(crate) loss: Option<f32>,
     pub(crate) settings: RoundSettings,
-    pub(crate) held_out: Result<HeldOut, String>,
+    pub(crate) held_out: Result<HeldOut, NotMeasured>,
 }
 
+/// The room's work for the outer federation.
 #[derive(Debug, Default)]
-pub(super) struct Federation {
+pub(super) struct OuterWork {
     view: Option<FederationView>,
     job: Option<Job>,
     /// Whether the teacher has paused the room; rounds for the federation then wait for the teacher.
@@ -61,7 +88,7 @@ struct Job {
     number: u64,
     has_begun: bool,
     samples: u64,
-    reply: oneshot::Sender<Result<Contribution, String>>,
+    reply: Answer,
 }
 
 impl fmt::Debug for Job {
@@ -76,11 +103,11 @@ impl fmt::Debug for Job {
 /// A finished request, before the model is added to its result.
 pub(super) struct Done {
     pub(super) samples: u64,
-    pub(super) reply: oneshot::Sender<Result<Contribution, String>>,
+    pub(super) reply: Answer,
 }
 
-impl Federation {
-    /// A member of the federation with this SuperLink; a member of none if `None`.
+impl OuterWork {
+    /// For the federation with this server; for none if `None`.
     pub(super) fn new(superlink: Option<String>) -> Self {
         let view = superlink.map(|superlink| FederationView { superlink, ..FederationView::default() });
         Self { view, ..Self::default() }
@@ -91,7 +118,7 @@ impl Federation {
         self.view.clone().map(|view| FederationView { is_held, ..view })
     }
 
-    /// Notes whether the SuperLink answers; returns the line to log.
+    /// Notes whether the server answers; returns the line to log.
     pub(super) fn linked(&mut self, link: FederationLink, remark: Option<String>) -> Option<String> {
         let view = self.view.as_mut()?;
         let before = std::mem::replace(&mut view.link, link);
@@ -110,14 +137,8 @@ impl Federation {
     }
 
     /// Begins a request, replacing any earlier one.
-    pub(super) fn begin(
-        &mut self,
-        number: u64,
-        rounds: u32,
-        round: Option<u32>,
-        reply: oneshot::Sender<Result<Contribution, String>>,
-    ) {
-        self.fail("the federation has asked for something else meanwhile");
+    pub(super) fn begin(&mut self, number: u64, rounds: u32, round: Option<u32>, reply: Answer) {
+        self.fail(NoContribution::Replaced);
         if let Some(view) = &mut self.view {
             (view.round, view.done, view.of, view.remark) = (round.or(view.round), 0, rounds, None);
         }
@@ -160,22 +181,20 @@ impl Federation {
     }
 
     /// Tells the federation why the room has no result, if a request is in progress.
-    pub(super) fn fail(&mut self, reason: &str) {
+    pub(super) fn fail(&mut self, reason: NoContribution) {
         if let Some(job) = self.job.take() {
             if let Some(view) = &mut self.view {
                 view.remark = Some(format!("Not done: {reason}."));
             }
             // The requester may be gone.
-            drop(job.reply.send(Err(reason.to_owned())));
+            drop(job.reply.send(Err(reason)));
         }
     }
 
-    pub(super) fn progress(&self) -> String {
-        let paused = if self.is_held { ", because the room is paused" } else { "" };
-        match &self.view {
-            Some(view) => format!("{} of {} rounds were done in time{paused}", view.done, view.of),
-            None => String::new(),
-        }
+    /// Why the request is not done when its time is up.
+    pub(super) fn late(&self) -> NoContribution {
+        let (done, of) = self.view.as_ref().map_or((0, 0), |view| (view.done, view.of));
+        NoContribution::Late { done, of, is_held: self.is_held }
     }
 }
 
@@ -203,43 +222,43 @@ mod tests {
 
     #[test]
     fn only_rounds_with_the_federations_weights_count() {
-        let mut federation = Federation::new(Some("http://h:1".to_owned()));
+        let mut outer = OuterWork::new(Some("http://h:1".to_owned()));
         let (reply, mut answer) = oneshot::channel();
-        federation.begin(1, 2, Some(3), reply);
-        assert!(federation.closed(&summary(7, 1)).is_none(), "it ran before");
-        federation.round_began();
-        assert!(federation.closed(&summary(8, 0)).is_none() && federation.closed(&summary(9, 3)).is_none());
-        let view = federation.view().unwrap();
+        outer.begin(1, 2, Some(3), reply);
+        assert!(outer.closed(&summary(7, 1)).is_none(), "it ran before");
+        outer.round_began();
+        assert!(outer.closed(&summary(8, 0)).is_none() && outer.closed(&summary(9, 3)).is_none());
+        let view = outer.view().unwrap();
         assert_eq!((view.round, view.done, view.of), (Some(3), 1, 2));
-        assert_eq!(federation.closed(&summary(10, 1)).unwrap().samples, 8);
-        assert!(!federation.wants_round() && answer.try_recv().is_err());
+        assert_eq!(outer.closed(&summary(10, 1)).unwrap().samples, 8);
+        assert!(!outer.wants_round() && answer.try_recv().is_err());
     }
 
     #[test]
     fn a_paused_room_waits_for_its_teacher() {
-        let mut federation = Federation::new(Some("http://h:1".to_owned()));
+        let mut outer = OuterWork::new(Some("http://h:1".to_owned()));
         let (reply, mut answer) = oneshot::channel();
-        federation.begin(1, 1, None, reply);
-        federation.hold(true);
-        assert!(!federation.wants_round() && federation.has_job());
-        assert!(federation.view().unwrap().is_held);
-        federation.hold(false);
-        assert!(federation.wants_round() && !federation.view().unwrap().is_held);
-        federation.fail("nobody is in the room");
-        assert_eq!(answer.try_recv().unwrap().unwrap_err(), "nobody is in the room");
-        assert_eq!(federation.view().unwrap().remark.as_deref(), Some("Not done: nobody is in the room."));
+        outer.begin(1, 1, None, reply);
+        outer.hold(true);
+        assert!(!outer.wants_round() && outer.has_job());
+        assert!(outer.view().unwrap().is_held);
+        outer.hold(false);
+        assert!(outer.wants_round() && !outer.view().unwrap().is_held);
+        outer.fail(NoContribution::NobodyHere);
+        assert_eq!(answer.try_recv().unwrap().unwrap_err(), NoContribution::NobodyHere);
+        assert_eq!(outer.view().unwrap().remark.as_deref(), Some("Not done: nobody is in the room."));
     }
 
     #[test]
     fn what_is_new_of_the_link_is_said() {
-        let mut federation = Federation::new(Some("http://h:1".to_owned()));
-        let mut said = |link| federation.linked(link, None).is_some();
+        let mut outer = OuterWork::new(Some("http://h:1".to_owned()));
+        let mut said = |link| outer.linked(link, None).is_some();
         let links =
             [FederationLink::Connected, FederationLink::Connected, FederationLink::Lost, FederationLink::Connected];
         assert_eq!(links.map(&mut said), [true, false, true, true]);
-        federation.linked(FederationLink::Lost, Some("no answer".to_owned()));
-        federation.linked(FederationLink::Lost, None);
-        assert_eq!(federation.view().unwrap().remark.as_deref(), Some("no answer"));
-        assert!(Federation::new(None).linked(FederationLink::Lost, None).is_none());
+        outer.linked(FederationLink::Lost, Some("no answer".to_owned()));
+        outer.linked(FederationLink::Lost, None);
+        assert_eq!(outer.view().unwrap().remark.as_deref(), Some("no answer"));
+        assert!(OuterWork::new(None).linked(FederationLink::Lost, None).is_none());
     }
 }

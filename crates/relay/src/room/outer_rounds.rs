@@ -1,4 +1,4 @@
-//! The room's work for its federation of rooms.
+//! The rounds that the room runs for an outer federation.
 
 use std::sync::Arc;
 
@@ -8,71 +8,62 @@ use unmask_federation::{Event, RoomPhase};
 use super::{
     Actor,
     evaluation::HeldOut,
-    federation::{Contribution, Done, FederationInput, TrainRequest},
+    measuring::NotMeasured,
+    outer::{Contribution, Done, NoContribution, OuterInput, TrainRequest},
 };
 
 impl Actor {
-    pub(super) fn hear_federation(&mut self, input: FederationInput) {
+    pub(super) fn hear_outer(&mut self, input: OuterInput) {
         match input {
-            FederationInput::Link { link, remark } => {
-                if let Some(line) = self.federation.linked(link, remark) {
+            OuterInput::Link { link, remark } => {
+                if let Some(line) = self.outer.linked(link, remark) {
                     self.say(line);
                 }
             }
-            FederationInput::Train(request) => self.train_for_federation(request),
-            FederationInput::GiveUp { number } if self.federation.is_at(number) => {
-                let reason = if self.roster.present().next().is_none() {
-                    "nobody is in the room".to_owned()
-                } else {
-                    self.federation.progress()
-                };
-                self.give_up(&format!("The time for the federation's work is up: {reason}."), &reason);
+            OuterInput::Train(request) => self.train_for_outer(request),
+            OuterInput::GiveUp { number } if self.outer.is_at(number) => {
+                let is_empty = self.roster.present().next().is_none();
+                let reason = if is_empty { NoContribution::NobodyHere } else { self.outer.late() };
+                self.give_up(&format!("The time for the federation's work is up: {reason}."), reason);
             }
             // The work finished in the meantime, or another request has replaced it.
-            FederationInput::GiveUp { .. } => {}
-            FederationInput::Abandon if self.federation.has_job() => {
-                self.give_up(
-                    "Nobody is waiting for the federation's work any more.",
-                    "nobody is waiting for it any more",
-                );
+            OuterInput::GiveUp { .. } => {}
+            OuterInput::Abandon if self.outer.has_job() => {
+                self.give_up("Nobody is waiting for the federation's work any more.", NoContribution::Abandoned);
             }
-            FederationInput::Abandon => {}
+            OuterInput::Abandon => {}
             // The requester may be gone.
-            FederationInput::HeldOut { reply } => drop(reply.send(self.held_out())),
+            OuterInput::HeldOut { reply } => drop(reply.send(self.held_out())),
         }
     }
 
-    fn train_for_federation(&mut self, TrainRequest { number, state, rounds, round, reply }: TrainRequest) {
+    fn train_for_outer(&mut self, TrainRequest { number, state, rounds, round, reply }: TrainRequest) {
         if let Err(reason) = self.may_train(&state) {
             self.say(format!("The federation's work is refused: {reason}."));
             return drop(reply.send(Err(reason)));
         }
-        self.federation.begin(number, rounds, round, reply);
+        self.outer.begin(number, rounds, round, reply);
         let which = round.map_or_else(String::new, |round| format!(" for its round {round}"));
         let long = if rounds == 1 { "one round".to_owned() } else { format!("{rounds} rounds") };
         self.say(format!("The federation has sent weights{which}; the room trains them for {long}."));
         self.handle(Event::SetWeights(Some(state)));
     }
 
-    fn may_train(&self, state: &ModelState) -> Result<(), String> {
+    fn may_train(&self, state: &ModelState) -> Result<(), NoContribution> {
         if self.room.coming().encryption().is_some() || self.room.seal().is_some() {
-            return Err(
-                "the room's rounds are encrypted, and nobody outside of it could use their weights; choose another \
-                        defence"
-                    .to_owned(),
-            );
+            return Err(NoContribution::Encrypted);
         }
         let (model, coming) = (self.room.model(), self.coming_architecture());
         let lengths = |state: &ModelState| (state.weights.len(), state.statistics.len());
         if coming != model.architecture || lengths(state) != lengths(&model.state) {
-            return Err(format!("the room begins with another model, {coming}"));
+            return Err(NoContribution::OtherModel { coming });
         }
         Ok(())
     }
 
-    /// Runs the next round for the federation, unless a round is running or due anyway.
-    pub(super) fn federate(&mut self) {
-        if self.federation.wants_round() && self.room.phase() == RoomPhase::Paused {
+    /// Runs the next round for the outer federation, unless a round is running or due anyway.
+    pub(super) fn work_for_outer(&mut self) {
+        if self.outer.wants_round() && self.room.phase() == RoomPhase::Paused {
             self.feed(Event::OneRound);
         }
     }
@@ -80,7 +71,7 @@ impl Actor {
     /// Sends the weights back to the federation, whose work is done. The next round does not change them.
     pub(super) fn contribute(&mut self, Done { samples, reply }: Done, clients: u32, loss: Option<f32>) {
         if self.room.seal().is_some() {
-            return drop(reply.send(Err("the room's model was encrypted meanwhile".to_owned())));
+            return drop(reply.send(Err(NoContribution::EncryptedMeanwhile)));
         }
         let contribution = Contribution {
             model: Arc::clone(self.room.model()),
@@ -94,17 +85,17 @@ impl Actor {
         drop(reply.send(Ok(contribution)));
     }
 
-    fn give_up(&mut self, line: &str, reason: &str) {
+    fn give_up(&mut self, line: &str, reason: NoContribution) {
         // Stop waiting for clients for the federation's round; a running round still ends.
         if self.room.phase() == RoomPhase::Waiting && self.room.is_for_one_round() {
             self.handle(Event::Pause);
         }
         self.handle(Event::SetWeights(None));
         self.say(line);
-        self.federation.fail(reason);
+        self.outer.fail(reason);
     }
 
-    fn held_out(&self) -> Result<HeldOut, String> {
+    fn held_out(&self) -> Result<HeldOut, NotMeasured> {
         self.measuring.held_out(&self.room, &self.sharing)
     }
 }
@@ -113,21 +104,38 @@ impl Actor {
 mod tests {
     use std::{path::PathBuf, time::Duration};
 
+    use futures_util::future::BoxFuture;
     use tokio::sync::oneshot::{self, Receiver};
     use unmask_core::{Architecture, UpdateForm, VitPreset};
-    use unmask_flower::{Limits, NodeKey, NodeOptions};
     use unmask_wire::{ClientMessage, RelayMessage, frames, view::Control};
 
     use super::*;
     use crate::{
-        FlowerConfig, RelayConfig,
+        RelayConfig,
         fuzzing::{Bench, Sent},
-        room::input::Input,
+        room::{
+            input::Input,
+            joining::{JoiningRoom, Membership, OuterFederation},
+        },
     };
 
-    type Answer = Receiver<Result<Contribution, String>>;
+    type Answer = Receiver<Result<Contribution, NoContribution>>;
 
-    /// A room in a federation, driven in place of the SuperLink.
+    /// A federation whose server says nothing: the tests ask the room in its place.
+    #[derive(Debug)]
+    struct Silent;
+
+    impl OuterFederation for Silent {
+        fn server(&self) -> String {
+            "http://flower.test:9092".to_owned()
+        }
+
+        fn join(&self, _: JoiningRoom) -> BoxFuture<'static, anyhow::Result<Membership>> {
+            unreachable!("a room without sockets joins nothing")
+        }
+    }
+
+    /// A room in an outer federation, driven in place of the server.
     struct Member {
         bench: Bench,
         client: Option<usize>,
@@ -135,14 +143,11 @@ mod tests {
 
     impl Member {
         fn new() -> Self {
-            let address = "http://flower.test:9092".parse().unwrap();
-            let key = NodeKey::generate().unwrap();
-            let node = NodeOptions { address, key, certificates: None, limits: Limits::default() };
             let config = RelayConfig {
                 architecture: model(),
                 pace: Duration::ZERO,
                 attack_budget: Duration::ZERO,
-                flower: Some(FlowerConfig { node, rounds: 1 }),
+                outer: Some(Arc::new(Silent)),
                 ..RelayConfig::new(PathBuf::new())
             };
             Self { bench: Bench::open(config).unwrap(), client: None }
@@ -163,13 +168,13 @@ mod tests {
             frames(message, values).unwrap().iter().for_each(|frame| self.bench.receive(client, frame));
         }
 
-        fn tell(&self, input: FederationInput) {
-            self.bench.tell(Input::Federation(input));
+        fn tell(&self, input: OuterInput) {
+            self.bench.tell(Input::Outer(input));
             // Give the room time to answer.
             self.bench.pass(Duration::from_millis(20));
         }
 
-        /// Requests `rounds` rounds from weights of this value, as the SuperLink does.
+        /// Requests `rounds` rounds from weights of this value, as the server does.
         fn ask(&self, number: u64, rounds: u32, value: f32) -> Answer {
             let layout = model().layout();
             let state = ModelState { weights: vec![value; layout.len()], statistics: Vec::new() };
@@ -178,7 +183,7 @@ mod tests {
 
         fn ask_from(&self, number: u64, rounds: u32, state: ModelState) -> Answer {
             let (reply, answer) = oneshot::channel();
-            self.tell(FederationInput::Train(TrainRequest { number, state, rounds, round: Some(1), reply }));
+            self.tell(OuterInput::Train(TrainRequest { number, state, rounds, round: Some(1), reply }));
             answer
         }
 
@@ -215,7 +220,7 @@ mod tests {
     }
 
     fn refusal(answer: &mut Answer) -> String {
-        answer.try_recv().expect("an answer").unwrap_err()
+        answer.try_recv().expect("an answer").unwrap_err().to_string()
     }
 
     #[test]
@@ -239,7 +244,7 @@ mod tests {
         let mut newer = member.ask(2, 1, 0.25);
         assert!(refusal(&mut older).contains("something else"));
         // The older request's time limit does not affect the newer one.
-        member.tell(FederationInput::GiveUp { number: 1 });
+        member.tell(OuterInput::GiveUp { number: 1 });
         assert!(newer.try_recv().is_err());
         while let Some(weight) = member.train() {
             assert!(weight == 0.5 || weight == 0.25, "{weight}");
@@ -252,7 +257,7 @@ mod tests {
         let mut member = Member::new();
         let mut answer = member.ask(1, 1, 0.5);
         assert!(answer.try_recv().is_err(), "it waits for somebody");
-        member.tell(FederationInput::GiveUp { number: 1 });
+        member.tell(OuterInput::GiveUp { number: 1 });
         assert_eq!(refusal(&mut answer), "nobody is in the room");
         member.join();
         assert_eq!(member.train(), None, "what nobody waits for is not trained");
@@ -265,7 +270,7 @@ mod tests {
         member.control(Control::Pause);
         let mut answer = member.ask(1, 1, 0.5);
         assert_eq!((member.train(), member.is_held()), (None, true));
-        member.tell(FederationInput::GiveUp { number: 1 });
+        member.tell(OuterInput::GiveUp { number: 1 });
         assert_eq!(refusal(&mut answer), "0 of 1 rounds were done in time, because the room is paused");
         let mut answer = member.ask(2, 1, 0.25);
         member.control(Control::Start);
@@ -277,9 +282,9 @@ mod tests {
     fn work_that_nobody_waits_for_ends() {
         let mut member = Member::new();
         let mut answer = member.ask(1, 1, 0.5);
-        member.tell(FederationInput::Abandon);
+        member.tell(OuterInput::Abandon);
         assert!(refusal(&mut answer).contains("nobody is waiting"));
-        member.tell(FederationInput::Abandon);
+        member.tell(OuterInput::Abandon);
         member.join();
         assert_eq!(member.train(), None);
     }
