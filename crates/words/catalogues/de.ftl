@@ -207,7 +207,7 @@ known-searching = ◌ Bisher hat keine Suche dein Bild erkannt.
 known-searching-outlines = ◌ Bisher zeigt die Suche Umrisse deines Bildes.
 known-unused = Dein Bild wird gerade nicht verwendet: Dieser Tab lernt aus öffentlichen Bildern.
 known-stuck = ○ Dieser Angriff findet keinen Weg hinein.
-known-none = Noch hat kein Angriff etwas von deinem Bild gesehen.
+known-none = Bisher hat kein Angriff dein Bild angesehen.
 known-only-shown = Bisher haben keine Zahlen dieses Gerät verlassen. Dein Bild ist auf dem Beamer.
 known-vote-first = Stimm zuerst ab. Danach zeigt diese Seite, was der Angriff von deinem Bild sieht.
 
@@ -222,6 +222,7 @@ vote-wrong-picture = ✕ Du hast { $said } gesagt. Es war { $right }.
 vote-both = { $answer } Du hast { $said } gesagt.
 vote-unmeasured = Bisher hat kein Angriff das beantwortet.
 vote-robots = grau: Roboter, die zufällig abstimmen
+vote-only-robots = nur Roboter stimmten ab
 vote-count = { $count ->
     [1] 1 Stimme
    *[other] { $count } Stimmen

@@ -208,7 +208,7 @@ known-searching = ◌ So far no search has made out your picture.
 known-searching-outlines = ◌ So far the search shows outlines of your picture.
 known-unused = Your picture is not used now: this tab learns from public pictures.
 known-stuck = ○ This attack finds no way in.
-known-none = No attack has seen anything of your picture yet.
+known-none = No attack has looked at your picture so far.
 known-only-shown = No numbers have left this device so far. Your picture is on the projector.
 known-vote-first = Vote first. Then this page shows what the attack sees of your picture.
 
@@ -223,6 +223,7 @@ vote-wrong-picture = ✕ You said { $said }. It was { $right }.
 vote-both = { $answer } You said { $said }.
 vote-unmeasured = No attack has answered this so far.
 vote-robots = grey: robots, which vote at random
+vote-only-robots = only robots voted
 vote-count = { $count ->
     [1] 1 vote
    *[other] { $count } votes

@@ -207,7 +207,7 @@ known-searching = ◌ 今のところ、探索しても何の写真か分かり�
 known-searching-outlines = ◌ 今のところ、探索で輪郭が見えています。
 known-unused = あなたの写真は今は使われていません。このタブは公開の画像から学んでいます。
 known-stuck = ○ この攻撃は手がかりを見つけられません。
-known-none = まだどの攻撃も、あなたの写真を見ていません。
+known-none = まだどの攻撃も、あなたの写真を調べていません。
 known-only-shown = まだ数はこの端末から出ていません。あなたの写真はスクリーンに出ています。
 known-vote-first = 先に投票してください。そのあと、攻撃に写真がどう見えるかを表示します。
 
@@ -222,6 +222,7 @@ vote-wrong-picture = ✕ あなたの答えは{ $said }でした。正解は{ $r
 vote-both = { $answer }あなたの答えは{ $said }でした。
 vote-unmeasured = まだどの攻撃もこれに答えていません。
 vote-robots = 灰色：ロボット（無作為に投票）
+vote-only-robots = ロボットだけの投票
 vote-count = { $count }票
 vote-unit = { $count ->
    *[other] 票

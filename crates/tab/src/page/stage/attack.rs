@@ -166,7 +166,7 @@ pub fn Patience(stage: Stage) -> impl IntoView {
             <div class="shots">
                 <Show
                     when=move || !is_hidden.get()
-                    fallback=|| view! { <figure class="shot turned"><figcaption>"\u{a0}"</figcaption><p class="shot-empty">{say::patience::hidden()}</p></figure> }
+                    fallback=|| view! { <figure class="shot"><figcaption>"\u{a0}"</figcaption><p class="shot-empty">{say::patience::hidden()}</p></figure> }
                 >
                     <Original stage/>
                 </Show>

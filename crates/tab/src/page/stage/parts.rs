@@ -514,7 +514,14 @@ pub fn VoteLine(stage: Stage) -> impl IntoView {
                 return Some(say::vote::count(poll.voters));
             }
             let bars = votes::vote_bars(poll);
-            Some(bars.iter().map(|bar| format!("{} {}", bar.name, bar.people)).collect::<Vec<_>>().join(" · "))
+            let has_people = !poll.votes.is_empty();
+            let count = |bar: &VoteBar| format!("{} {}", bar.name, if has_people { bar.people } else { bar.robots });
+            let counts = bars.iter().map(count).collect::<Vec<_>>().join(" · ");
+            Some(if has_people || poll.robots.is_empty() {
+                counts
+            } else {
+                format!("{counts} ({})", say::vote::only_robots())
+            })
         })
     };
     view! {
