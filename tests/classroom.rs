@@ -14,6 +14,9 @@ async fn a_lesson() {
     let _turn = ONE_AT_A_TIME.lock().await;
     let relay = Relay::start(&["--deadline", "120", "--seed", "7"]).await;
     let browser = Browser::start().await;
+    if browser.is_webkit() {
+        return skipped("WebKitGTK has no WebGPU");
+    }
     let join = |query: &str| relay.student_link("localhost", &format!("{query}&join=1"));
     let ada = browser.open(&join("nickname=Ada&image=astronaut&device=cpu"), DESKTOP).await;
     let bob = browser.open(&join("nickname=Bob&image=cat&device=cpu"), PHONE).await;

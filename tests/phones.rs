@@ -129,7 +129,11 @@ async fn a_browser_without_webassembly_hears_what_is_missing() {
     if !tab.has_devtools() {
         return skipped("only Chromium can be told to do without WebAssembly");
     }
-    tab.on_every_page("WebAssembly.validate = () => false").await;
+    tab.on_every_page(
+        "WebAssembly.validate = () => false;
+         WebAssembly.instantiate = WebAssembly.instantiateStreaming = async () => { throw new WebAssembly.CompileError('SIMD') }",
+    )
+    .await;
     tab.run(&format!("location.href = {:?}", relay.student_link("localhost", ""))).await;
     tab.wait_for("document.getElementById('unable')?.checkVisibility() || null").await;
     tab.on_every_page("delete window.WebAssembly").await;

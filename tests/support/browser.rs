@@ -218,7 +218,9 @@ impl Tab {
         let focused = "(element => {
             const shown = element.matches('input[type=file], .segment input') ? element.parentElement : element;
             const named = element.tagName === 'SUMMARY' ? element.parentElement : element;
-            return [named.dataset.testid ?? '', getComputedStyle(shown).outlineStyle];
+            // Without a window manager, no window has the focus, and WebKit shows none.
+            const outline = document.hasFocus() ? getComputedStyle(shown).outlineStyle : 'unknown';
+            return [named.dataset.testid ?? '', outline];
         })(document.activeElement)";
         let mut passed = Vec::new();
         for _ in 0..FAR {
