@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::{
     ONE_AT_A_TIME, PHONE,
     attackers::photograph,
-    support::{Browser, Relay, robot, wait_for},
+    support::{Browser, Relay, assert_accessible, robot, skipped, wait_for},
 };
 
 /// A cheap projector.
@@ -116,6 +116,34 @@ async fn a_tab_out_of_sight_is_away_and_lets_the_screen_go() {
             tab.wait_for(&format!("window.locks === {locks} || null")).await;
         }
     }
+}
+
+/// A browser that cannot compute in WebAssembly would show the loading line for ever.
+#[tokio::test]
+async fn a_browser_without_webassembly_hears_what_is_missing() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&[]).await;
+    let browser = Browser::start().await;
+    let elsewhere = format!("http://localhost:{}/healthz", relay.http_port());
+    let tab = browser.open(&elsewhere, PHONE).await;
+    if !tab.has_devtools() {
+        return skipped("only Chromium can be told to do without WebAssembly");
+    }
+    tab.on_every_page(
+        "WebAssembly.validate = () => false;
+         WebAssembly.instantiate = WebAssembly.instantiateStreaming = async () => { throw new WebAssembly.CompileError('SIMD') }",
+    )
+    .await;
+    tab.run(&format!("location.href = {:?}", relay.student_link("localhost", ""))).await;
+    tab.wait_for("document.getElementById('unable')?.checkVisibility() || null").await;
+    tab.on_every_page("delete window.WebAssembly").await;
+    tab.reload().await;
+    tab.wait_for("document.getElementById('unable')?.checkVisibility() || null").await;
+    assert_eq!(tab.run("return document.querySelector('.opening').checkVisibility()").await, false);
+    let said = tab.run("return document.getElementById('unable').innerText").await;
+    assert!(said.as_str().is_some_and(|said| said.contains("no WebAssembly") && said.contains("Safari")), "{said}");
+    assert_accessible(&tab, "a browser without WebAssembly").await;
+    tab.screenshot("student-unable").await;
 }
 
 /// The teacher renames a client, and removes it from the room.

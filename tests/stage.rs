@@ -45,8 +45,8 @@ const SEARCH: (u64, u64) = (6, 1);
 const FOUND: &str = "Number(document.querySelector('[data-testid=\"patience\"]')?.dataset.ssim) >= 0.6 || null";
 
 /// Elements on the stage that do not fit or are too small for the last row: text and pictures smaller than 24 px or
-/// beyond the slide's edges, and messages that are missing, cut off or covered. Skips a screen reader's link that only
-/// shows with focus.
+/// beyond the slide's edges, messages that are missing, cut off or covered, and pictures beyond their figure or over its
+/// words. Skips a screen reader's link that only shows with focus.
 const MISFITS: &str = r#"(() => {
   const slide = document.querySelector('[data-testid="stage"]').getBoundingClientRect();
   const unit = slide.width / 1280;
@@ -80,6 +80,19 @@ const MISFITS: &str = r#"(() => {
     for (const part of isAsked ? [] : [0.02, 0.5, 0.98]) {
       const over = document.elementFromPoint(box.left + part * box.width, (box.top + box.bottom) / 2);
       if (over !== text) found.push(`${id} below ${over?.className}`);
+    }
+  }
+  for (const figure of document.querySelectorAll('.scene figure')) {
+    const outer = figure.getBoundingClientRect();
+    const parts = [...figure.children].filter(part => part.checkVisibility()).map(part => [part, part.getBoundingClientRect()]);
+    for (const [part, box] of parts) {
+      const out = Math.max(outer.left - box.left, box.right - outer.right, outer.top - box.top, box.bottom - outer.bottom);
+      if (out > 1) found.push(`${part.tagName} is ${out} px larger than its figure`);
+      for (const [below, other] of parts) {
+        const width = Math.min(box.right, other.right) - Math.max(box.left, other.left);
+        const height = Math.min(box.bottom, other.bottom) - Math.max(box.top, other.top);
+        if (part !== below && width > 1 && height > 1) found.push(`${part.tagName} covers ${below.tagName}.${below.className}`);
+      }
     }
   }
   if (document.documentElement.scrollHeight > innerHeight) found.push('the page scrolls');

@@ -69,13 +69,13 @@ async fn two_taps_lead_to_the_first_update() {
     let browser = Browser::start().await;
     let tab = browser.open(&relay.student_link("localhost", "device=cpu"), PHONE).await;
     tab.wait_for("document.querySelector('.thumb[aria-pressed=\"true\"]')").await;
-    if tab.has_devtools() {
+    if browser.is_narrow_enough() {
         assert_eq!(tab.wait_for("[innerWidth, innerHeight]").await, json!([PHONE.0, PHONE.1]));
     }
     fits(&tab, "the form").await;
     // Without scrolling, and with room for a phone browser's own controls. Firefox's windows cannot be as narrow as a
     // phone, and its pictures are larger.
-    if tab.has_devtools() {
+    if browser.is_narrow_enough() {
         let bottom = "document.querySelector('[data-testid=\"join\"]').getBoundingClientRect().bottom";
         assert!(tab.wait_for(bottom).await.as_f64() <= Some(700.0), "{}", tab.wait_for(bottom).await);
     }

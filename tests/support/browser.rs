@@ -72,20 +72,42 @@ impl Browser {
 
     /// Starts Firefox; reports a skipped test if Firefox or its driver is missing.
     pub async fn firefox() -> Option<Self> {
-        if !Kind::Firefox.is_there() {
-            skipped("there is no Firefox with a geckodriver; `cargo xtask setup` installs them");
+        Self::if_there(Kind::Firefox, "there is no Firefox with a geckodriver").await
+    }
+
+    /// Starts WebKit; reports a skipped test if WebKit's driver or Xvfb is missing.
+    pub async fn webkit() -> Option<Self> {
+        Self::if_there(Kind::WebKit, "there is no WebKitWebDriver with an Xvfb").await
+    }
+
+    async fn if_there(kind: Kind, missing: &str) -> Option<Self> {
+        if !kind.is_there() {
+            skipped(format!("{missing}; `cargo xtask setup` installs them"));
             return None;
         }
-        Some(Self::of(Kind::Firefox).await)
+        Some(Self::of(kind).await)
     }
 
     async fn of(kind: Kind) -> Self {
         Self { kind, drivers: Mutex::new(vec![Driver::start(kind).await]) }
     }
 
-    /// The drivers' process numbers; their browsers are child processes.
+    /// The process numbers of the drivers and their screens; the browsers are child processes.
     pub async fn processes(&self) -> Vec<u32> {
-        self.drivers.lock().await.iter().map(Driver::process).collect()
+        self.drivers.lock().await.iter().flat_map(Driver::processes).collect()
+    }
+
+    pub fn name(&self) -> &'static str {
+        self.kind.name()
+    }
+
+    pub fn is_webkit(&self) -> bool {
+        self.kind == Kind::WebKit
+    }
+
+    /// Whether its windows can be as narrow as a phone.
+    pub fn is_narrow_enough(&self) -> bool {
+        self.kind != Kind::Firefox
     }
 
     /// Opens `address` in a new browser of `width` x `height` pixels, for a user who reads English.
@@ -103,8 +125,13 @@ impl Browser {
         let driver = drivers.iter_mut().find(|driver| !driver.is_busy()).expect("one was started above");
         let (client, session) = driver.open(profile.path(), size, languages).await;
         drop(drivers);
-        client.goto(address).await.expect("the page opens");
-        Tab { kind: self.kind, client, session, _profile: profile }
+        let tab = Tab { kind: self.kind, client, session, _profile: profile };
+        if self.kind == Kind::WebKit {
+            // No argument tells it the size of its window.
+            tab.resize(size).await;
+        }
+        tab.client.goto(address).await.expect("the page opens");
+        tab
     }
 
     /// Like [`open`](Self::open), with a view of exactly `width` x `height` pixels, without the browser's frame.
@@ -191,7 +218,9 @@ impl Tab {
         let focused = "(element => {
             const shown = element.matches('input[type=file], .segment input') ? element.parentElement : element;
             const named = element.tagName === 'SUMMARY' ? element.parentElement : element;
-            return [named.dataset.testid ?? '', getComputedStyle(shown).outlineStyle];
+            // Without a window manager, no window has the focus, and WebKit shows none.
+            const outline = document.hasFocus() ? getComputedStyle(shown).outlineStyle : 'unknown';
+            return [named.dataset.testid ?? '', outline];
         })(document.activeElement)";
         let mut passed = Vec::new();
         for _ in 0..FAR {
@@ -231,8 +260,7 @@ impl Tab {
         self.client.refresh().await.expect("the page loads");
     }
 
-    /// Whether the page's user preferences can be set and its window can be as narrow as a phone. This needs DevTools,
-    /// which only Chromium's driver offers.
+    /// Whether the page's user preferences can be set. This needs DevTools, which only Chromium's driver offers.
     pub fn has_devtools(&self) -> bool {
         self.kind == Kind::Chromium
     }
@@ -251,10 +279,15 @@ impl Tab {
         self.wait_for(&format!("matchMedia('({feature}: {value})').matches || null")).await;
     }
 
-    /// Sets the size of the browser's letters; the default is 16 pixels.
+    /// Sets the size of the browser's letters; the default is 16 pixels. Where the browser cannot be told, the page is,
+    /// until it is reloaded.
     pub async fn set_letters(&self, pixels: u32) {
-        let sizes = json!({ "fontSizes": { "standard": pixels, "fixed": pixels } });
-        self.session.devtools("Page.setFontSizes", sizes).await;
+        if self.has_devtools() {
+            let sizes = json!({ "fontSizes": { "standard": pixels, "fixed": pixels } });
+            self.session.devtools("Page.setFontSizes", sizes).await;
+        } else {
+            self.run(&format!("document.documentElement.style.fontSize = '{pixels}px'")).await;
+        }
         let size = "getComputedStyle(document.documentElement).fontSize";
         self.wait_for(&format!("{size} == '{pixels}px' || null")).await;
     }

@@ -1,6 +1,7 @@
 //! Browsers, and their drivers.
 
 use std::{
+    fs,
     net::TcpListener,
     path::Path,
     process::{Child, Command, Stdio},
@@ -10,13 +11,17 @@ use std::{
 use fantoccini::{Client, ClientBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
-use super::wait_for;
+use super::{screen::Screen, wait_for};
+
+/// Time for the driver to start a browser.
+const START: Duration = Duration::from_secs(90);
 
 /// Time for the driver to end one of its browsers.
 const SHUTDOWN: Duration = Duration::from_secs(10);
 
-/// Neither browser makes a window narrower than this; a narrower size is emulated as a phone.
+/// Neither Chromium nor Firefox makes a window narrower than this. Chromium emulates a phone in that case.
 const NARROWEST_WINDOW: u32 = 500;
 
 /// The kind of browser, and everything that depends on it.
@@ -24,6 +29,8 @@ const NARROWEST_WINDOW: u32 = 500;
 pub enum Kind {
     Chromium,
     Firefox,
+    /// WebKitGTK, which shares its engine with Safari.
+    WebKit,
 }
 
 impl Kind {
@@ -32,7 +39,16 @@ impl Kind {
         match std::env::var("UNMASK_BROWSER").as_deref() {
             Err(_) | Ok("" | "chromium") => Self::Chromium,
             Ok("firefox") => Self::Firefox,
-            Ok(other) => panic!("UNMASK_BROWSER={other}: there are chromium and firefox"),
+            Ok("webkit") => Self::WebKit,
+            Ok(other) => panic!("UNMASK_BROWSER={other}: there are chromium, firefox and webkit"),
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Chromium => "Chromium",
+            Self::Firefox => "Firefox",
+            Self::WebKit => "WebKit",
         }
     }
 
@@ -41,17 +57,23 @@ impl Kind {
         let (variable, program) = match self {
             Self::Chromium => ("CHROMEDRIVER", "chromedriver"),
             Self::Firefox => ("GECKODRIVER", "geckodriver"),
+            Self::WebKit => ("WEBKITDRIVER", "WebKitWebDriver"),
         };
         std::env::var(variable).unwrap_or_else(|_| program.to_owned())
     }
 
     pub fn is_there(self) -> bool {
-        let starts = |program: &str| {
-            let mut version = Command::new(program);
-            version.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
-            version.status().is_ok_and(|status| status.success())
+        let runs = |program: &str, option: &str| {
+            let mut command = Command::new(program);
+            command.arg(option).stdout(Stdio::null()).stderr(Stdio::null());
+            command.status().is_ok_and(|status| status.success())
         };
-        starts(&self.driver()) && (self == Self::Chromium || starts(&firefox()))
+        let driver = self.driver();
+        match self {
+            Self::Chromium => runs(&driver, "--version"),
+            Self::Firefox => runs(&driver, "--version") && runs(&firefox(), "--version"),
+            Self::WebKit => runs(&driver, "--help") && runs("Xvfb", "-help"),
+        }
     }
 
     /// The capabilities of a new headless browser with a window of this size.
@@ -59,6 +81,7 @@ impl Kind {
         match self {
             Self::Chromium => chromium(profile, size, languages),
             Self::Firefox => json!({ "moz:firefoxOptions": firefox_options(size, languages) }),
+            Self::WebKit => json!({ "webkitgtk:browserOptions": { "args": WEBKIT_ARGUMENTS } }),
         }
     }
 }
@@ -111,12 +134,53 @@ fn firefox_options((width, height): (u32, u32), languages: &str) -> Value {
     })
 }
 
+/// A fake camera, and a student who allows the page to use it, as for Chromium.
+const WEBKIT_ARGUMENTS: [&str; 4] = [
+    "--automation",
+    "--enable-media-stream=TRUE",
+    "--enable-mock-capture-devices=TRUE",
+    "--features=!MockCaptureDevicesPrompt,!GetUserMediaRequiresFocus",
+];
+
+/// Buttons without a size, so that the browser's toolbar does not keep its window wider than a phone.
+const SMALL_TOOLBAR: &str = "* { min-width: 0; min-height: 0; margin: 0; border: 0; padding: 0; font-size: 1px; }";
+
+/// What a driver of WebKit needs to run: a screen, and a folder with the settings of GTK.
+struct Surroundings {
+    screen: Screen,
+    settings: TempDir,
+}
+
+impl Surroundings {
+    fn new() -> Self {
+        let settings = tempfile::tempdir().expect("a temporary folder");
+        let folder = settings.path().join("gtk-3.0");
+        fs::create_dir(&folder).and_then(|()| fs::write(folder.join("gtk.css"), SMALL_TOOLBAR)).expect("it is written");
+        Self { screen: Screen::start(), settings }
+    }
+
+    /// The browser inherits its driver's variables.
+    fn give_to(&self, driver: &mut Command) {
+        driver
+            .env("DISPLAY", &self.screen.name)
+            // Not the desktop of the person who runs the tests.
+            .env("GDK_BACKEND", "x11")
+            .env("NO_AT_BRIDGE", "1")
+            .env("XDG_CONFIG_HOME", self.settings.path())
+            // The page's language is that of the system.
+            .env("LC_ALL", "en_US.UTF-8")
+            // As for Chromium: the sandbox does not start as root or in a container, and all pages are our own.
+            .env("WEBKIT_DISABLE_SANDBOX_THIS_IS_DANGEROUS", "1");
+    }
+}
+
 /// A running driver; stopped when dropped, with its browsers.
 pub struct Driver {
     kind: Kind,
     child: Child,
     port: u16,
     sessions: Vec<Session>,
+    surroundings: Option<Surroundings>,
 }
 
 #[derive(Debug, Clone)]
@@ -126,23 +190,28 @@ impl Driver {
     pub async fn start(kind: Kind) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
         let driver = kind.driver();
-        let child = Command::new(&driver)
-            .arg(format!("--port={port}"))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
+        let mut command = Command::new(&driver);
+        command.arg(format!("--port={port}")).stdout(Stdio::null()).stderr(Stdio::null());
+        let surroundings = (kind == Kind::WebKit).then(Surroundings::new);
+        if let Some(surroundings) = &surroundings {
+            surroundings.give_to(&mut command);
+        }
+        let child = command
             .spawn()
             .unwrap_or_else(|error| panic!("{driver} does not start ({error}); `cargo xtask setup` installs it"));
         wait_for(&driver, || async { tokio::net::TcpStream::connect(("127.0.0.1", port)).await.ok() }).await;
-        Self { kind, child, port, sessions: Vec::new() }
+        Self { kind, child, port, sessions: Vec::new(), surroundings }
     }
 
-    pub fn process(&self) -> u32 {
-        self.child.id()
+    /// The driver's process and that of its screen; the browsers are the driver's children.
+    pub fn processes(&self) -> impl Iterator<Item = u32> {
+        let screen = self.surroundings.as_ref().map(|surroundings| surroundings.screen.process());
+        [self.child.id()].into_iter().chain(screen)
     }
 
-    /// A geckodriver drives only one browser at a time.
+    /// Only Chromium's driver drives several browsers at a time.
     pub fn is_busy(&self) -> bool {
-        self.kind == Kind::Firefox && !self.sessions.is_empty()
+        self.kind != Kind::Chromium && !self.sessions.is_empty()
     }
 
     /// Starts a browser that stores its data in `profile`, for a user with these languages, the preferred one first.
@@ -151,8 +220,11 @@ impl Driver {
             unreachable!("an object was written above")
         };
         let address = format!("http://127.0.0.1:{}", self.port);
-        let client = ClientBuilder::new(HttpConnector::new()).capabilities(capabilities).connect(&address).await;
-        let client = client.unwrap_or_else(|error| panic!("{:?} does not start: {error}", self.kind));
+        let mut builder = ClientBuilder::new(HttpConnector::new());
+        // WebKit's driver waits for ever for a browser that has ended at once.
+        let started = tokio::time::timeout(START, builder.capabilities(capabilities).connect(&address)).await;
+        let started = started.unwrap_or_else(|_| panic!("{} has not started within {START:?}", self.kind.name()));
+        let client = started.unwrap_or_else(|error| panic!("{} does not start: {error}", self.kind.name()));
         let id = client.session_id().await.expect("the driver answers").expect("a session");
         let session = Session(format!("{address}/session/{id}"));
         self.sessions.push(session.clone());

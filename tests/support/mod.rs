@@ -6,6 +6,7 @@ mod driver;
 mod line;
 mod process;
 mod relay;
+mod screen;
 mod skipped;
 #[allow(dead_code, reason = "the tests of the federation itself use more of it")]
 pub mod superlink;
@@ -13,7 +14,7 @@ pub mod superlink;
 pub use axe::assert_accessible;
 pub use browser::{Browser, Scheme, Tab};
 pub use line::Line;
-pub use process::Frozen;
+pub use process::{Frozen, are_gone, with_descendants};
 pub use relay::{Relay, Robot, robot, robot_at, robot_with_passphrase};
 pub use skipped::skipped;
 

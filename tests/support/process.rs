@@ -1,4 +1,4 @@
-//! Stopped processes.
+//! Processes that tests stop, or wait for.
 
 use std::{fs, process::Command};
 
@@ -8,14 +8,36 @@ pub struct Frozen(Vec<u32>);
 impl Frozen {
     /// Stops these processes and their descendants, each before its children.
     pub fn with_children(roots: &[u32]) -> Self {
-        let mut frozen = Self(Vec::new());
-        let mut next = roots.to_vec();
-        while let Some(process) = next.pop() {
+        let mut frozen = Vec::new();
+        visit(roots, |process| {
             signal("-STOP", process);
-            frozen.0.push(process);
-            next.extend(children(process));
-        }
-        frozen
+            frozen.push(process);
+        });
+        Self(frozen)
+    }
+}
+
+/// These processes and their descendants.
+pub fn with_descendants(roots: &[u32]) -> Vec<u32> {
+    let mut all = Vec::new();
+    visit(roots, |process| all.push(process));
+    all
+}
+
+/// Whether all of these processes have ended; one that waits for its parent to notice has.
+pub fn are_gone(processes: &[u32]) -> bool {
+    // The state follows the name, which is in parentheses and may contain some.
+    let state = |process| fs::read_to_string(format!("/proc/{process}/stat")).ok();
+    let has_ended = |stat: String| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']));
+    processes.iter().all(|process| state(process).is_none_or(has_ended))
+}
+
+/// Calls `at` with each of these processes and their descendants, each before its children are looked for.
+fn visit(roots: &[u32], mut at: impl FnMut(u32)) {
+    let mut next = roots.to_vec();
+    while let Some(process) = next.pop() {
+        at(process);
+        next.extend(children(process));
     }
 }
 

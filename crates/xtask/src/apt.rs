@@ -75,6 +75,17 @@ impl Need {
         }
     }
 
+    pub fn webkit() -> Self {
+        Self {
+            what: "WebKit with its driver and Xvfb",
+            why: "a short lesson is tested in the engine of Safari, too",
+            debian: &["webkit2gtk-driver", "xvfb"],
+            ubuntu: &["webkit2gtk-driver", "xvfb"],
+            is_optional: true,
+            is_there: |env| browser::webkit(env).is_some(),
+        }
+    }
+
     /// A Vulkan driver; on a machine without a GPU, Mesa's software driver.
     pub fn vulkan() -> Self {
         Self {

@@ -27,14 +27,50 @@ pub fn firefox(env: &Env) -> Option<PathBuf> {
     ["firefox", "firefox-esr"].iter().find_map(|name| env.find(name))
 }
 
-pub fn required_firefox(env: &Env) -> Result<PathBuf> {
-    env.find("geckodriver").context("no geckodriver on PATH: run `cargo xtask setup`")?;
-    firefox(env).context("no Firefox on PATH: run `cargo xtask setup`")
+/// The WebDriver server of WebKitGTK, which starts the browser that comes with it. That browser needs a screen, so
+/// without Xvfb there is none.
+pub fn webkit(env: &Env) -> Option<PathBuf> {
+    env.find("Xvfb").and_then(|_| env.find("WebKitWebDriver"))
+}
+
+/// A browser that runs the end-to-end tests on request. The checks run them in Chromium, and a short lesson in these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Other {
+    Firefox,
+    WebKit,
+}
+
+impl Other {
+    /// Its value of `UNMASK_BROWSER`, which the tests read.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Firefox => "firefox",
+            Self::WebKit => "webkit",
+        }
+    }
+
+    /// # Errors
+    /// A program that it needs is missing.
+    pub fn require(self, env: &Env) -> Result<()> {
+        match self {
+            Self::Firefox => {
+                env.find("geckodriver").context("no geckodriver on PATH: run `cargo xtask setup`")?;
+                firefox(env).context("no Firefox on PATH: run `cargo xtask setup`")
+            }
+            Self::WebKit => webkit(env).context("no WebKitWebDriver or no Xvfb on PATH: run `cargo xtask setup`"),
+        }
+        .map(|_| ())
+    }
 }
 
 /// The variables that tell the end-to-end tests where browsers and drivers are.
 pub fn variables(env: &Env) -> impl Iterator<Item = (&'static str, PathBuf)> {
-    let all = [("CHROMEDRIVER", driver(env)), ("GECKODRIVER", env.find("geckodriver")), ("FIREFOX", firefox(env))];
+    let all = [
+        ("CHROMEDRIVER", driver(env)),
+        ("GECKODRIVER", env.find("geckodriver")),
+        ("FIREFOX", firefox(env)),
+        ("WEBKITDRIVER", webkit(env)),
+    ];
     all.into_iter().filter_map(|(name, path)| Some((name, path?)))
 }
 

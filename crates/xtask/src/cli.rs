@@ -6,11 +6,12 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 
+use crate::browser::Other;
 use crate::checkout::{self, Turn};
 use crate::env::Env;
 use crate::fuzz::Fuzz;
 use crate::peers::Peers;
-use crate::single::{self, Bench, Chaos, Example, Firefox, Test};
+use crate::single::{self, Bench, Chaos, Example, Lessons, Test};
 use crate::tools::Purpose;
 use crate::{demo, dist, leftovers, load, runner, steps, tools};
 
@@ -37,7 +38,15 @@ enum Job {
     /// Run every check, and print a summary with times
     CheckAll(CheckAll),
     Test(Test),
-    Firefox(Firefox),
+    /// Run the end-to-end tests in Firefox; the checks only run a short lesson there
+    ///
+    /// Skips tests that need a setting only Chromium has, such as a dark scheme.
+    Firefox(Lessons),
+    /// Run the end-to-end tests in WebKit, the engine of Safari; the checks only run a short lesson there
+    ///
+    /// The browser is WebKitGTK's, on a screen of Xvfb. Skips tests that need a setting only Chromium has, such as a
+    /// dark scheme, and those that need WebGPU.
+    Webkit(Lessons),
     /// Take the pictures of README and docs: each scene on the projector and a phone, in light and dark
     ///
     /// Plays a lesson in Chromium, with robots on this machine; takes some minutes. The pictures go to
@@ -139,11 +148,8 @@ pub fn run() -> Result<ExitCode> {
             leftovers::end_when_interrupted(&env.mark)?;
             test.run(&env).map(|()| ExitCode::SUCCESS)
         }
-        Job::Firefox(firefox) => {
-            let (env, _turn) = building_env()?;
-            leftovers::end_when_interrupted(&env.mark)?;
-            firefox.run(&env).map(|()| ExitCode::SUCCESS)
-        }
+        Job::Firefox(lessons) => elsewhere(&lessons, Other::Firefox),
+        Job::Webkit(lessons) => elsewhere(&lessons, Other::WebKit),
         Job::Screenshots => {
             let (env, _turn) = building_env()?;
             leftovers::end_when_interrupted(&env.mark)?;
@@ -201,6 +207,12 @@ pub fn run() -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+fn elsewhere(lessons: &Lessons, browser: Other) -> Result<ExitCode> {
+    let (env, _turn) = building_env()?;
+    leftovers::end_when_interrupted(&env.mark)?;
+    lessons.run(&env, browser).map(|()| ExitCode::SUCCESS)
 }
 
 /// The environment of a job that builds in the shared target folder, and its lock on that folder.

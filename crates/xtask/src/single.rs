@@ -6,10 +6,11 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result};
 use clap::Args;
 
+use crate::browser::Other;
 use crate::cargo::native;
 use crate::checkout::Turn;
 use crate::env::{self, Env};
-use crate::{browser, leftovers, page, python, tidy};
+use crate::{leftovers, page, python, tidy};
 
 /// The integration tests with a Flower SuperLink.
 const FLOWER: &str = "flower";
@@ -43,17 +44,10 @@ pub struct Test {
     options: Vec<String>,
 }
 
-/// Run the end-to-end tests in Firefox; the checks only run a short lesson there.
-///
-/// Examples:
-///   cargo xtask firefox                       all tests
-///   cargo xtask firefox stage                 the tests with "stage" in their names
-///
-/// Skips tests that need a setting only Chromium has, such as a dark scheme.
+/// The end-to-end tests that another browser than Chromium is to run.
 #[derive(Args)]
-#[command(verbatim_doc_comment)]
-pub struct Firefox {
-    /// Run only tests with one of these words in their names
+pub struct Lessons {
+    /// Run only tests with one of these words in their names, for example `stage`; without one, all tests
     #[arg(value_name = "FILTER")]
     filters: Vec<String>,
 }
@@ -127,12 +121,12 @@ impl Test {
     }
 }
 
-impl Firefox {
+impl Lessons {
     /// Builds the page and runs the tests; fails if a test fails.
-    pub fn run(&self, env: &Env) -> Result<()> {
-        browser::required_firefox(env)?;
+    pub fn run(&self, env: &Env, browser: Other) -> Result<()> {
+        browser.require(env)?;
         page::build(env)?;
-        let outcome = env::run(lessons(env, &self.filters).env("UNMASK_BROWSER", "firefox"));
+        let outcome = env::run(lessons(env, &self.filters).env("UNMASK_BROWSER", browser.name()));
         leftovers::end_and_say(&env.mark);
         outcome
     }

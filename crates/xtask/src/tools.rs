@@ -54,7 +54,7 @@ pub fn ensure(env: &Env, purpose: Purpose) -> Result<()> {
     space::warn_if_short(env, purpose.disk());
     let mut needs = vec![Need::c_compiler()];
     if purpose == Purpose::Checks {
-        needs.extend([Need::cpp_compiler(), Need::browser(), Need::driver(), Need::firefox()]);
+        needs.extend([Need::cpp_compiler(), Need::browser(), Need::driver(), Need::firefox(), Need::webkit()]);
     }
     apt::ensure(env, &needs)?;
     ensure_wasm_target(env)?;
