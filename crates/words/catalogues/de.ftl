@@ -221,7 +221,7 @@ vote-was = Es war { $right }.
 vote-wrong-picture = ✕ Du hast { $said } gesagt. Es war { $right }.
 vote-both = { $answer } Du hast { $said } gesagt.
 vote-unmeasured = Bisher hat kein Angriff das beantwortet.
-vote-robots = grau: Roboter, die zufällig abstimmen
+vote-robots = grau: Roboter, zufällig
 vote-only-robots = nur Roboter stimmten ab
 vote-count = { $count ->
     [1] 1 Stimme

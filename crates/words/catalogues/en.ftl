@@ -222,7 +222,7 @@ vote-was = It was { $right }.
 vote-wrong-picture = ✕ You said { $said }. It was { $right }.
 vote-both = { $answer } You said { $said }.
 vote-unmeasured = No attack has answered this so far.
-vote-robots = grey: robots, which vote at random
+vote-robots = grey: robots, at random
 vote-only-robots = only robots voted
 vote-count = { $count ->
     [1] 1 vote

@@ -273,7 +273,9 @@ pub fn known(place: Place, evidence: Evidence) -> &'static str {
         (_, Some(Level::Hidden)) if is_searched => say::known::searching(),
         (_, Some(Level::Hidden)) => say::known::hidden(),
         (_, None) if is_unused => say::known::unused(),
-        (_, None) if is_stuck && !is_searched => say::known::stuck(),
+        // The search attacks one client of the class.
+        (_, None) if is_searched => "",
+        (_, None) if is_stuck => say::known::stuck(),
         (_, None) => say::known::none(),
     }
 }
