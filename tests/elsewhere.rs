@@ -52,6 +52,8 @@ async fn lesson_in(browser: Browser) {
     .await;
     teacher.press('\u{e014}').await;
     arrive(&relay, &teacher, 3, 0).await;
+    // A page that has not heard yet that its one round is over takes the room for a running one.
+    relay.control(json!({ "do": "start" })).await;
     relay.control(json!({ "do": "target", "client": id })).await;
     let seen = wait_for("APRIL's picture of Ada's", || async {
         Some(relay.attack("april", "none").await).filter(|card| card["client"] == id)
