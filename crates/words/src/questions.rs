@@ -1,6 +1,6 @@
 //! The class's questions and their answers.
 
-use unmask_lesson::{Place, Poll, Question, Suspect};
+use unmask_lesson::{NO, Place, Poll, Question, Suspect};
 
 use crate::{say, shown_nickname};
 
@@ -59,6 +59,8 @@ pub fn told(poll: &Poll, place: Place) -> Option<String> {
     }
     Some(match (poll.question, poll.correct) {
         (Question::Safe, None) => say::mask::unproved().to_owned(),
+        // That attacker need not be the one on the wall.
+        (Question::Safe, Some(NO)) => say::mask::one_sees().to_owned(),
         (_, None) => say::vote::unmeasured().to_owned(),
         (Question::Seconds, Some(right)) => say::patience::took(right.into()),
         (Question::Rate, Some(right)) => say::trade::runs(answer(poll, right)),
