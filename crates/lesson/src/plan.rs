@@ -45,6 +45,10 @@ pub struct Plan {
 
 /// Plans how to take `room` to `place`. What already fits stays as it is.
 pub fn plan(room: &Situation, place: Place) -> Plan {
+    // The last scene would otherwise have the same answer as the one whose question it repeats.
+    let repeats = place.beat() == Beat::VoteMasked && room.place.scene != place.scene;
+    let another = repeats.then(|| room.another_target()).flatten();
+    let room = &Situation { target: another.or(room.target), ..room.clone() };
     let needs = Needs::of(room, place);
     let mut changes = Vec::new();
     // First, so that everybody sees the new scene while the room follows.
@@ -71,7 +75,7 @@ pub fn plan(room: &Situation, place: Place) -> Plan {
         changes.extend(one_picture(room));
     }
     if needs.has_target {
-        changes.extend(room.other_target().map(Change::Target));
+        changes.extend(another.or_else(|| room.other_target()).map(Change::Target));
     }
     changes.extend(photograph(room, needs.photograph).map(Change::TestPicture));
     changes.extend(question(room, place));
@@ -227,6 +231,21 @@ mod tests {
             room = after(&room, &plan);
         }
         assert_eq!(room.candidate, Some(ClientId(2)), "the stranger's photograph");
+    }
+
+    #[test]
+    fn the_last_question_is_about_another_client_than_the_first() {
+        let masked = Situation { place: Place { scene: Scene::Membership, beat: 2 }, ..room() };
+        let last = plan(&masked, Place::start(Scene::Debrief));
+        assert!(last.changes.contains(&Change::Target(ClientId(2))), "{:?}", last.changes);
+        let asks = |change: &Change| matches!(change, Change::Ask(poll) if poll.suspects[usize::from(poll.correct.unwrap())].client == ClientId(2));
+        assert!(last.changes.iter().any(asks), "{:?}", last.changes);
+        // Only one shows a picture that can be compared.
+        let alone = Situation { volunteers: vec![volunteer(1, true), volunteer(3, false)], ..masked };
+        assert_eq!(
+            plan(&alone, Place::start(Scene::Debrief)).changes.iter().find(|it| matches!(it, Change::Target(_))),
+            None
+        );
     }
 
     #[test]

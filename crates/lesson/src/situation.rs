@@ -89,6 +89,20 @@ impl Situation {
         volunteers.get(next).map(|volunteer| volunteer.client).filter(|next| Some(*next) != self.target)
     }
 
+    /// The next of the volunteers that are as good a target as any; `None` if there is no other.
+    pub(crate) fn another_target(&self) -> Option<ClientId> {
+        let volunteers = self.ordered();
+        let best = volunteers.first()?.rank();
+        let equals: Vec<ClientId> = volunteers
+            .iter()
+            .take_while(|volunteer| volunteer.rank() == best)
+            .map(|volunteer| volunteer.client)
+            .collect();
+        let place = equals.iter().position(|client| Some(*client) == self.target);
+        let next = equals.get(place.map_or(0, |place| (place + 1) % equals.len())).copied();
+        next.filter(|next| Some(*next) != self.target)
+    }
+
     /// The pictures among which the class guesses: at most [`MAX_SUSPECTS`] of those that are shown, the target's
     /// among them.
     pub fn suspects(&self) -> Vec<Suspect> {
