@@ -139,14 +139,23 @@ impl Needs {
             Beat::Join | Beat::TakeHome | Beat::ShowMaskedVotes | Beat::TellMasked => Self::NOTHING,
             Beat::Learn | Beat::Stay => Self { rounds: Rounds::AsTheyAre, ..undefended },
             Beat::Send => Self { rounds: Rounds::OneMore, ..undefended },
-            Beat::VoteWhose | Beat::ShowWhoseVotes | Beat::TellWhose => undefended,
+            Beat::VoteWhose | Beat::ShowWhoseVotes | Beat::TellWhose | Beat::ShowEverybody => undefended,
             Beat::SolveApril => Self { model: Model::AprilBlock, ..undefended },
             Beat::MaskApril => Self { model: Model::AprilBlock, defence: Wanted::Masked, ..Self::PICTURES },
             Beat::UsualBlock => Self { model: Model::Ordinary, ..undefended },
-            Beat::MoveMask | Beat::VoteSafe | Beat::ShowSafeVotes | Beat::VoteMasked => {
+            // Solving for a patch needs as many equations as patches.
+            Beat::FindPositions | Beat::FindPatches | Beat::SolvePatch => few(open),
+            Beat::MoveMask if chosen_rate(room, Question::OwnRate).is_some_and(|rate| rate > 0.0) => {
+                let rate = chosen_rate(room, Question::OwnRate).unwrap_or(HALF);
+                Self { defence: Wanted::Exactly(masked(rate)), ..Self::PICTURES }
+            }
+            Beat::MoveOwnMask | Beat::MoveMask | Beat::VoteSafe | Beat::ShowSafeVotes | Beat::VoteMasked => {
                 Self { defence: Wanted::Masked, ..Self::PICTURES }
             }
             Beat::IgnoresMask | Beat::KnowsMask => few(half),
+            // One round, whose updates the phones attack with the weights that they have.
+            Beat::AttackOthers => Self { rounds: Rounds::OneMore, ..few(half) },
+            Beat::ShowScores => Self { rounds: Rounds::AsTheyAre, ..few(half) },
             // The search for the patches needs weights as they begin.
             Beat::FixedPosition => Self {
                 is_fresh: true,
@@ -157,9 +166,10 @@ impl Needs {
             Beat::RatesByGroup => few(Wanted::Exactly(Defence::RandomBinary { rates: GroupRates::papers_hint() })),
             Beat::VoteSeconds => Self { rounds: Rounds::Paused, search: None, ..searched },
             Beat::Search | Beat::ShowSearch => Self { rounds: Rounds::Single, ..searched },
-            Beat::VoteRate | Beat::ShowRateVotes => Self { search: Some(false), ..Self::NOTHING },
+            Beat::ShowCosts | Beat::VoteRate | Beat::ShowRateVotes => Self { search: Some(false), ..Self::NOTHING },
             Beat::RunRate => {
-                let defence = chosen_rate(room).map_or(Wanted::Any, |rate| Wanted::Exactly(masked(rate)));
+                let defence =
+                    chosen_rate(room, Question::Rate).map_or(Wanted::Any, |rate| Wanted::Exactly(masked(rate)));
                 Self { model: Model::Vit, defence, rounds: Rounds::On, search: Some(false), ..Self::NOTHING }
             }
             Beat::AskUsed => Self { rounds: Rounds::OneMore, photograph: Photograph::Own, ..undefended },
@@ -169,8 +179,8 @@ impl Needs {
     }
 }
 
-/// The median of the rates that the class voted for, as a share.
-fn chosen_rate(room: &Situation) -> Option<f64> {
-    let asked = room.asked.as_ref().filter(|asked| asked.question == Question::Rate)?;
+/// The median of the class's answers to a question for a rate, as a share.
+fn chosen_rate(room: &Situation, question: Question) -> Option<f64> {
+    let asked = room.asked.as_ref().filter(|asked| asked.question == question)?;
     median(&asked.votes).map(|percent| f64::from(percent) / 100.0)
 }

@@ -3,7 +3,7 @@
 use unmask_core::{Architecture, ClientId, Defence, InitialWeights, Rule, TrainOn};
 
 use crate::{
-    Beat, Place, Poll, Question, Scene, Situation,
+    Asked, Beat, Place, Poll, Question, Scene, Situation,
     needs::{Needs, Photograph, Rounds},
 };
 
@@ -129,9 +129,10 @@ fn one_picture(room: &Situation) -> impl Iterator<Item = Change> {
 
 /// Asks or closes the question of a place.
 fn question(room: &Situation, place: Place) -> Option<Change> {
-    let question = Question::of(place.scene)?;
+    let question = place.question()?;
     let asked_at = place.scene.beats().iter().position(|beat| *beat == question.asked_at())?;
-    let asked = room.asked.as_ref().filter(|_| room.place.scene == place.scene);
+    let is_it = |asked: &&Asked| room.place.scene == place.scene && asked.question == question;
+    let asked = room.asked.as_ref().filter(is_it);
     match asked {
         None if usize::from(place.beat) == asked_at => poll(room, question).map(Change::Ask),
         Some(asked) if usize::from(place.beat) > asked_at && asked.is_open => Some(Change::CloseQuestion),
@@ -141,9 +142,15 @@ fn question(room: &Situation, place: Place) -> Option<Change> {
 
 /// The question with its answers; `None` if there are too few pictures to choose from.
 fn poll(room: &Situation, question: Question) -> Option<Poll> {
-    let suspects = if question.asks_whose() { room.suspects() } else { Vec::new() };
+    let suspects = match question {
+        Question::WhoseUpdate => room.lenders(),
+        _ if question.asks_whose() => room.suspects(),
+        _ => Vec::new(),
+    };
     let aim = room.aim();
-    let correct = suspects.iter().position(|suspect| Some(suspect.client) == aim);
+    // Each phone has its own answer to whose update it attacks.
+    let is_same = question != Question::WhoseUpdate;
+    let correct = suspects.iter().filter(|_| is_same).position(|suspect| Some(suspect.client) == aim);
     let poll = Poll { question, suspects, correct: correct.and_then(|place| u16::try_from(place).ok()) };
     poll.check().is_ok().then_some(poll)
 }
@@ -154,7 +161,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        Asked, Scene, masked,
+        masked,
         situation::tests::{room, volunteer},
     };
 
@@ -297,8 +304,8 @@ mod tests {
         let architecture = Architecture::from(VitPreset::Pico).with_april_block(true);
         let room = Situation { place, architecture, defence: masked(0.8), is_paused: false, round: 5, ..room() };
         assert_eq!(plan(&room, place), Plan::default());
-        let on = plan(&room, Place::start(Scene::Mask));
-        assert_eq!(on.changes, [Change::Go(Place::start(Scene::Mask))]);
+        let shown = Place { scene: Scene::Mask, beat: 1 };
+        assert_eq!(plan(&room, shown).changes, [Change::Go(shown)]);
     }
 
     #[test]
@@ -334,13 +341,14 @@ mod tests {
     #[test]
     fn the_beat_after_a_question_closes_it() {
         for scene in Scene::ALL {
-            let Some(question) = Question::of(scene) else { continue };
-            let asks = Place::all().find(|place| place.beat() == question.asked_at()).expect("a beat");
-            let asked = Asked { question, is_open: true, votes: Vec::new() };
-            let open = Situation { place: asks, asked: Some(asked), ..room() };
-            let closes = |place| plan(&open, place).changes.contains(&Change::CloseQuestion);
-            assert!(closes(asks.next().expect("a beat after the question")), "{scene}");
-            assert!(!closes(asks), "{scene}");
+            for question in Question::of(scene).iter().copied() {
+                let asks = Place::all().find(|place| place.beat() == question.asked_at()).expect("a beat");
+                let asked = Asked { question, is_open: true, votes: Vec::new() };
+                let open = Situation { place: asks, asked: Some(asked), ..room() };
+                let closes = |place| plan(&open, place).changes.contains(&Change::CloseQuestion);
+                assert!(closes(asks.next().expect("a beat after the question")), "{scene}");
+                assert!(!closes(asks), "{scene}");
+            }
         }
     }
 
@@ -348,7 +356,7 @@ mod tests {
     fn only_votes_for_a_rate_choose_the_defence() {
         let asked = Asked { question: Question::Seconds, is_open: false, votes: vec![10, 70, 90] };
         let room = Situation { place: Place::start(Scene::TradeOff), asked: Some(asked), ..room() };
-        let changes = plan(&room, Place { scene: Scene::TradeOff, beat: 2 }).changes;
+        let changes = plan(&room, Place { scene: Scene::TradeOff, beat: 3 }).changes;
         assert!(!changes.iter().any(|change| matches!(change, Change::Defence(_))), "{changes:?}");
     }
 
@@ -356,7 +364,7 @@ mod tests {
     fn the_room_runs_the_median_of_the_votes() {
         let asked = Asked { question: Question::Rate, is_open: false, votes: vec![10, 70, 90] };
         let room = Situation { place: Place::start(Scene::TradeOff), asked: Some(asked), ..room() };
-        let changes = plan(&room, Place { scene: Scene::TradeOff, beat: 2 }).changes;
+        let changes = plan(&room, Place { scene: Scene::TradeOff, beat: 3 }).changes;
         assert!(changes.contains(&Change::Defence(masked(0.7))), "{changes:?}");
     }
 }

@@ -20,10 +20,14 @@ pub enum Question {
     Whose,
     /// Will the picture still show if half of the numbers stay home? Yes or no.
     Half,
+    /// At which rate does a student's own picture disappear, in percent? The wall shows the answers as they change.
+    OwnRate,
     /// Is the picture safe now? Yes or no.
     Safe,
     /// Will an attacker that knows the gaps see the picture? Yes or no.
     Gaps,
+    /// Whose masked update does this phone attack? Each phone has another one.
+    WhoseUpdate,
     /// After how many seconds does the search show who it is?
     Seconds,
     /// Which rate does the class choose, in percent?
@@ -78,19 +82,19 @@ pub enum PollError {
 }
 
 impl Question {
-    /// The question that a scene asks, if it asks one.
-    pub fn of(scene: Scene) -> Option<Self> {
+    /// The questions that a scene asks, in their order.
+    pub const fn of(scene: Scene) -> &'static [Self] {
         match scene {
-            Scene::Promise => Some(Self::Numbers),
-            Scene::Guess => Some(Self::Whose),
-            Scene::April => Some(Self::Half),
-            Scene::Mask => Some(Self::Safe),
-            Scene::Attackers => Some(Self::Gaps),
-            Scene::Patience => Some(Self::Seconds),
-            Scene::TradeOff => Some(Self::Rate),
-            Scene::Membership => Some(Self::Used),
-            Scene::Debrief => Some(Self::WhoseMasked),
-            Scene::Lobby => None,
+            Scene::Lobby => &[],
+            Scene::Promise => &[Self::Numbers],
+            Scene::Guess => &[Self::Whose],
+            Scene::April => &[Self::Half],
+            Scene::Mask => &[Self::OwnRate, Self::Safe],
+            Scene::Attackers => &[Self::Gaps, Self::WhoseUpdate],
+            Scene::Patience => &[Self::Seconds],
+            Scene::TradeOff => &[Self::Rate],
+            Scene::Membership => &[Self::Used],
+            Scene::Debrief => &[Self::WhoseMasked],
         }
     }
 
@@ -100,8 +104,10 @@ impl Question {
             Self::Numbers => Beat::Learn,
             Self::Whose => Beat::VoteWhose,
             Self::Half => Beat::SolveApril,
+            Self::OwnRate => Beat::MoveOwnMask,
             Self::Safe => Beat::VoteSafe,
             Self::Gaps => Beat::IgnoresMask,
+            Self::WhoseUpdate => Beat::AttackOthers,
             Self::Seconds => Beat::VoteSeconds,
             Self::Rate => Beat::VoteRate,
             Self::Used => Beat::AskUsed,
@@ -115,8 +121,10 @@ impl Question {
             Self::Numbers => None,
             Self::Whose => Some(Beat::TellWhose),
             Self::Half => Some(Beat::MaskApril),
+            Self::OwnRate => Some(Beat::MoveMask),
             Self::Safe => Some(Beat::ShowSafeVotes),
             Self::Gaps => Some(Beat::KnowsMask),
+            Self::WhoseUpdate => Some(Beat::ShowScores),
             Self::Seconds => Some(Beat::ShowSearch),
             Self::Rate => Some(Beat::RunRate),
             Self::Used => Some(Beat::TellUsed),
@@ -126,7 +134,12 @@ impl Question {
 
     /// Whether its answers are pictures.
     pub fn asks_whose(self) -> bool {
-        matches!(self, Self::Whose | Self::WhoseMasked)
+        matches!(self, Self::Whose | Self::WhoseUpdate | Self::WhoseMasked)
+    }
+
+    /// Whether the wall shows the answers while they change.
+    pub fn is_live(self) -> bool {
+        self == Self::OwnRate
     }
 }
 
@@ -153,14 +166,14 @@ impl Poll {
 
     pub fn answers(&self) -> Answers {
         match self.question {
-            Question::Whose | Question::WhoseMasked => {
+            Question::Whose | Question::WhoseUpdate | Question::WhoseMasked => {
                 Answers::Choice { count: u16::try_from(self.suspects.len()).unwrap_or(u16::MAX) }
             }
             Question::Numbers | Question::Half | Question::Safe | Question::Gaps | Question::Used => {
                 Answers::Choice { count: 2 }
             }
             Question::Seconds => Answers::Number { least: 1, most: 60, bin: 10 },
-            Question::Rate => Answers::Number { least: 0, most: 95, bin: 20 },
+            Question::OwnRate | Question::Rate => Answers::Number { least: 0, most: 95, bin: 20 },
         }
     }
 }
@@ -281,10 +294,10 @@ mod tests {
     #[test]
     fn the_beat_after_the_question_closes_it() {
         for scene in Scene::ALL {
-            let Some(question) = Question::of(scene) else { continue };
-            let asked =
-                scene.beats().iter().position(|beat| *beat == question.asked_at()).expect("a beat of the scene");
-            assert!(asked + 1 < scene.beats().len(), "{scene}");
+            for question in Question::of(scene) {
+                let asked = scene.beats().iter().position(|beat| *beat == question.asked_at());
+                assert!(asked.expect("a beat of the scene") + 1 < scene.beats().len(), "{scene}");
+            }
         }
     }
 

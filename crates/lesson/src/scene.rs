@@ -58,12 +58,16 @@ impl Scene {
         match self {
             Self::Lobby => &[B::Join],
             Self::Promise => &[B::Learn, B::Send, B::Stay],
-            Self::Guess => &[B::VoteWhose, B::ShowWhoseVotes, B::TellWhose],
-            Self::April => &[B::SolveApril, B::MaskApril, B::UsualBlock],
-            Self::Mask => &[B::MoveMask, B::VoteSafe, B::ShowSafeVotes],
-            Self::Attackers => &[B::IgnoresMask, B::KnowsMask, B::FixedPosition, B::RatesByGroup],
+            Self::Guess => &[B::VoteWhose, B::ShowWhoseVotes, B::TellWhose, B::ShowEverybody],
+            Self::April => {
+                &[B::SolveApril, B::MaskApril, B::UsualBlock, B::FindPositions, B::FindPatches, B::SolvePatch]
+            }
+            Self::Mask => &[B::MoveOwnMask, B::MoveMask, B::VoteSafe, B::ShowSafeVotes],
+            Self::Attackers => {
+                &[B::IgnoresMask, B::KnowsMask, B::AttackOthers, B::ShowScores, B::FixedPosition, B::RatesByGroup]
+            }
             Self::Patience => &[B::VoteSeconds, B::Search, B::ShowSearch],
-            Self::TradeOff => &[B::VoteRate, B::ShowRateVotes, B::RunRate],
+            Self::TradeOff => &[B::ShowCosts, B::VoteRate, B::ShowRateVotes, B::RunRate],
             Self::Membership => &[B::AskUsed, B::TellUsed, B::TestStranger],
             Self::Debrief => &[B::VoteMasked, B::ShowMaskedVotes, B::TellMasked, B::TakeHome],
         }
@@ -86,12 +90,22 @@ pub enum Beat {
     ShowWhoseVotes,
     /// The wall names the owner.
     TellWhose,
+    /// The wall shows what leaks of every volunteer.
+    ShowEverybody,
     /// APRIL solves for the picture.
     SolveApril,
     /// APRIL meets a mask.
     MaskApril,
     /// A model without the April block.
     UsualBlock,
+    /// Where the update holds a patch: its row of the gradient of the position embedding.
+    FindPositions,
+    /// What the gradient of the patch embedding holds of it.
+    FindPatches,
+    /// Both together give its pixels.
+    SolvePatch,
+    /// Each student moves the mask of their own update.
+    MoveOwnMask,
     /// The teacher moves the mask's rate.
     MoveMask,
     /// The class votes whether the picture is safe.
@@ -101,6 +115,10 @@ pub enum Beat {
     IgnoresMask,
     /// An attacker that knows the mask.
     KnowsMask,
+    /// Each student attacks another client's masked update.
+    AttackOthers,
+    /// Who found the most owners.
+    ShowScores,
     /// The position embedding stays fixed.
     FixedPosition,
     /// Each group of parameters has its own rate.
@@ -111,6 +129,8 @@ pub enum Beat {
     Search,
     /// What the search found.
     ShowSearch,
+    /// What each rate costs in right answers.
+    ShowCosts,
     /// The class votes for a rate.
     VoteRate,
     ShowRateVotes,
@@ -142,21 +162,31 @@ impl Beat {
             &[A::AprilAware, A::Completion, A::EmbeddingAware, A::April, A::Embedding, A::Gradients];
         match self {
             Self::Join | Self::Learn | Self::Send | Self::Stay | Self::VoteSeconds | Self::TakeHome => &[],
+            // The wall's attacker; the phone attacks its own update at the student's rate.
+            Self::MoveOwnMask => &[&[A::Embedding]],
+            // Each phone attacks somebody else.
+            Self::AttackOthers | Self::ShowScores => &[],
             Self::VoteWhose
             | Self::ShowWhoseVotes
             | Self::TellWhose
+            | Self::ShowEverybody
             | Self::VoteMasked
             | Self::ShowMaskedVotes
             | Self::TellMasked => &[TELLING],
             Self::SolveApril | Self::MaskApril => &[&[A::April]],
-            Self::UsualBlock | Self::MoveMask | Self::VoteSafe | Self::ShowSafeVotes | Self::IgnoresMask => {
-                &[&[A::Embedding]]
-            }
+            Self::UsualBlock
+            | Self::FindPositions
+            | Self::FindPatches
+            | Self::SolvePatch
+            | Self::MoveMask
+            | Self::VoteSafe
+            | Self::ShowSafeVotes
+            | Self::IgnoresMask => &[&[A::Embedding]],
             Self::KnowsMask | Self::RatesByGroup => &[&[A::Embedding], &[A::Completion]],
             // Without position gradients there is nothing to complete. A search finds the patches, not their order.
             Self::FixedPosition => &[&[A::Embedding], &[A::Jigsaw]],
             Self::Search | Self::ShowSearch => &[&[A::MatchingAware, A::GradientsAware]],
-            Self::VoteRate | Self::ShowRateVotes | Self::RunRate => &[CLOSEST],
+            Self::ShowCosts | Self::VoteRate | Self::ShowRateVotes | Self::RunRate => &[CLOSEST],
             Self::AskUsed | Self::TellUsed | Self::TestStranger => &[],
         }
     }

@@ -52,6 +52,8 @@ pub struct Volunteer {
     pub nickname: String,
     /// Whether the class may see its picture beside the reconstruction.
     pub shows_picture: bool,
+    /// Whether other devices of the class may get its masked update.
+    pub lends_update: bool,
     /// Whether nobody sits at it.
     pub is_robot: bool,
 }
@@ -117,6 +119,18 @@ impl Situation {
         shown.into_iter().map(suspect).collect()
     }
 
+    /// The clients whose updates phones attack, at most [`MAX_SUSPECTS`]: those that lend theirs and show the picture
+    /// that tells who it is, people first.
+    pub fn lenders(&self) -> Vec<Suspect> {
+        let lends = |volunteer: &&&Volunteer| volunteer.shows_picture && volunteer.lends_update;
+        let suspect =
+            |volunteer: &Volunteer| Suspect { client: volunteer.client, nickname: volunteer.nickname.clone() };
+        let mut lenders: Vec<Suspect> =
+            self.ordered().iter().filter(lends).take(MAX_SUSPECTS).map(|volunteer| suspect(volunteer)).collect();
+        lenders.sort_by_key(|suspect| suspect.client);
+        lenders
+    }
+
     pub(crate) fn shows_picture(&self, client: ClientId) -> bool {
         self.volunteers.iter().any(|volunteer| volunteer.client == client && volunteer.shows_picture)
     }
@@ -141,7 +155,8 @@ pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn volunteer(id: u32, shows_picture: bool) -> Volunteer {
-        Volunteer { client: ClientId(id), nickname: format!("robot {id}"), shows_picture, is_robot: true }
+        let nickname = format!("robot {id}");
+        Volunteer { client: ClientId(id), nickname, shows_picture, lends_update: true, is_robot: true }
     }
 
     /// A room at the start of a lesson.
@@ -192,6 +207,7 @@ pub(crate) mod tests {
     #[test]
     fn the_target_is_among_four_suspects() {
         let room = Situation { volunteers: (1..=6).map(|id| volunteer(id, true)).collect(), ..room() };
+        assert_eq!(room.lenders().len(), MAX_SUSPECTS);
         let suspects = Situation { target: Some(ClientId(6)), ..room }.suspects();
         assert_eq!(suspects.len(), MAX_SUSPECTS);
         assert_eq!(suspects.last().map(|suspect| suspect.client), Some(ClientId(6)));

@@ -89,6 +89,8 @@ pub struct ClientView {
     pub refusal: Option<String>,
     /// Whether the class may see what leaks of its picture; clients without consent are not attacked.
     pub may_show: bool,
+    /// Whether other devices of the class may get its masked update.
+    pub lends_update: bool,
     /// Whether nobody sits at it.
     pub is_robot: bool,
     /// Address of its own picture as a 32 x 32 PNG, while its owner shows it to the class.

@@ -10,6 +10,8 @@ pub fn question(question: Question) -> &'static str {
         Question::Whose => say::guess::question(),
         Question::Half => say::april::question(),
         Question::Gaps => say::attackers::question(),
+        Question::WhoseUpdate => say::attackers::whose(),
+        Question::OwnRate => say::mask::own_question(),
         Question::Used => say::member::question(),
         Question::Safe => say::mask::question(),
         Question::Seconds => say::patience::question(),
@@ -27,7 +29,7 @@ pub fn suspect(place: usize, Suspect { nickname, .. }: &Suspect) -> String {
 /// An answer as a student reads it. Empty if the question offers answers to choose from and not this one.
 pub fn answer(poll: &Poll, vote: u16) -> String {
     match poll.question {
-        Question::Whose | Question::WhoseMasked => {
+        Question::Whose | Question::WhoseUpdate | Question::WhoseMasked => {
             let place = usize::from(vote);
             poll.suspects.get(place).map(|one| suspect(place, one)).unwrap_or_default()
         }
@@ -35,7 +37,7 @@ pub fn answer(poll: &Poll, vote: u16) -> String {
             [say::mask::yes(), say::mask::no()].get(usize::from(vote)).copied().unwrap_or_default().into()
         }
         Question::Seconds => say::patience::seconds(vote.into()),
-        Question::Rate => format!("{vote} {}", say::trade::unit()),
+        Question::OwnRate | Question::Rate => format!("{vote} {}", say::trade::unit()),
     }
 }
 
@@ -44,7 +46,7 @@ pub fn answers(poll: &Poll, first: u16, last: u16) -> String {
     match poll.question {
         _ if first == last => answer(poll, first),
         Question::Seconds => say::bins::range(first, last, say::patience::unit()),
-        Question::Rate => say::bins::range(first, last, say::trade::unit()),
+        Question::OwnRate | Question::Rate => say::bins::range(first, last, say::trade::unit()),
         _ => answer(poll, first),
     }
 }
@@ -58,11 +60,14 @@ pub fn told(poll: &Poll, place: Place) -> Option<String> {
         return None;
     }
     Some(match (poll.question, poll.correct) {
+        // Each phone has another answer, which it learns on its own.
+        (Question::WhoseUpdate, _) => return None,
         (Question::Safe, None) => say::mask::unproved().to_owned(),
         // That attacker need not be the one on the wall.
         (Question::Safe, Some(NO)) => say::mask::one_sees().to_owned(),
         (_, None) => say::vote::unmeasured().to_owned(),
         (Question::Seconds, Some(right)) => say::patience::took(right.into()),
+        (Question::OwnRate, Some(right)) => say::mask::own_median(answer(poll, right)),
         (Question::Rate, Some(right)) => say::trade::runs(answer(poll, right)),
         (Question::Whose | Question::WhoseMasked, Some(right)) => say::vote::was(answer(poll, right)),
         (_, Some(right)) => say::vote::missed(answer(poll, right)),
@@ -79,7 +84,7 @@ pub fn verdict(poll: &Poll, place: Place, own: Option<u16>) -> String {
     };
     let Some(said) = said else { return told };
     match (poll.question, right) {
-        (Question::Seconds | Question::Rate, _) | (_, None) => say::vote::both(told, said),
+        (Question::OwnRate | Question::Seconds | Question::Rate, _) | (_, None) => say::vote::both(told, said),
         (_, Some(right)) if own == Some(right) => say::vote::right(said),
         (Question::Whose | Question::WhoseMasked, Some(right)) => say::vote::wrong_picture(said, answer(poll, right)),
         (_, Some(right)) => say::vote::wrong(said, answer(poll, right)),
@@ -97,7 +102,7 @@ mod tests {
 
     /// The last beat of the scene that asks a question.
     fn end(question: Question) -> Place {
-        let place = Place::all().filter(|place| Question::of(place.scene) == Some(question)).last();
+        let place = Place::all().filter(|place| Question::of(place.scene).contains(&question)).last();
         place.expect("a scene that asks it")
     }
 

@@ -218,6 +218,7 @@ mod tests {
             updates: 1,
             refusal: None,
             may_show,
+            lends_update: false,
             is_robot: false,
             original: None,
         };

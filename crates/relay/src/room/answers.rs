@@ -23,13 +23,13 @@ pub(super) fn measured(view: &RoomView) -> Option<u16> {
             let seconds = recognised.min_by(f64::total_cmp)?.round() as u16;
             Some(seconds.clamp(answers.least(), answers.most()))
         }
-        Question::Rate => median(asked.counted()),
+        Question::OwnRate | Question::Rate => median(asked.counted()),
         Question::Used => match view.membership.as_ref().filter(|it| it.owner == view.target)?.verdict? {
             MembershipVerdict::Member => Some(YES),
             MembershipVerdict::Stranger => Some(NO),
             MembershipVerdict::Undecided => None,
         },
-        Question::Numbers | Question::Whose | Question::WhoseMasked => None,
+        Question::Numbers | Question::Whose | Question::WhoseUpdate | Question::WhoseMasked => None,
     }
 }
 
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn nothing_is_told_too_early_or_twice() {
         let mut early = told(Question::Rate);
-        early.lesson.beat = 1;
+        early.lesson.beat = 2;
         assert_eq!((early.lesson.scene, measured(&early)), (Scene::TradeOff, None));
         let mut open = told(Question::Rate);
         let mut known = open.clone();

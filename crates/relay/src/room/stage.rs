@@ -180,9 +180,9 @@ impl Stage {
 }
 
 impl AskedPoll {
-    /// The votes of people or of robots, without names; empty until the vote is closed.
+    /// The votes of people or of robots, without names; empty until the vote is closed, unless it is live.
     fn shown(&self, is_robots: bool) -> Vec<u16> {
-        if self.is_open {
+        if self.is_open && !self.poll.question.is_live() {
             return Vec::new();
         }
         let theirs = self.votes.values().filter(|vote| vote.is_robots == is_robots);

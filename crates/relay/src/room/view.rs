@@ -135,6 +135,7 @@ impl Actor {
             updates: entry.updates(),
             refusal: entry.refusal().map(str::to_owned),
             may_show: entry.may_show(),
+            lends_update: false,
             is_robot: entry.is_robot(),
             original: self.shared.pictures.original(entry.id()),
         }

@@ -22,7 +22,8 @@ pub struct PollView {
     pub number: u32,
     pub poll: Poll,
     pub is_open: bool,
-    /// One for each person who voted, sorted to hide who cast it; empty while the poll is open.
+    /// One for each person who voted, sorted to hide who cast it; empty while the poll is open, unless
+    /// [it is live](unmask_lesson::Question::is_live).
     pub votes: Vec<u16>,
     /// The same for robots, whose votes are random.
     pub robots: Vec<u16>,
@@ -63,6 +64,7 @@ impl RoomView {
             client: client.id,
             nickname: client.nickname.clone(),
             shows_picture: client.original.is_some(),
+            lends_update: client.lends_update,
             is_robot: client.is_robot,
         };
         let asked = |view: &PollView| Asked {

@@ -417,7 +417,7 @@ mod tests {
                 "{place:?} {captions:?}"
             );
             // Nobody is told an answer before the lesson tells it.
-            let Some(question) = Question::of(place.scene) else { continue };
+            let Some(question) = place.question() else { continue };
             let poll = Poll { question, suspects: Vec::new(), correct: Some(0) };
             let told = unmask_words::verdict(&poll, place, Some(0));
             assert!(place.tells(question) || !told.contains("right") && !told.contains("It took"), "{place:?} {told}");

@@ -136,21 +136,25 @@ impl Stage {
             let mut situation = room.situation();
             let Some(client) = situation.next_volunteer() else { return Vec::new() };
             let mut changes = vec![Change::Target(client)];
-            let scene = situation.place.scene;
-            if Question::of(scene).is_some_and(Question::asks_whose) {
+            let asked = situation
+                .place
+                .question()
+                .filter(|question| question.asks_whose() && *question != Question::WhoseUpdate);
+            let asks = |place: &Place| Some(place.beat()) == asked.map(Question::asked_at);
+            if let Some(place) = Place::all().find(asks) {
                 (situation.target, situation.asked) = (Some(client), None);
-                changes.extend(plan(&situation, Place::start(scene)).changes);
+                changes.extend(plan(&situation, place).changes);
             }
             changes.into_iter().map(Control::from).collect()
         });
         self.teacher.send_all(controls.unwrap_or_default());
     }
 
-    /// Whether the present beat is about the scene's question.
+    /// Whether the present beat is about a question.
     pub fn is_asking(self) -> Memo<bool> {
         Memo::new(move |_| {
             let place = self.place.get();
-            Question::of(place.scene).is_some_and(|question| place.is_about(question))
+            place.question().is_some_and(|question| place.is_about(question))
         })
     }
 
