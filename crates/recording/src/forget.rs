@@ -77,6 +77,7 @@ impl Forgotten {
     /// Removes the traces from a room.
     pub(crate) fn take_out(&self, names: &BTreeSet<String>, room: &mut RoomView) {
         room.attacks.retain(|card| !self.is_of(card.client));
+        room.leaks.retain(|leak| !self.is_of(leak.client));
         if room.label.as_ref().is_some_and(|label| self.is_of(label.client)) {
             room.label = None;
         }

@@ -360,6 +360,7 @@ mod tests {
             updates: 0,
             refusal: None,
             may_show,
+            lends_update: false,
             is_robot: false,
             original: may_show.then(|| format!("/api/original/{id}.png")),
         }

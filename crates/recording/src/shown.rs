@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use unmask_core::ClientId;
-use unmask_wire::view::{AttackView, ClientView, DataView, FederationView, MembershipView, RoomView};
+use unmask_wire::view::{AttackView, ClientView, DataView, FederationView, LeakView, MembershipView, RoomView};
 
 /// Prefix of a data set's name, before the folder that it is read from.
 const FOLDER: &str = "folder:";
@@ -15,6 +15,8 @@ pub fn shown(room: &RoomView) -> RoomView {
         picture: card.picture.clone().filter(|_| agrees(card.client)),
         ..card.clone()
     };
+    let leak =
+        |leak: &LeakView| LeakView { picture: leak.picture.clone().filter(|_| agrees(leak.client)), ..leak.clone() };
     let client = |entry: &ClientView| ClientView {
         original: entry.original.clone().filter(|_| entry.may_show),
         ..entry.clone()
@@ -39,6 +41,7 @@ pub fn shown(room: &RoomView) -> RoomView {
         }),
         clients: room.clients.iter().map(client).collect(),
         attacks: room.attacks.iter().map(attack).collect(),
+        leaks: room.leaks.iter().map(leak).collect(),
         membership: room.membership.as_ref().map(|told| MembershipView { picture: String::new(), ..told.clone() }),
         data: room.data.as_ref().map(data),
         ..room.clone()
@@ -58,15 +61,19 @@ pub fn addresses(room: &RoomView) -> impl Iterator<Item = Address<'_>> {
     let made = room.attacks.iter().filter_map(|card| {
         Some(Address { client: card.client, address: card.picture.as_deref()?, is_original: false })
     });
+    let leaks = room.leaks.iter().filter_map(|leak| {
+        Some(Address { client: leak.client, address: leak.picture.as_deref()?, is_original: false })
+    });
     let own = room.clients.iter().filter_map(|client| {
         Some(Address { client: client.id, address: client.original.as_deref()?, is_original: true })
     });
-    made.chain(own)
+    made.chain(leaks).chain(own)
 }
 
 /// Replaces each picture's address, or removes it.
 pub(crate) fn readdress(room: &mut RoomView, address: impl Fn(&str) -> Option<String>) {
     let made = room.attacks.iter_mut().map(|card| &mut card.picture);
+    let made = made.chain(room.leaks.iter_mut().map(|leak| &mut leak.picture));
     for picture in made.chain(room.clients.iter_mut().map(|client| &mut client.original)) {
         *picture = picture.take().and_then(|own| address(&own));
     }

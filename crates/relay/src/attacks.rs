@@ -10,6 +10,7 @@ mod attacker;
 mod budget;
 mod candidate;
 mod cards;
+mod everybody;
 mod gathered;
 mod gathering;
 mod job;
@@ -34,7 +35,7 @@ use unmask_core::{AttackMethod, ClientId, Defence, KeyCheck, RoundSettings, VitC
 use unmask_federation::{Accepted, GlobalModel, Seal};
 use unmask_wire::{
     RelayMessage,
-    view::{AttackView, BudgetView, LabelView, MembershipView},
+    view::{AttackView, BudgetView, LabelView, LeakView, MembershipView},
 };
 
 use self::{
@@ -42,6 +43,7 @@ use self::{
     attacker::Attacker,
     candidate::{Candidate, MembershipCard},
     cards::{Attacked, ScoreError},
+    everybody::Everybody,
     job::{Job, Sent},
     keys::embeddings,
     labels::LabelCard,
@@ -97,6 +99,9 @@ pub(crate) struct Attacks {
     cards: Attacked,
     label: LabelCard,
     membership: MembershipCard,
+    everybody: Everybody,
+    /// Data read for it from the update that the room is about to take.
+    leak: Option<Job>,
     /// Data read from the update that the room is about to take.
     job: Option<(Job, Option<Arc<WholeUpdate>>)>,
     pictures: Arc<Pictures>,
@@ -118,8 +123,12 @@ impl Attacks {
         budget: Duration,
         searches: Option<Arc<dyn Searches>>,
     ) -> anyhow::Result<Self> {
+        let report = Arc::new(report);
+        let leaks = Arc::clone(&report);
         Ok(Self {
-            attacker: Attacker::start(report, budget, searches)?,
+            attacker: Attacker::start(move |news| report(news), budget, searches)?,
+            everybody: Everybody::start(move |news| leaks(news))?,
+            leak: None,
             target: None,
             awaited: None,
             cards: Attacked::default(),
@@ -170,20 +179,30 @@ impl Attacks {
         self.awaited.take_if(|awaited| *awaited == client);
         self.job.take_if(|(job, _)| job.about.client == client);
         self.attacker.forget_client(client);
+        self.leak.take_if(|job| job.about.client == client);
+        self.everybody.forget_client(client);
         self.cards.forget(client);
         self.label.forget_client(client);
         self.membership.forget_client(client);
         self.pictures.forget(|other| other == client);
     }
 
-    /// Extracts what the attacks need from an update that the room accepts. Does nothing unless the client is the
-    /// target.
+    /// Attacks one update of each client that may be shown from now on, or no longer.
+    pub(crate) fn attack_everybody(&mut self, is_on: bool) {
+        if self.everybody.turn(is_on) {
+            self.pictures.forget_everybody();
+        }
+    }
+
+    /// Extracts what the attacks need from an update that the room accepts, if the client is the target or everybody is
+    /// attacked.
     ///
     /// Call this before the update completes its round, which changes the weights. If the attacks held the model
     /// instead, the optimiser's step would have to copy it.
-    pub(crate) fn read(&mut self, accepted: &Accepted, settings: &RoundSettings, model: &GlobalModel) {
+    pub(crate) fn read(&mut self, accepted: &Accepted, settings: &RoundSettings, model: &GlobalModel, may_show: bool) {
         let client = accepted.client();
-        if self.target != Some(client) {
+        let (is_target, is_wanted) = (self.target == Some(client), may_show && self.everybody.wants(client));
+        if !is_target && !is_wanted {
             return;
         }
         self.serial += 1;
@@ -199,6 +218,10 @@ impl Attacks {
         };
         let (batch, encryption) = (settings.batch(), settings.encryption());
         let sent = Sent { about, batch, encryption, model, update: accepted.update() };
+        self.leak = is_wanted.then(|| Job::new(&sent));
+        if !is_target {
+            return;
+        }
         let job = Job::new(&sent);
         // Free the previous model first, so that memory never holds two.
         self.attacker.drop_model();
@@ -213,6 +236,9 @@ impl Attacks {
 
     /// Attacks the update that was read; the room has taken it.
     pub(crate) fn begin(&mut self) {
+        if let Some(job) = self.leak.take() {
+            self.everybody.take(job);
+        }
         if let Some((job, whole)) = self.job.take() {
             self.cards.begin(job.concealment.methods(job.architecture));
             self.attacker.attack(job, whole);
@@ -220,7 +246,7 @@ impl Attacks {
     }
 
     pub(crate) fn forget_read(&mut self) {
-        self.job = None;
+        (self.job, self.leak) = (None, None);
     }
 
     /// Forgets the results for the old model. The teacher's picture stays.
@@ -229,6 +255,7 @@ impl Attacks {
         self.cards = Attacked::default();
         self.label.forget();
         self.membership.forget_answer();
+        self.everybody.forget();
         self.pictures.forget(|_| true);
         self.attacker.forget_model();
     }
@@ -254,6 +281,9 @@ impl Attacks {
             }
             Report::Gathered(about, outcome) if self.is_current(&about) && about.gathering == self.gathering => {
                 self.cards.gathered(&about, outcome, &nickname, config);
+            }
+            Report::Leak(about, outcome) if self.is_current(&about) => {
+                self.everybody.found(about.client, outcome, about.round, &self.pictures);
             }
             Report::Labels(about, outcome) if self.is_current(&about) => {
                 self.label.show(&about, outcome, nickname);
@@ -407,6 +437,11 @@ impl Attacks {
     /// Returns the current results, in the order of [`AttackMethod::ALL`].
     pub(crate) fn cards(&self) -> impl Iterator<Item = &AttackView> {
         self.cards.views()
+    }
+
+    /// What leaks of everybody.
+    pub(crate) fn leaks(&self) -> Vec<LeakView> {
+        self.everybody.views()
     }
 
     pub(crate) fn label(&self) -> Option<&LabelView> {

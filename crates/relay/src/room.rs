@@ -48,6 +48,7 @@ use tracing::warn;
 use unmask_core::{AttackMethod, ClientId, RoundSettings, TrainOn};
 use unmask_defence::ProtectedUpdate;
 use unmask_federation::{Event, ReceivedUpdate, Room, RoomPhase};
+use unmask_lesson::Beat;
 use unmask_wire::{ClientMessage, RelayMessage, view::Control};
 
 pub use self::{
@@ -346,7 +347,8 @@ impl Actor {
                 let received = ReceivedUpdate { client, round, policy, loss, samples, update, statistics };
                 let checked = self.room.accept(received);
                 if let Ok(accepted) = &checked {
-                    self.attacks.read(accepted, &self.room.settings(), self.room.model());
+                    let may_show = self.roster.get(client).is_some_and(Entry::may_show);
+                    self.attacks.read(accepted, &self.room.settings(), self.room.model(), may_show);
                 }
                 self.feed(Event::Checked(checked));
                 self.attacks.forget_read();
@@ -407,6 +409,11 @@ impl Actor {
         self.attacks.forget_model();
         self.measuring.forget_model(self.room.model());
         self.history.forget_model();
+    }
+
+    /// Attacks everybody while the wall shows everybody.
+    fn look_at_everybody(&mut self) {
+        self.attacks.attack_everybody(self.stage.place().beat() == Beat::ShowEverybody);
     }
 
     /// Takes a report of an attack and sends any reconstruction to the attacked client, which scores it.

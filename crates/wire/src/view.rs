@@ -145,6 +145,16 @@ pub struct AttackView {
     pub gathered: Option<GatheredView>,
 }
 
+/// What one update of a client gives away.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LeakView {
+    pub client: ClientId,
+    /// Address of the reconstruction as PNG, if any.
+    pub picture: Option<String>,
+    /// Why there is none, as a clause.
+    pub remark: Option<String>,
+}
+
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct SearchView {
     /// Steps done.
@@ -452,6 +462,8 @@ pub struct RoomView {
     /// over two photographs.
     #[serde(default)]
     pub shadow: Vec<TradeOffPoint>,
+    /// What leaks of each client while the wall shows everybody.
+    pub leaks: Vec<LeakView>,
     pub log: Vec<LogLine>,
 }
 

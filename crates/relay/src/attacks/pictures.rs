@@ -14,6 +14,11 @@ use super::candidate::CandidatePicture;
 /// four a second.
 const KEPT: usize = 6;
 
+/// The name under which the wall's pictures are kept, one for each client.
+pub(super) const EVERYBODY: &str = "everybody";
+/// Upper limit of clients on the wall.
+pub(super) const MOST_EVERYBODY: usize = 30;
+
 #[derive(Debug)]
 struct Reconstructed {
     client: ClientId,
@@ -51,11 +56,16 @@ impl Pictures {
         kept.number += 1;
         let path = format!("/api/reconstruction/{attack}/{prefix}{}.png", kept.number);
         let pictures = kept.attacks.entry(attack).or_default();
-        if pictures.len() == KEPT {
+        if pictures.len() == (if attack == EVERYBODY { MOST_EVERYBODY } else { KEPT }) {
             pictures.pop_front();
         }
         pictures.push_back(Reconstructed { client, path: path.clone(), png: png.into() });
         path
+    }
+
+    /// Forgets the wall's pictures.
+    pub(super) fn forget_everybody(&self) {
+        self.lock().attacks.remove(EVERYBODY);
     }
 
     /// Forgets the reconstructions for which `is_forgotten` returns true. The teacher's picture stays.

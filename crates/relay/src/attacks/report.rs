@@ -17,6 +17,8 @@ pub(crate) enum Report {
     Gathered(Box<About>, Result<GatheredView, Failure>),
     /// Labels, or the reason why they cannot be told.
     Labels(Box<About>, Result<Labels, Failure>),
+    /// What leaks of a client, for the wall that shows everybody.
+    Leak(Box<About>, Result<Seen, Failure>),
     /// Whether the picture of this number was in the update, or the reason why that cannot be told.
     Membership(Box<About>, u64, Result<MembershipAnswer, Failure>),
     /// Attacks were skipped for lack of time.
@@ -28,7 +30,9 @@ impl Report {
     pub(super) fn about(&self) -> Option<&About> {
         match self {
             Self::Found(finding) => Some(&finding.about),
-            Self::Gathered(about, _) | Self::Labels(about, _) | Self::Membership(about, ..) => Some(about),
+            Self::Gathered(about, _) | Self::Labels(about, _) | Self::Leak(about, _) | Self::Membership(about, ..) => {
+                Some(about)
+            }
             Self::Skipped => None,
         }
     }

@@ -91,6 +91,7 @@ impl Actor {
                 if self.stage.go(scene, beat) {
                     self.say(format!("The lesson is at scene {}, {scene}.", scene.number()));
                 }
+                self.look_at_everybody();
                 self.tell_lesson();
             }
             Control::AskPoll { poll } => {

@@ -75,6 +75,10 @@ impl Stage {
         is_other
     }
 
+    pub(crate) fn place(&self) -> Place {
+        Place { scene: self.scene, beat: self.beat }
+    }
+
     /// Asks the class a question, replacing the previous one. `nickname` knows the clients of the room: suspects get
     /// the names that the class knows.
     ///
@@ -166,7 +170,7 @@ impl Stage {
     /// The stage as clients see it.
     pub(crate) fn state(&self) -> LessonState {
         let poll = self.poll.as_ref().map(|asked| {
-            let is_told = !asked.is_open && Place { scene: self.scene, beat: self.beat }.tells(asked.poll.question);
+            let is_told = !asked.is_open && self.place().tells(asked.poll.question);
             let counts = || asked.poll.answers().counts(&asked.shown(false));
             PollState {
                 number: self.asked,
@@ -242,6 +246,21 @@ mod tests {
         assert_eq!(stage.state().poll.unwrap().poll.correct, Some(1));
         stage.answer(2);
         assert_eq!(stage.state().poll.unwrap().poll.correct, Some(2));
+    }
+
+    #[test]
+    fn the_wall_follows_a_live_question() {
+        let mut stage = Stage::default();
+        stage.go(Scene::Mask, 0);
+        let own = Poll { question: Question::OwnRate, suspects: Vec::new(), correct: None };
+        stage.ask(own, nickname).unwrap();
+        for rate in [40, 60] {
+            stage.vote(person(1), 1, rate).unwrap();
+        }
+        stage.vote((ClientId(3), true), 1, 5).unwrap();
+        let (view, state) = (stage.view().poll.unwrap(), stage.state().poll.unwrap());
+        assert_eq!((view.votes, view.robots, view.voters), (vec![60], vec![5], 1));
+        assert_eq!(state.counts, Vec::<u32>::new(), "phones do not");
     }
 
     #[test]

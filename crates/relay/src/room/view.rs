@@ -76,6 +76,7 @@ impl Actor {
                 .cards()
                 .map(|card| AttackView { nickname: self.roster.name(card.client).to_owned(), ..card.clone() })
                 .collect(),
+            leaks: self.attacks.leaks(),
             label: self
                 .attacks
                 .label()

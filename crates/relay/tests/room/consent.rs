@@ -5,6 +5,7 @@ use crate::support::{
     private::{picture, revealing_gradient},
     state, view,
 };
+use unmask_lesson::Scene;
 use unmask_wire::{
     ClientMessage,
     view::{ClientState, Control},
@@ -54,6 +55,31 @@ async fn nobody_is_attacked_who_did_not_agree() {
     eve.socket.send(&ClientMessage::Consent { may_show: true }, &[]).await;
     let room = relay.room_when("Eve agrees", |room| room.target == Some(eve.id)).await;
     assert!(view(&room, "Eve").may_show);
+}
+
+/// The wall shows a reconstruction of each client that agreed, until it withdraws or the lesson goes on.
+#[tokio::test]
+async fn the_wall_shows_everybody_who_agreed() {
+    let relay = Relay::start().await;
+    let (mut ada, mut bob) = (relay.client("Ada").await, relay.client("Bob").await);
+    let mut eve = Client::join_unseen(&relay.running, "Eve").await;
+    relay.control(Control::Lesson { scene: Scene::Guess, beat: 3 }).await;
+    relay.control(Control::OneRound).await;
+    for (client, seed) in [(&mut ada, 1), (&mut bob, 2), (&mut eve, 3)] {
+        let plan = client.plan().await;
+        client.update(&plan, revealing_gradient(&picture(seed), 3), [seed as u8; 32]).await;
+    }
+    let room = relay.room_when("two leaks", |room| room.leaks.len() == 2).await;
+    assert_eq!(room.leaks.iter().map(|leak| leak.client).collect::<Vec<_>>(), [ada.id, bob.id]);
+    let paths: Vec<String> = room.leaks.iter().map(|leak| leak.picture.clone().expect("a picture")).collect();
+    assert_ne!(relay.get(&paths[0]).await, relay.get(&paths[1]).await);
+
+    ada.socket.send(&ClientMessage::Consent { may_show: false }, &[]).await;
+    relay.room_when("a consent withdrawn", |room| room.leaks.len() == 1).await;
+    assert_eq!((relay.get(&paths[0]).await.0, relay.get(&paths[1]).await.0), (404, 200));
+    relay.control(Control::Lesson { scene: Scene::April, beat: 0 }).await;
+    relay.room_when("the next scene", |room| room.leaks.is_empty()).await;
+    assert_eq!(relay.get(&paths[1]).await.0, 404);
 }
 
 /// A client that withdraws consent is no longer shown, and another becomes the target.

@@ -4,7 +4,10 @@ use leptos::prelude::*;
 use unmask_lesson::{Beat, Scene};
 use unmask_words::say;
 
-use super::parts::{Attacked, Stage};
+use super::{
+    parts::{Attacked, Stage},
+    wall::Everybody,
+};
 use crate::page::logic::votes::vote_bars;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -19,11 +22,11 @@ struct Suspect {
 /// The reconstruction and up to four pictures beside it, with the votes at the second step and the answer at the third.
 #[component]
 pub fn Guess(stage: Stage) -> impl IntoView {
-    let is_home = Memo::new(move |_| stage.place.get().beat() == Beat::TakeHome);
-    view! {
-        <Show when=move || is_home.get() fallback=move || view! { <Question stage/> }>
-            <TakeHome stage/>
-        </Show>
+    let beat = Memo::new(move |_| stage.place.get().beat());
+    move || match beat.get() {
+        Beat::TakeHome => view! { <TakeHome stage/> }.into_any(),
+        Beat::ShowEverybody => view! { <Everybody stage/> }.into_any(),
+        _ => view! { <Question stage/> }.into_any(),
     }
 }
 
