@@ -96,6 +96,9 @@ pub enum ToWorker {
     },
     /// Sets whether the class may see what leaks from the private picture, replacing the value in [`Self::Join`].
     Consent { may_show: bool },
+    /// Asks what leaks of the private picture under a random mask with this rate, in percent. The answer is
+    /// [`FromWorker::OwnMask`], for the last rate asked for.
+    TryMask { percent: u8 },
     /// The page was hidden or became visible again.
     Visibility { is_hidden: bool },
     /// Asks to rejoin the rounds, after [`FromWorker::SittingOut`].
@@ -274,6 +277,16 @@ pub struct OwnAttack {
     pub remark: Option<String>,
 }
 
+/// What the naive attack sees of this tab's own picture under a mask that the student tries. Nobody else sees it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OwnMask {
+    pub round: u32,
+    /// The mask's rate.
+    pub percent: u8,
+    /// `None` if the attack made no picture.
+    pub found: Option<Reconstruction>,
+}
+
 /// Messages from the worker to the page.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum FromWorker {
@@ -312,6 +325,7 @@ pub enum FromWorker {
     },
     /// The result of this tab's own attack on the update just sent.
     OwnAttack(OwnAttack),
+    OwnMask(OwnMask),
     Notice(Notice),
 }
 

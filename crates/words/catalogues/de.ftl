@@ -381,6 +381,7 @@ guess-headline = Wessen Bild ist das?
 guess-line-vote = Das hat der Server nur aus Zahlen gemacht. Stimmt ab!
 guess-line-votes = Das sind eure Stimmen.
 guess-line-told = Die Zahlen haben es verraten.
+wall-leak = Was aus dem Update von { $name } durchsickert
 guess-line-everybody = Ein Update von jedem Gerät. Das ist darin zu sehen.
 guess-say = Der Server hat dieses Bild aus den Zahlen eines Handys berechnet; das Bild selbst hat er dafür nicht verwendet.
 guess-ask = Wie können Zahlen wieder zu einem Bild werden?
@@ -412,6 +413,7 @@ mask-question = Ist das Bild jetzt sicher?
 mask-yes = Ja
 mask-no = Nein
 mask-slider = R, der Teil, der daheim bleibt, in Prozent
+mask-swarm = Die Raten der Klasse, von 0 bis 0,95
 mask-unproved = Hier erkennt es kein Angreifer. Sicher ist es damit nicht.
 mask-one-sees = Nein: Mindestens ein Angreifer hier erkennt es.
 

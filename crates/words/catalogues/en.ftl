@@ -382,6 +382,7 @@ guess-headline = Whose picture is this?
 guess-line-vote = The server made this from numbers alone. Vote!
 guess-line-votes = These are your votes.
 guess-line-told = The numbers gave it away.
+wall-leak = What leaks from { $name }’s update
 guess-line-everybody = One update each. This is what it shows.
 guess-say = The server computed this picture from the numbers of one phone; it did not use the picture itself.
 guess-ask = How can numbers become a picture again?
@@ -413,6 +414,7 @@ mask-question = Is the picture safe now?
 mask-yes = Yes
 mask-no = No
 mask-slider = R, the part that stays home, in percent
+mask-swarm = The rates that the class chose, from 0 to 0.95
 mask-unproved = No attacker here makes it out. That does not prove it safe.
 mask-one-sees = No: at least one attacker here makes it out.
 

@@ -365,6 +365,7 @@ guess-headline = これはだれの写真？
 guess-line-vote = サーバーが数だけから作りました。投票しましょう！
 guess-line-votes = みなさんの投票です。
 guess-line-told = 数が教えてくれました。
+wall-leak = { $name }の更新から漏れたもの
 guess-line-everybody = 更新は1台に1つ。見えるのはこれです。
 guess-say = サーバーは、この写真を1台の端末の数から計算しました。写真そのものは使っていません。
 guess-ask = 数がどうして写真に戻るのでしょうか。
@@ -396,6 +397,7 @@ mask-question = これで写真は安全ですか。
 mask-yes = はい
 mask-no = いいえ
 mask-slider = R（手元に残す割合、パーセント）
+mask-swarm = クラスが選んだR（0から0.95まで）
 mask-unproved = ここの攻撃者には見えません。でも、安全だという証明ではありません。
 mask-one-sees = いいえ。ここの攻撃者の少なくとも1人には見えます。
 

@@ -114,6 +114,7 @@ impl Worker {
             match (&mut self.session, plan) {
                 (Some(session), Some(plan)) => session.train(plan, &mut self.device, &self.page).await,
                 // After the update, since the room waits for that.
+                (Some(session), None) if session.is_mask_due() => session.attack_masked(&self.page),
                 (Some(session), None) if session.is_own_attack_due() => session.attack_own(&self.page),
                 (Some(session), None) if session.is_prediction_due() => {
                     session.classify(&mut self.device, &self.page).await;
@@ -234,6 +235,11 @@ impl Worker {
                     session.wants_shown &= may_show;
                     let consent = session.client.consent(may_show);
                     session.send(consent, &self.page);
+                }
+            }
+            ToWorker::TryMask { percent } => {
+                if let Some(session) = &mut self.session {
+                    session.try_mask(percent);
                 }
             }
             ToWorker::Visibility { is_hidden } => {

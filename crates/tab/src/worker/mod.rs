@@ -4,6 +4,7 @@ mod device;
 mod event_loop;
 mod gpu;
 mod own_attack;
+mod own_mask;
 mod page;
 mod session;
 mod socket;

@@ -17,6 +17,7 @@ use web_time::Instant;
 use super::{
     device::ChosenDevice,
     own_attack::{OwnAttacks, compared},
+    own_mask::OwnGradient,
     page::Page,
     socket::{Socket, SocketEvent},
     views,
@@ -62,6 +63,8 @@ pub struct Session {
     /// Whether it has to be classified with the present weights.
     is_prediction_due: bool,
     own_attacks: OwnAttacks,
+    /// The gradient behind the last update, if it is of one private picture.
+    own_gradient: Option<OwnGradient>,
     /// Whether the student wants the class to see the private picture, also on the next socket.
     pub wants_shown: bool,
 }
@@ -88,6 +91,7 @@ impl Session {
             picture: None,
             is_prediction_due: false,
             own_attacks: OwnAttacks::default(),
+            own_gradient: None,
             wants_shown: false,
         }
     }
@@ -218,6 +222,9 @@ impl Session {
         let milliseconds = begun.elapsed().as_secs_f64() * 1e3;
         let (loss, samples) = (trained.loss, trained.samples);
         let seed = fresh_bytes().map(MaskSeed)?;
+        // A new gradient answers the question that was asked about the last one.
+        let asked = self.own_gradient.take().and_then(|own| own.asked());
+        self.own_gradient = OwnGradient::of(plan, &trained).map(|own| own.asking(asked));
         let outgoing = self.client.update(plan, trained, seed).map_err(|error| error.to_string())?;
         let sent = SentUpdate {
             round: plan.round,
@@ -279,6 +286,25 @@ impl Session {
         let own = self.trained.as_ref().and_then(|plan| self.own_attacks.run(plan, &self.client));
         if let Some(own) = own {
             page.tell(FromWorker::OwnAttack(own));
+        }
+    }
+
+    /// Asks what leaks at a rate in percent.
+    pub fn try_mask(&mut self, percent: u8) {
+        if let Some(own) = &mut self.own_gradient {
+            own.ask(percent);
+        }
+    }
+
+    pub fn is_mask_due(&self) -> bool {
+        self.trained.is_some() && self.own_gradient.as_ref().is_some_and(OwnGradient::is_due)
+    }
+
+    /// Tells the page what leaks at the rate asked for.
+    pub fn attack_masked(&mut self, page: &Page) {
+        let own = self.own_gradient.as_mut().zip(self.trained.as_ref());
+        if let Some(tried) = own.and_then(|(own, plan)| own.attack(plan, &self.client)) {
+            page.tell(FromWorker::OwnMask(tried));
         }
     }
 

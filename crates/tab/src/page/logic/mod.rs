@@ -9,8 +9,10 @@ pub mod input;
 pub mod keys;
 pub mod learning;
 pub mod names;
+pub mod swarm;
 pub mod turn;
 pub mod votes;
+pub mod wall;
 
 use serde::Serialize;
 use unmask_core::{

@@ -8,7 +8,10 @@ use unmask_lesson::{Beat, masked, uniform_rate};
 use unmask_wire::view::SearchView;
 use unmask_words::say;
 
-use super::parts::{Attacked, Frame, Original, Shot, Stage, VoteLine, Votes, let_go, why_empty};
+use super::{
+    parts::{Attacked, Frame, Original, Shot, Stage, VoteLine, Votes, let_go, why_empty},
+    swarm::OwnRates,
+};
 use crate::page::logic::{count, decimal};
 
 /// The highest rate on the stage's slider, in percent.
@@ -34,16 +37,19 @@ pub fn April(stage: Stage) -> impl IntoView {
     }
 }
 
-/// The same pair with a slider for R and the class's verdict.
+/// The same pair with a slider for R and the class's verdict; at first, with the rates of the class's own masks.
 #[component]
 pub fn MaskSlider(stage: Stage) -> impl IntoView {
+    let is_own = Memo::new(move |_| stage.place.get().beat() == Beat::MoveOwnMask);
     view! {
-        <div class="masked">
+        <div class="masked" class:with-swarm=move || is_own.get()>
             <div class="shots">
                 <Original stage/>
                 <Attacked stage attack=stage.attack(0) title=Signal::derive(|| say::shot::zeros().to_owned())/>
             </div>
-            <Rate stage/>
+            <Show when=move || is_own.get() fallback=move || view! { <Rate stage/> }>
+                <OwnRates stage/>
+            </Show>
             <Votes stage/>
         </div>
     }

@@ -5,7 +5,9 @@ mod guess;
 mod membership;
 mod opening;
 mod parts;
+mod swarm;
 mod trade_off;
+mod wall;
 
 use gloo_events::EventListener;
 use leptos::{html::Button, prelude::*};

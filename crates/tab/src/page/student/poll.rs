@@ -1,5 +1,6 @@
 //! The class's question: the student's answer while it is open, the class's answers once it is closed.
 
+use gloo_timers::callback::Timeout;
 use leptos::prelude::*;
 use unmask_lesson::{Answers, Poll};
 use unmask_wire::PollState;
@@ -32,7 +33,11 @@ pub fn Question(trainer: Trainer, number: u32) -> impl IntoView {
                 view! { <Choices trainer number names/> }.into_any()
             }
             Answers::Number { least, most, .. } => {
-                view! { <Guess trainer number least most poll=poll.clone()/> }.into_any()
+                if poll.question.is_live() {
+                    view! { <OwnRate trainer number least most poll=poll.clone()/> }.into_any()
+                } else {
+                    view! { <Guess trainer number least most poll=poll.clone()/> }.into_any()
+                }
             }
         };
         let voted = move || trainer.answered(number).map(|vote| votes::voted(&poll, vote));
@@ -74,18 +79,71 @@ fn Choices(trainer: Trainer, number: u32, names: Memo<Vec<String>>) -> impl Into
     }
 }
 
-/// A slider with buttons for one more and one less.
+/// How long a choice rests before the wall shows it, so that a moving thumb does not flood the room.
+const REST: u32 = 250;
+
+/// A slider for the mask of the student's own update. The picture above follows it, and so does the wall.
+#[component]
+fn OwnRate(trainer: Trainer, number: u32, least: u16, most: u16, poll: Poll) -> impl IntoView {
+    let chosen = move || trainer.chosen(number).unwrap_or(least);
+    // Each new update shows the picture again, at the same rate.
+    Effect::new(move |_| {
+        trainer.sent.track();
+        trainer.try_mask(u8::try_from(chosen()).unwrap_or(u8::MAX));
+    });
+    let resting = StoredValue::new_local(None::<Timeout>);
+    Effect::new(move |_| {
+        let rate = trainer.chosen(number);
+        let tell = move || {
+            if let Some(rate) = rate.filter(|_| !is_offline(trainer)) {
+                trainer.answer(number, rate);
+            }
+        };
+        let is_news = rate.is_some() && trainer.answered(number) != rate;
+        resting.set_value(is_news.then(|| Timeout::new(REST, tell)));
+    });
+    view! { <div class="guess-form"><Slider trainer number least most poll first=least/></div> }
+}
+
+/// A slider and a button that sends the choice.
 #[component]
 fn Guess(trainer: Trainer, number: u32, least: u16, most: u16, poll: Poll) -> impl IntoView {
     let middle = least + most.saturating_sub(least) / 2;
     let guess = move || trainer.chosen(number).unwrap_or(middle);
+    view! {
+        <div class="guess-form">
+            <Slider trainer number least most poll first=middle/>
+            <button
+                type="button"
+                class="button accent large"
+                data-testid="guess-send"
+                disabled=move || is_offline(trainer)
+                on:click=move |_| trainer.answer(number, untrack(guess))
+            >
+                {say::room::send()}
+            </button>
+        </div>
+    }
+}
+
+/// A slider with buttons for one more and one less, and the number it stands at.
+#[component]
+fn Slider(
+    trainer: Trainer,
+    number: u32,
+    least: u16,
+    most: u16,
+    poll: Poll,
+    /// Where it stands before the student moves it.
+    first: u16,
+) -> impl IntoView {
+    let guess = move || trainer.chosen(number).unwrap_or(first);
     let step = move |by: i32| {
         let next = (i32::from(untrack(guess)) + by).clamp(least.into(), most.into());
         trainer.choose(number, u16::try_from(next).unwrap_or(least));
     };
     let words = Signal::derive(move || unmask_words::answer(&poll, guess()));
     view! {
-        <div class="guess-form">
             <output class="verdict-line" for="guess" data-testid="guess">{words}</output>
             <div class="guess-row">
                 <button type="button" class="button" aria-label=say::room::less() data-testid="guess-less" on:click=move |_| step(-1)>
@@ -111,16 +169,6 @@ fn Guess(trainer: Trainer, number: u32, least: u16, most: u16, poll: Poll) -> im
                     "+"
                 </button>
             </div>
-            <button
-                type="button"
-                class="button accent large"
-                data-testid="guess-send"
-                disabled=move || is_offline(trainer)
-                on:click=move |_| trainer.answer(number, untrack(guess))
-            >
-                {say::room::send()}
-            </button>
-        </div>
     }
 }
 

@@ -3,7 +3,7 @@
 
 use leptos::{html::H2, prelude::*};
 use unmask_data::metrics::Level;
-use unmask_lesson::{Place, Scene};
+use unmask_lesson::{Beat, Place, Scene};
 use unmask_words::say;
 
 use super::{
@@ -84,8 +84,9 @@ fn OwnPicture(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     // At most two, so that both fit a phone.
     let leaks = [0, 1].map(|picture| {
         Memo::new(move |_| {
-            let methods = place.get().beat().attacks().get(picture).filter(|_| beside.get() == Beside::Leak)?;
-            trainer.leak(methods)
+            let beat = place.get().beat();
+            let methods = beat.attacks().get(picture).filter(|_| beside.get() == Beside::Leak)?;
+            if beat == Beat::MoveOwnMask { trainer.tried() } else { trainer.leak(methods) }
         })
     });
     view! {

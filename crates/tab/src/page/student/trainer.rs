@@ -22,8 +22,8 @@ use crate::{
     },
     post,
     protocol::{
-        ClosedRound, Connection, Device, FromWorker, Notice, OwnAttack, PassphraseRequest, Prediction, Reconstruction,
-        Rgba, SentUpdate, ShardView, ToWorker, Training,
+        ClosedRound, Connection, Device, FromWorker, Notice, OwnAttack, OwnMask, PassphraseRequest, Prediction,
+        Reconstruction, Rgba, SentUpdate, ShardView, ToWorker, Training,
     },
 };
 
@@ -86,6 +86,8 @@ signals! {
         pub attacks: Vec<Reconstruction>,
         /// The result of this tab's own attack on its last update.
         pub own_attack: Option<OwnAttack>,
+        /// What leaks under the last mask that the student tried.
+        pub own_mask: Option<OwnMask>,
         /// The SSIM of each of those attacks in the last rounds under one defence and model, newest last.
         recent: BTreeMap<AttackMethod, Vec<f32>>,
         pub lesson: LessonState,
@@ -224,6 +226,18 @@ impl Trainer {
     /// Records a choice without sending it.
     pub fn choose(self, poll: u32, answer: u16) {
         self.guess.set(Some((poll, answer)));
+    }
+
+    /// Shows what leaks of the student's picture under a mask with this rate, in percent.
+    pub fn try_mask(self, percent: u8) {
+        self.send(ToWorker::TryMask { percent });
+    }
+
+    /// What leaks under the mask that the student tries.
+    pub fn tried(self) -> Option<Leaked> {
+        let result = self.own_mask.with(|tried| tried.as_ref()?.found.clone())?;
+        let level = result.comparison.as_ref().and_then(|comparison| Level::of(&[comparison.ssim]));
+        Some(Leaked { result, level, is_by_tab: true })
     }
 
     pub fn show_original(self) {
@@ -388,6 +402,7 @@ impl Trainer {
             FromWorker::Lesson(lesson) => self.take_lesson(lesson),
             FromWorker::Original { is_shown } => self.is_shown.set(is_shown),
             FromWorker::OwnAttack(attack) => self.take_own_attack(attack),
+            FromWorker::OwnMask(tried) => self.own_mask.set(Some(tried)),
             FromWorker::Notice(notice) => self.notice(notice),
         }
     }
