@@ -28,14 +28,14 @@ const ROBOTS: usize = 2;
 const VOTE: &str = r#"(() => {
   const at = id => document.querySelector(`[data-testid="${id}"]`);
   if (at('voted')?.innerText) return true;
-  (at('come-back') ?? at('answer') ?? at('guess-send'))?.click();
+  (at('come-back') ?? at('answer') ?? at('guess-send') ?? at('guess-more'))?.click();
   return null;
 })()"#;
 
 /// Whether this step asks the class.
 fn asks(scene: u64, beat: u64) -> bool {
     let place = Place { scene: Scene::ALL[scene as usize], beat: beat as u8 };
-    Question::of(place.scene).is_some_and(|question| question.asked_at() == place.beat())
+    place.question().is_some_and(|question| question.asked_at() == place.beat())
 }
 
 /// Scene and step at which the relay searches.

@@ -10,7 +10,7 @@ use unmask_core::{
     Architecture, AttackMethod, EncryptionStart, KeyCheck, ModelState, Partition, TrainingPictures, UpdateForm,
     VitPreset,
 };
-use unmask_data::{Picture, chw_to_hwc};
+use unmask_data::{PHOTOGRAPH_CLASSES, Picture, chw_to_hwc};
 use unmask_defence::{Cipher, RoomKey};
 use unmask_model::{Network, device::OpenDevice};
 use unmask_wire::{Assembler, ClientMessage, EncryptionPlan, PlanHeader, RelayMessage, ShardHeader, frames};
@@ -77,7 +77,8 @@ fn weights() -> Vec<f32> {
 fn samples() -> Vec<Sample> {
     let sample = |label: usize| {
         let pixels = (0..16 * 16 * 3).map(|i: usize| (i * i / 90 + 17 * label) as u8).collect();
-        Sample { name: format!("{label}"), picture: Picture::new(16, 16, pixels).unwrap(), label }
+        // The name decides the label.
+        Sample { name: PHOTOGRAPH_CLASSES[label].to_owned(), picture: Picture::new(16, 16, pixels).unwrap() }
     };
     (0..3).map(sample).collect()
 }
@@ -86,7 +87,7 @@ fn samples() -> Vec<Sample> {
 fn inputs(positions: &[usize]) -> (Vec<f32>, Vec<usize>) {
     let samples = samples();
     let images = positions.iter().flat_map(|&i| samples[i].picture.for_model(architecture().side())).collect();
-    (images, positions.iter().map(|&i| samples[i].label).collect())
+    (images, positions.to_vec())
 }
 
 async fn with_client(passphrase: Option<&str>, script: impl AsyncFnOnce(&mut Relay)) {

@@ -52,5 +52,44 @@ pub fn class_in_name(name: &str) -> Option<usize> {
     CLASSES.iter().position(|class| lower.contains(class))
 }
 
+/// The words for private photographs in a room whose data set has none, by label. The last one is always true.
+pub const PHOTOGRAPH_CLASSES: [&str; 10] =
+    ["person", "animal", "plant", "food", "vehicle", "building", "thing", "landscape", "sky", NOT_SAID];
+/// The class of photographs that nobody has labelled.
+const NOT_SAID: &str = "not said";
+
+/// What words in names are a kind of.
+const KINDS: [(&str, &[&str]); 5] = [
+    ("person", &["astronaut", "cameraman", "portrait"]),
+    ("animal", &["cat", "dog", "bird", "deer", "frog", "horse"]),
+    ("food", &["coffee"]),
+    ("vehicle", &["rocket", "airplane", "automobile", "ship", "truck"]),
+    ("sky", &["hubble", "galax"]),
+];
+
+/// The label of a photograph with this name among `classes`: the class that the name contains, or what it is a kind of.
+/// Without either the class for that, or the first one, which is then wrong on purpose: what leaks does not depend on it.
+pub fn photograph_label(classes: &[impl AsRef<str>], name: &str) -> usize {
+    let name = name.to_lowercase();
+    let named = |word: &str| classes.iter().position(|class| class.as_ref().eq_ignore_ascii_case(word));
+    let own = classes.iter().position(|class| name.contains(&class.as_ref().to_lowercase()));
+    let kind = || KINDS.iter().find(|(_, words)| words.iter().any(|word| name.contains(word)));
+    own.or_else(|| kind().and_then(|(kind, _)| named(kind))).or_else(|| named(NOT_SAID)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_photograph_is_labelled_by_its_name_or_not_at_all() {
+        let of = |name| PHOTOGRAPH_CLASSES[photograph_label(&PHOTOGRAPH_CLASSES, name)];
+        let samples = ["astronaut", "cameraman", "cat", "coffee", "hubble", "rocket", "my-Plant-2", "IMG_0042"];
+        let labels = ["person", "person", "animal", "food", "sky", "vehicle", "plant", NOT_SAID];
+        assert_eq!(samples.map(of), labels);
+        assert_eq!((photograph_label(&CLASSES, "my-Cat-3"), photograph_label(&CLASSES, "coffee")), (3, 0));
+    }
+}
+
 #[cfg(test)]
 mod test_pattern;

@@ -43,6 +43,16 @@ class-frog = Frosch
 class-horse = Pferd
 class-ship = Schiff
 class-truck = Lastwagen
+class-person = Mensch
+class-animal = Tier
+class-plant = Pflanze
+class-food = Essen
+class-vehicle = Fahrzeug
+class-building = Gebäude
+class-thing = Ding
+class-landscape = Landschaft
+class-sky = Himmel
+class-not-said = keine Angabe
 class-nameless = Klasse { $place }
 
 ## The form before the room
@@ -146,6 +156,7 @@ room-your-picture = Dein Bild
 room-your-turn = Du bist dran
 room-consent = Wer es sehen darf
 room-numbers = Die Zahlen, die hinausgingen
+room-learns = Das Modell lernt für dein Bild das Wort „{ $class }“.
 room-leak = Was ein Angriff darin sieht
 room-send = Senden
 room-less = Weniger
@@ -364,7 +375,7 @@ lobby-code = QR-Code der Adresse daneben
 
 promise-title = Versprechen
 promise-headline = Dein Bild bleibt. Zahlen gehen.
-promise-line-learn = Jedes Handy lernt aus seinem eigenen Bild.
+promise-line-learn = Jedes Handy lernt ein Wort für sein eigenes Bild.
 promise-line-send = Jetzt senden die Handys, was sie gelernt haben: Zahlen.
 promise-line-stay = Zum Lernen muss kein Handy sein Bild senden.
 promise-say = Das ist föderiertes Lernen: Die Handys senden Zahlen, der Server addiert sie, und kein Bild muss dafür ein Handy verlassen.

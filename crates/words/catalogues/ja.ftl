@@ -43,6 +43,16 @@ class-frog = カエル
 class-horse = ウマ
 class-ship = 船
 class-truck = トラック
+class-person = 人
+class-animal = 動物
+class-plant = 植物
+class-food = 食べ物
+class-vehicle = 乗り物
+class-building = 建物
+class-thing = 物
+class-landscape = 風景
+class-sky = 空
+class-not-said = 答えない
 class-nameless = クラス{ $place }
 
 ## The form before the room
@@ -146,6 +156,7 @@ room-your-picture = あなたの写真
 room-your-turn = あなたの番です
 room-consent = だれが見てよいか
 room-numbers = 出ていった数
+room-learns = モデルは、あなたの写真に「{ $class }」という言葉を学びます。
 room-leak = その数から攻撃で見えるもの
 room-send = 送る
 room-less = 減らす
@@ -348,7 +359,7 @@ lobby-code = 横のアドレスのQRコード
 
 promise-title = 約束
 promise-headline = 写真は残り、数が出ていく
-promise-line-learn = どの端末も、自分の写真から学びます。
+promise-line-learn = どの端末も、自分の写真を表す言葉を1つ学びます。
 promise-line-send = 次に、学んだことを数として送ります。
 promise-line-stay = 学習のために写真を送る必要はありません。
 promise-say = これが連合学習です。端末は数を送り、サーバーはその数を足し合わせます。そのために写真を端末から出す必要はありません。

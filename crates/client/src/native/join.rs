@@ -28,10 +28,10 @@ use super::{
     address::RoomAddress,
     random::fresh_share,
     session::{Session, SessionEnd},
-    session_secret::exchange,
+    session_secret::{classes, exchange},
     volunteer::Volunteer,
 };
-use crate::{Client, PrivatePicture};
+use crate::Client;
 
 /// Longest wait for an answer from an address that may no longer exist.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -70,15 +70,17 @@ pub async fn join(options: JoinOptions) -> anyhow::Result<()> {
     if options.samples.is_empty() {
         bail!("a client needs at least one picture to train on");
     }
-    let pictures =
-        options.samples.into_iter().map(|sample| PrivatePicture::new(sample.picture, sample.label)).collect();
     let secret = match (secret, options.pin) {
         (None, Some(pin)) => {
             let any = options.accept_any_certificate;
+            let session = session.clone();
             Some(tokio::task::spawn_blocking(move || exchange(&session, &pin, any)).await??)
         }
         (secret, _) => secret,
     };
+    let (asked, any) = (secret.clone(), options.accept_any_certificate);
+    let classes = tokio::task::spawn_blocking(move || classes(&session, asked.as_deref(), any)).await?;
+    let pictures = options.samples.into_iter().map(|sample| sample.labelled(&classes)).collect();
     let request = request(&socket, secret.as_deref())?;
     let mut client = Client::new(&options.name, &options.device.description())
         .with_pictures(pictures)

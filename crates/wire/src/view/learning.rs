@@ -35,7 +35,7 @@ pub struct DataView {
 
 impl DataView {
     /// Classes for labelling a private picture. Empty if this data set's classes do not suit photographs; pages then
-    /// use CIFAR-10's.
+    /// use words for any photograph.
     pub fn photograph_classes(&self) -> &[String] {
         if self.source == GENERATED { &[] } else { &self.classes }
     }

@@ -8,11 +8,12 @@ use std::{
 
 use anyhow::Context;
 use unmask_core::{NthOf, Partition};
-use unmask_data::datasets::{DataSet, Labelled, divide};
-
-use crate::{
-    PictureSelection, PrivatePicture, RoundPictures, RoundPlan, Shard, native::Sample, pictures::PrivatePictures,
+use unmask_data::{
+    PHOTOGRAPH_CLASSES,
+    datasets::{DataSet, Labelled, divide},
 };
+
+use crate::{PictureSelection, RoundPictures, RoundPlan, Shard, native::Sample, pictures::PrivatePictures};
 
 const MOST_SHARDS: u16 = 10_000;
 
@@ -60,7 +61,8 @@ impl fmt::Display for ShardChoice {
 impl FlowerPictures {
     /// This client's own pictures; it trains on all of them in each round.
     pub fn own(samples: Vec<Sample>) -> Self {
-        let pictures = samples.into_iter().map(|sample| PrivatePicture::new(sample.picture, sample.label)).collect();
+        let classes = PHOTOGRAPH_CLASSES.map(str::to_owned);
+        let pictures = samples.into_iter().map(|sample| sample.labelled(&classes)).collect();
         Self(Origin::Own(Arc::new(Mutex::new(PrivatePictures::new(pictures)))))
     }
 

@@ -180,9 +180,9 @@ mod tests {
         };
         let names = names::photograph_classes(&[]);
         let labels = |label: &LabelView| labels(label, &names);
-        assert_eq!(labels(&counts(1, &[(3, 1)])).as_deref(), Some("cat"));
-        assert_eq!(labels(&counts(3, &[(3, 2), (5, 1)])).as_deref(), Some("2 × cat, 1 × dog"));
-        assert_eq!(labels(&counts(4, &[(3, 4)])).as_deref(), Some("4 × cat"));
+        assert_eq!(labels(&counts(1, &[(3, 1)])).as_deref(), Some("food"));
+        assert_eq!(labels(&counts(3, &[(3, 2), (5, 1)])).as_deref(), Some("2 × food, 1 × building"));
+        assert_eq!(labels(&counts(4, &[(3, 4)])).as_deref(), Some("4 × food"));
         assert_eq!(labels(&LabelView::default()), None);
     }
 

@@ -1,8 +1,8 @@
 //! Names of classes, sample photographs and people.
 
-use unmask_core::TrainOn;
-use unmask_data::CLASSES;
-use unmask_wire::view::DataView;
+use unmask_core::{InitialWeights, TrainOn};
+use unmask_data::{CLASSES, PHOTOGRAPH_CLASSES, photograph_label};
+use unmask_wire::view::{DataView, RoomView};
 
 use unmask_words::say;
 
@@ -13,8 +13,6 @@ pub struct Sample {
     pub name: &'static str,
     /// Its file in `www/samples`.
     pub file: &'static str,
-    /// The class in [`CLASSES`] that the page proposes: the right one or the nearest. What leaks does not depend on it.
-    pub label: u8,
 }
 
 impl Sample {
@@ -32,12 +30,12 @@ impl Sample {
 }
 
 pub const SAMPLES: [Sample; 6] = [
-    Sample { name: "astronaut", file: "astronaut.png", label: 0 },
-    Sample { name: "cat", file: "cat.png", label: 3 },
-    Sample { name: "coffee", file: "coffee.png", label: 8 },
-    Sample { name: "rocket", file: "rocket.png", label: 0 },
-    Sample { name: "cameraman", file: "cameraman.jpg", label: 9 },
-    Sample { name: "hubble", file: "hubble.jpg", label: 2 },
+    Sample { name: "astronaut", file: "astronaut.png" },
+    Sample { name: "cat", file: "cat.png" },
+    Sample { name: "coffee", file: "coffee.png" },
+    Sample { name: "rocket", file: "rocket.png" },
+    Sample { name: "cameraman", file: "cameraman.jpg" },
+    Sample { name: "hubble", file: "hubble.jpg" },
 ];
 
 pub fn sample(name: &str) -> Option<Sample> {
@@ -51,16 +49,26 @@ pub fn proposed_sample(draw: f64) -> Sample {
     sample(pick(&BRIGHT, draw)).unwrap_or(SAMPLES[0])
 }
 
-/// The classes that a private picture can be labelled with: the room's own, or else those of CIFAR-10.
+/// The classes that a private picture can be labelled with: the room's own, or else words for any photograph.
 pub fn photograph_classes(named: &[String]) -> Vec<String> {
-    if named.is_empty() { CLASSES.map(str::to_owned).to_vec() } else { named.to_vec() }
+    if named.is_empty() { PHOTOGRAPH_CLASSES.map(str::to_owned).to_vec() } else { named.to_vec() }
 }
 
-/// The classes that the current rounds teach, in a room with this data set.
-pub fn classes_in_force(data: Option<&DataView>) -> Vec<String> {
+/// The label that the page proposes for a picture with this name; an empty name is nobody's.
+pub fn proposed_label(classes: &[String], name: &str) -> u8 {
+    u8::try_from(photograph_label(classes, name)).unwrap_or_default()
+}
+
+/// The classes that the current rounds teach. Weights that were trained before know their own.
+pub fn classes_in_force(room: &RoomView) -> Vec<String> {
+    let data = room.data.as_ref();
+    let photographs = data.map_or(&[][..], DataView::photograph_classes);
     match data {
         Some(data) if data.train_on == TrainOn::Shared && !data.classes.is_empty() => data.classes.clone(),
-        data => photograph_classes(data.map_or(&[], DataView::photograph_classes)),
+        _ if photographs.is_empty() && room.initial_weights == InitialWeights::Pretrained => {
+            CLASSES.map(str::to_owned).to_vec()
+        }
+        _ => photograph_classes(photographs),
     }
 }
 
@@ -69,7 +77,8 @@ pub fn class_name(classes: &[String], place: usize) -> String {
     classes.get(place).map_or_else(|| say::class::nameless(place), |class| shown_class(class))
 }
 
-/// The displayed name of a class. CIFAR-10's classes are translated; others keep the data set's name.
+/// The displayed name of a class. CIFAR-10's classes and the words for photographs are translated; others keep the data
+/// set's name.
 pub fn shown_class(class: &str) -> String {
     let shown = match class {
         "airplane" => say::class::airplane(),
@@ -82,6 +91,16 @@ pub fn shown_class(class: &str) -> String {
         "horse" => say::class::horse(),
         "ship" => say::class::ship(),
         "truck" => say::class::truck(),
+        "person" => say::class::person(),
+        "animal" => say::class::animal(),
+        "plant" => say::class::plant(),
+        "food" => say::class::food(),
+        "vehicle" => say::class::vehicle(),
+        "building" => say::class::building(),
+        "thing" => say::class::thing(),
+        "landscape" => say::class::landscape(),
+        "sky" => say::class::sky(),
+        "not said" => say::class::not_said(),
         other => other,
     };
     shown.to_owned()
@@ -114,19 +133,20 @@ fn pick<'a>(words: &[&'a str], draw: f64) -> &'a str {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::*;
     use unmask_words::Language;
+
+    use super::*;
 
     #[test]
     fn labels_are_found_by_name_and_number() {
         let classes = photograph_classes(&[]);
         let label = |class| class_label(&classes, class);
-        assert_eq!(label("cat"), Some(3));
-        assert_eq!(label("Truck"), Some(9));
+        assert_eq!(label("animal"), Some(1));
+        assert_eq!(label("Sky"), Some(8));
         assert_eq!(label("9"), Some(9));
         assert_eq!(label("10"), None);
         assert_eq!(label("coffee"), None);
-        assert_eq!((class_name(&classes, 3).as_str(), class_name(&classes, 12).as_str()), ("cat", "class 12"));
+        assert_eq!((class_name(&classes, 3).as_str(), class_name(&classes, 12).as_str()), ("food", "class 12"));
     }
 
     #[test]
@@ -139,24 +159,28 @@ mod tests {
         };
         let first = |classes: Vec<String>| classes[0].clone();
         for (source, train_on, photograph, now) in [
-            ("generated", TrainOn::Private, "airplane", "airplane"),
-            ("generated", TrainOn::Shared, "airplane", "ring"),
+            ("generated", TrainOn::Private, "person", "person"),
+            ("generated", TrainOn::Shared, "person", "ring"),
             ("folder:/data", TrainOn::Private, "ring", "ring"),
             ("folder:/data", TrainOn::Shared, "ring", "ring"),
         ] {
             let data = data(source, train_on);
             assert_eq!(first(photograph_classes(data.photograph_classes())), photograph, "{source} {train_on}");
-            assert_eq!(first(classes_in_force(Some(&data))), now, "{source} {train_on}");
+            let room = RoomView { data: Some(data), ..RoomView::default() };
+            assert_eq!(first(classes_in_force(&room)), now, "{source} {train_on}");
         }
+        let pretrained = RoomView { initial_weights: InitialWeights::Pretrained, ..RoomView::default() };
+        assert_eq!(first(classes_in_force(&pretrained)), "airplane");
         let unread = DataView { classes: Vec::new(), ..data("folder:/data", TrainOn::Private) };
-        assert_eq!(first(photograph_classes(unread.photograph_classes())), "airplane");
+        assert_eq!(first(photograph_classes(unread.photograph_classes())), "person");
     }
 
     #[test]
     fn every_sample_proposes_a_class_and_is_there() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../www/samples");
         for sample in SAMPLES {
-            assert!(usize::from(sample.label) < CLASSES.len(), "{sample:?}");
+            let label = usize::from(proposed_label(&photograph_classes(&[]), sample.name));
+            assert!(label + 1 < PHOTOGRAPH_CLASSES.len(), "{sample:?} has no word of its own");
             assert!(folder.join(sample.file).is_file(), "{} is not in {}", sample.file, folder.display());
         }
     }
@@ -184,7 +208,7 @@ mod tests {
         assert_eq!((shown_class("dog").as_str(), shown_class("ring").as_str()), ("Hund", "ring"));
         assert_eq!(sample("rocket").map(Sample::title), Some("Rakete"));
         Language::English.speak();
-        for class in CLASSES {
+        for class in CLASSES.into_iter().chain(PHOTOGRAPH_CLASSES) {
             assert_eq!(shown_class(class), class);
         }
         // A sample's title is its name in the address, except for one with a technical name.

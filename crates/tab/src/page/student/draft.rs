@@ -129,7 +129,7 @@ impl JoinDraft {
         self.nickname.set(suggested_nickname());
         self.picture.set(None);
         self.may_show.set(false);
-        self.label.set(0);
+        self.label.set(self.classes.with_untracked(|all| names::proposed_label(all, "")));
         self.passphrase.set(String::new());
         self.saved.set(None);
         spawn_local(self.take_sample(proposed_sample(), None));
@@ -190,7 +190,8 @@ impl JoinDraft {
         };
         if self.take(choice, taken) {
             self.sample.set(Some(sample.name));
-            self.label.set(label.unwrap_or(sample.label));
+            let proposed = || self.classes.with_untracked(|all| names::proposed_label(all, sample.name));
+            self.label.set(label.unwrap_or_else(proposed));
         }
     }
 
@@ -224,6 +225,8 @@ impl JoinDraft {
             self.sample.set(None);
             // Consent for one picture does not extend to another.
             self.may_show.set(false);
+            let name = picture.as_ref().map(|picture| picture.name.clone()).unwrap_or_default();
+            self.label.set(self.classes.with_untracked(|all| names::proposed_label(all, &name)));
             self.picture.set(picture);
         }
         is_taken

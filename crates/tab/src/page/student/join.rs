@@ -163,10 +163,10 @@ fn Thumbnail(draft: JoinDraft, sample: Sample) -> impl IntoView {
 /// What most students leave as it is: the label and the passphrase, folded away.
 #[component]
 fn More(draft: JoinDraft) -> impl IntoView {
-    // Open the fold so that a problem with the address's label is visible.
+    // Open the fold where a label is to be chosen, and so that a problem with the address's label is visible.
     let is_more_open = RwSignal::new(false);
     Effect::new(move |_| {
-        if draft.label_problem.with(Option::is_some) {
+        if draft.has_own_picture() || draft.label_problem.with(Option::is_some) {
             is_more_open.set(true);
         }
     });

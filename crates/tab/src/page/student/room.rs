@@ -16,7 +16,7 @@ use super::{
 use crate::{
     page::{
         logic::{
-            self,
+            self, names,
             turn::{self, Beside, Evidence, Link, Turn},
         },
         widgets::{fields::PassphraseField, holds, optional, part, picture::Pixels},
@@ -81,6 +81,8 @@ fn OwnPicture(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
         let drawing = |sent: &SentUpdate| sent.groups.iter().find_map(|group| group.after.clone());
         (beside.get() == Beside::Numbers).then(optional(trainer.sent, drawing)).flatten()
     };
+    let is_shared = holds(trainer.training, |training| training.shared.is_some());
+    let learns = move || say::room::learns(draft.classes.with(|all| names::class_name(all, draft.label.get().into())));
     // At most two, so that both fit a phone.
     let leaks = [0, 1].map(|picture| {
         Memo::new(move |_| {
@@ -104,6 +106,7 @@ fn OwnPicture(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
             </figure>
             {leaks.map(|leak| view! { <Leak place leak/> })}
         </div>
+        <p class="sub" data-testid="learns" hidden=move || beside.get() != Beside::Numbers || is_shared()>{learns}</p>
         <Known trainer place leaks/>
     }
 }
