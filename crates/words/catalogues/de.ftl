@@ -362,6 +362,7 @@ lobby-headline = Mach mit deinem Handy mit
 lobby-line = Scanne den Code oder tippe Adresse und PIN ein.
 lobby-say = Heute bringen eure Handys gemeinsam einem Computer etwas bei, und keines muss dafür sein Bild senden.
 lobby-ask = Wer hat ein Bild, das nur Freunde sehen dürfen?
+lobby-answer = Jede Antwort passt. Sie zeigt, warum ein Bild Schutz brauchen kann.
 lobby-pin = PIN
 lobby-recorded = Eine aufgezeichnete Stunde
 lobby-took-part = Diese haben mitgemacht.
@@ -380,6 +381,7 @@ promise-line-send = Jetzt senden die Handys, was sie gelernt haben: Zahlen.
 promise-line-stay = Zum Lernen muss kein Handy sein Bild senden.
 promise-say = Das ist föderiertes Lernen: Die Handys senden Zahlen, der Server addiert sie, und kein Bild muss dafür ein Handy verlassen.
 promise-ask = Ist dein Bild sicher, wenn nur Zahlen hinausgehen?
+promise-answer = Dadurch allein nicht. Szene 2 und 3 zeigen: Zahlen können das Bild enthalten.
 promise-drawing = Ein Handy sendet Zahlen an einen Server; das Bild bleibt im Handy
 promise-phone = Handy
 promise-server = Server
@@ -396,6 +398,7 @@ wall-leak = Was aus dem Update von { $name } durchsickert
 guess-line-everybody = Ein Update von jedem Gerät. Das ist darin zu sehen.
 guess-say = Der Server hat dieses Bild aus den Zahlen eines Handys berechnet; das Bild selbst hat er dafür nicht verwendet.
 guess-ask = Wie können Zahlen wieder zu einem Bild werden?
+guess-answer = Die Zahlen hängen von jedem Pixel ab. Bei einem einzigen Bild sind es Gleichungen, die sich lösen lassen.
 guess-question = Wessen Bild hat der Server aus Zahlen gemacht?
 
 april-title = APRIL
@@ -408,6 +411,7 @@ april-line-patches = Diese Tabelle mischt alle Kacheln nach ihren Zeilen.
 april-line-patch = Zeile und Tabelle ergeben die Pixel der Kachel.
 april-say = Die Zahlen, die ein Handy sendet, sind eine Gleichung mit einer einzigen Lösung, und die ist das Bild.
 april-ask = Was passiert, wenn das Handy die Hälfte der Zahlen behält?
+april-answer = APRIL sieht das Bild nicht mehr: Es liest die Lücken als Nullen, also stimmt seine Gleichung nicht. In Szene 5 kommt ein besserer Angreifer.
 april-question = Wenn die Hälfte der Zahlen daheim bleibt: Sieht man das Bild noch?
 
 mask-title = Maske
@@ -420,6 +424,7 @@ mask-own-question = Bei welchem R ist dein eigenes Bild weg?
 mask-own-median = Die Hälfte von euch hielt bei R = { $rate } oder früher an.
 mask-say = Jedes Handy entscheidet zufällig, welche Zahlen daheim bleiben; dieser Angreifer liest die Lücken als Nullen.
 mask-ask = Welches R würde euch reichen?
+mask-answer = Für kein R ist bewiesen, dass es reicht. Bei R = 0,5 sieht hier meist mindestens ein Angreifer das Bild.
 mask-question = Ist das Bild jetzt sicher?
 mask-yes = Ja
 mask-no = Nein
@@ -438,6 +443,7 @@ attackers-line-puzzle = Die Ordnung der Teile ist verborgen. Die Teile nicht.
 attackers-line-groups = Mehr Zahlen daheim lassen, wo das Bild steckt.
 attackers-say = Der Server muss wissen, welche Zahlen fehlen, um sie zu addieren; also weiß es auch ein besserer Angreifer.
 attackers-ask = Eine Verteidigung hält einem Angreifer stand: Was sagt das über den nächsten?
+attackers-answer = Nichts. Es zeigt nur, dass dieser Angreifer scheitert.
 attackers-question = Der nächste Angreifer kennt die Lücken. Sieht er das Bild?
 attackers-whose = Wessen maskierte Zahlen hat dein Handy?
 
@@ -448,6 +454,7 @@ patience-line-guess = Der Computer rät, bis die Zahlen passen.
 patience-line-came = Das hat die Suche gefunden.
 patience-say = Mit der Hälfte der Zahlen probiert der Computer trotzdem Tausende Bilder und behält, was besser passt.
 patience-ask = Was müsste man tun, damit das Raten ein Jahr dauert?
+patience-answer = Mehr Zahlen daheim lassen oder mehr Bilder in ein Update mischen. Beides kann richtige Antworten kosten, und eine erfolglose Suche beweist nichts.
 patience-question = Nach wie vielen Sekunden sehen wir, wer es ist?
 patience-unit = Sekunden
 patience-took = { $count ->
@@ -471,6 +478,7 @@ trade-line-votes = Das sind eure Stimmen.
 trade-line-run = Jetzt rechnet die Klasse mit dem Median eurer Stimmen.
 trade-say = Jeder graue Punkt wurde mit einer anderen Klasse gemessen: je weiter links, desto weniger sickert durch; je weiter oben, desto mehr Bilder benennt das Modell richtig.
 trade-ask = Wo auf dieser Kurve sollte ein Krankenhaus stehen?
+trade-answer = Es gibt keine richtige Antwort. Ein Krankenhaus muss richtige Antworten gegen das abwägen, was durchsickert, und sagen, wer das entscheidet.
 trade-question = Welches R wählst du?
 trade-unit = %
 trade-runs = Die Klasse rechnet mit R = { $rate }.
@@ -490,6 +498,7 @@ member-line-told = Wer das Foto hat, kann die Zahlen fragen.
 member-line-stranger = Und dieses? Es gehört jemand anderem.
 member-say = Hier berechnet niemand ein Bild: Wer ein Foto schon hat, fragt, ob es verwendet wurde.
 member-ask = Wann würde es schaden, wenn man wüsste, dass dein Bild dabei war?
+member-answer = Wenn die Daten etwas über dich sagen: ein Foto aus einer Klinik, von einer Demonstration, aus einer Zuflucht.
 member-photograph = das Foto
 member-seen = Das Foto, wie das Netz es sieht
 member-scale = Wie viel vom Foto nicht zu dem passt, was im Update war, auf einer logarithmischen Achse
@@ -517,6 +526,7 @@ debrief-line-told = Von hier stammt das Bild.
 debrief-line-home = Drei Sätze zum Mitnehmen.
 debrief-say = Zahlen können ein Bild sein, eine Maske hilft gegen manche, und es kommt darauf an, wer hinsieht.
 debrief-ask = Würdet ihr mit einem eigenen Bild mitmachen?
+debrief-answer = Beide Antworten sind in Ordnung. Fragt alle, die Nein sagen, was sich ändern müsste.
 debrief-question = Wessen Bild steckt hinter der Maske?
 debrief-numbers = Zahlen, die dein Handy verlassen, können dein Bild sein.
 debrief-defence = Was einen Angreifer aufhält, hält den nächsten vielleicht nicht auf.
@@ -583,6 +593,7 @@ bar-expert-title = Expertenansicht
 bar-language-title = Nächste Sprache
 bar-say = Sagen:
 bar-ask = Fragen:
+bar-answer = Antwort:
 bar-loses = { $rounds ->
     [1] Diese Szene beginnt mit einem neuen Modell; 1 Runde der Klasse geht verloren.
    *[other] Diese Szene beginnt mit einem neuen Modell; { $rounds } Runden der Klasse gehen verloren.

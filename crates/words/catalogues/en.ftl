@@ -363,6 +363,7 @@ lobby-headline = Join with your phone
 lobby-line = Scan the code, or type the address and the PIN.
 lobby-say = Today your phones teach a computer together, and no phone has to send its picture for that.
 lobby-ask = Who has a picture that only friends may see?
+lobby-answer = Any answer will do. It shows why a picture may need protection.
 lobby-pin = PIN
 lobby-recorded = A recorded lesson
 lobby-took-part = These took part.
@@ -381,6 +382,7 @@ promise-line-send = Now the phones send what they learnt: numbers.
 promise-line-stay = To learn, no phone has to send its picture.
 promise-say = This is federated learning: the phones send numbers, the server adds them up, and no picture has to leave a phone for that.
 promise-ask = Is your picture safe if only numbers leave?
+promise-answer = Not by that alone. Scenes 2 and 3 show that numbers can contain the picture.
 promise-drawing = A phone sends numbers to a server; the picture stays in the phone
 promise-phone = phone
 promise-server = server
@@ -397,6 +399,7 @@ wall-leak = What leaks from { $name }’s update
 guess-line-everybody = One update each. This is what it shows.
 guess-say = The server computed this picture from the numbers of one phone; it did not use the picture itself.
 guess-ask = How can numbers become a picture again?
+guess-answer = The numbers depend on every pixel. For a single picture they are equations that can be solved.
 guess-question = Whose picture did the server make from numbers?
 
 april-title = APRIL
@@ -409,6 +412,7 @@ april-line-patches = This table mixes all patches, each by its row.
 april-line-patch = Row and table together: the pixels of the patch.
 april-say = The numbers that a phone sends form an equation with one solution: the picture.
 april-ask = What happens if the phone keeps half of the numbers?
+april-answer = APRIL no longer sees the picture: it reads the gaps as zeros, so its equation is wrong. Scene 5 has a better attacker.
 april-question = If half of the numbers stay home: does the picture still show?
 
 mask-title = Mask
@@ -421,6 +425,7 @@ mask-own-question = At which R is your own picture gone?
 mask-own-median = Half of you stopped at R = { $rate } or below.
 mask-say = Each phone decides at random which numbers stay home; this attacker reads the gaps as zeros.
 mask-ask = Which R would be enough for you?
+mask-answer = No R is proved to be enough. At R = 0.5, at least one attacker here usually sees the picture.
 mask-question = Is the picture safe now?
 mask-yes = Yes
 mask-no = No
@@ -439,6 +444,7 @@ attackers-line-puzzle = The order of the pieces is hidden. The pieces are not.
 attackers-line-groups = Keep more numbers home where the picture is.
 attackers-say = The server must know which numbers are missing to add them up, so a better attacker knows it too.
 attackers-ask = A defence stops one attacker: what does that say about the next?
+attackers-answer = Nothing. It shows that this attacker fails, and no more than that.
 attackers-question = The next attacker knows the gaps. Does it see the picture?
 attackers-whose = Whose masked numbers does your phone have?
 
@@ -449,6 +455,7 @@ patience-line-guess = The computer guesses until the numbers fit.
 patience-line-came = This is what the search found.
 patience-say = With half of the numbers the computer still tries thousands of pictures and keeps those that fit better.
 patience-ask = What would it cost to make guessing take a year?
+patience-answer = Keep more numbers home, or mix more pictures into one update. Both can cost right answers, and a failed search proves nothing.
 patience-question = After how many seconds do we see who it is?
 patience-unit = seconds
 patience-took = { $count ->
@@ -472,6 +479,7 @@ trade-line-votes = These are your votes.
 trade-line-run = Now the class runs the median of your votes.
 trade-say = Each grey dot was measured with another class: the further left, the less leaks; the further up, the more pictures the model names right.
 trade-ask = Where on this curve should a hospital be?
+trade-answer = There is no right answer. A hospital must weigh right answers against what leaks, and say who decides.
 trade-question = Which R do you choose?
 trade-unit = %
 trade-runs = The class runs R = { $rate }.
@@ -491,6 +499,7 @@ member-line-told = Anyone who has the photograph can ask the numbers.
 member-line-stranger = And this one? It is somebody else’s.
 member-say = Here nobody computes a picture: somebody who already has a photograph asks whether it was used.
 member-ask = When would it hurt if people knew that your picture was in it?
+member-answer = If the data say something about you: a photograph from a clinic, a protest or a shelter.
 member-photograph = the photograph
 member-seen = The photograph as the network sees it
 member-scale = How much of the photograph does not fit what was in the update, on a logarithmic axis
@@ -518,6 +527,7 @@ debrief-line-told = This is whose picture it was.
 debrief-line-home = Three sentences to take home.
 debrief-say = Numbers can be a picture, a mask helps against some, and it matters who looks.
 debrief-ask = Would you take part with a picture of your own?
+debrief-answer = Both answers are fine. Ask those who say no what would have to change.
 debrief-question = Whose picture is behind the mask?
 debrief-numbers = Numbers that leave your phone can be your picture.
 debrief-defence = A defence that stops one attacker may not stop the next.
@@ -584,6 +594,7 @@ bar-expert-title = Expert view
 bar-language-title = Next language
 bar-say = Say:
 bar-ask = Ask:
+bar-answer = Answer:
 bar-loses = { $rounds ->
     [1] This scene begins with a new model; the class’s 1 round is lost.
    *[other] This scene begins with a new model; the class’s { $rounds } rounds are lost.

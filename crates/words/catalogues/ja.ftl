@@ -346,6 +346,7 @@ lobby-headline = スマートフォンで参加しよう
 lobby-line = コードを読み取るか、アドレスとPINを入力してください。
 lobby-say = 今日は、みなさんのスマートフォンが力を合わせてコンピューターに教えます。そのために写真を送る必要はありません。
 lobby-ask = 友だちにしか見せられない写真を持っている人はいますか。
+lobby-answer = どんな答えでもかまいません。写真を守る必要があることに気づくための質問です。
 lobby-pin = PIN
 lobby-recorded = 授業の記録
 lobby-took-part = この人たちが参加しました。
@@ -364,6 +365,7 @@ promise-line-send = 次に、学んだことを数として送ります。
 promise-line-stay = 学習のために写真を送る必要はありません。
 promise-say = これが連合学習です。端末は数を送り、サーバーはその数を足し合わせます。そのために写真を端末から出す必要はありません。
 promise-ask = 出ていくのが数だけなら、写真は安全でしょうか。
+promise-answer = それだけでは安全ではありません。数に写真が含まれることを、場面2と3で見ます。
 promise-drawing = 端末がサーバーに数を送り、写真は端末に残る
 promise-phone = 端末
 promise-server = サーバー
@@ -380,6 +382,7 @@ wall-leak = { $name }の更新から漏れたもの
 guess-line-everybody = 更新は1台に1つ。見えるのはこれです。
 guess-say = サーバーは、この写真を1台の端末の数から計算しました。写真そのものは使っていません。
 guess-ask = 数がどうして写真に戻るのでしょうか。
+guess-answer = 数はすべての画素によって決まります。写真が1枚だけなら、解くことのできる方程式になります。
 guess-question = サーバーが数から作ったのは、だれの写真ですか。
 
 april-title = APRIL
@@ -392,6 +395,7 @@ april-line-patches = この表には全パッチが混ざっています。
 april-line-patch = 行と表を合わせると、パッチの画素になります。
 april-say = 端末が送る数は、解が1つしかない方程式です。その解が写真です。
 april-ask = 端末が数の半分を手元に残したら、どうなるでしょうか。
+april-answer = APRILには見えなくなります。欠けた数を0として読むので、方程式が正しくなくなるからです。場面5に、より強い攻撃者が出ます。
 april-question = 数の半分を手元に残しても、写真は見えますか。
 
 mask-title = マスク
@@ -404,6 +408,7 @@ mask-own-question = あなたの写真が消えるのは、Rがいくつのと�
 mask-own-median = 半分の人は、R = { $rate }以下で止めました。
 mask-say = 端末は、どの数を手元に残すかを無作為に決めます。この攻撃者は、欠けた数を0として読みます。
 mask-ask = Rはどれくらいあれば十分だと思いますか。
+mask-answer = 十分だと証明されたRはありません。R = 0.5では、ここの攻撃者の少なくとも1人にはたいてい見えます。
 mask-question = これで写真は安全ですか。
 mask-yes = はい
 mask-no = いいえ
@@ -422,6 +427,7 @@ attackers-line-puzzle = ピースの順番は隠れますが、ピースは隠�
 attackers-line-groups = 写真の手がかりが多いところほど、手元に多く残します。
 attackers-say = 足し合わせるために、サーバーはどの数が欠けているかを知る必要があります。だから賢い攻撃者もそれを知っています。
 attackers-ask = ある攻撃者を防げたら、次の攻撃者も防げると言えるでしょうか。
+attackers-answer = 何も言えません。分かるのは、この攻撃者が失敗したことだけです。
 attackers-question = 次の攻撃者は、どの数が欠けたか知っています。写真は見えますか。
 attackers-whose = あなたの端末にあるのは、だれのマスクされた数ですか。
 
@@ -432,6 +438,7 @@ patience-line-guess = コンピューターは数が合うまで予想を続け�
 patience-line-came = 探索が見つけたものです。
 patience-say = 数が半分でも、コンピューターは何千もの画像を試し、よりよく合うものを残します。
 patience-ask = 予想に1年かかるようにするには、何を犠牲にすることになるでしょうか。
+patience-answer = 手元に残す数を増やすか、1回の更新に写真を何枚も混ぜます。どちらも正解率が下がることがあります。探索の失敗は何の証明にもなりません。
 patience-question = 何秒後に、だれか分かりますか。
 patience-unit = 秒
 patience-took = { $count }秒かかりました。
@@ -449,6 +456,7 @@ trade-line-votes = みなさんの投票です。
 trade-line-run = みなさんの投票の中央値で、クラスが学習します。
 trade-say = 灰色の点は、それぞれ別のクラスで測ったものです。左ほど漏れにくく、上ほどモデルが正しく答えます。
 trade-ask = 病院なら、この曲線のどこを選ぶべきでしょうか。
+trade-answer = 正解はありません。病院は、正解の数と漏れるものを比べ、だれが決めるのかを言わなければなりません。
 trade-question = Rをいくつにしますか。
 trade-unit = %
 trade-runs = クラスはR = { $rate }で学習します。
@@ -468,6 +476,7 @@ member-line-told = 写真を持っている人は、数から確かめられま�
 member-line-stranger = では、この写真は？別の人のものです。
 member-say = ここでは写真を計算しません。すでに写真を持っている人が、使われたかどうかを調べます。
 member-ask = 自分の写真が使われたと知られたら困るのは、どんなときでしょうか。
+member-answer = データに入っているだけで、その人のことが分かる場合です。病院、デモ、避難所で撮った写真などです。
 member-photograph = この写真
 member-seen = ネットワークから見た写真
 member-scale = 写真のうち、更新に入っていたものに合わない割合（対数目盛）
@@ -495,6 +504,7 @@ debrief-line-told = この人の写真でした。
 debrief-line-home = 覚えておきたい3つのこと。
 debrief-say = 数が写真になることもあります。マスクが効く相手もいます。だれが見るかが大事です。
 debrief-ask = 自分の写真でも参加しますか。
+debrief-answer = どちらの答えでもかまいません。「いいえ」の人には、何が変わればよいかを聞きましょう。
 debrief-question = マスクの向こうは、だれの写真ですか。
 debrief-numbers = スマートフォンから出る数は、写真そのものかもしれません。
 debrief-defence = ある攻撃を止める守りでも、次の攻撃は止められないかもしれません。
@@ -561,6 +571,7 @@ bar-expert-title = 専門家向けの画面
 bar-language-title = 次の言語
 bar-say = 話すこと：
 bar-ask = 問いかけ：
+bar-answer = 答え：
 bar-loses = { $rounds ->
    *[other] この場面は新しいモデルで始まります。クラスの{ $rounds }ラウンド分は失われます。
 }

@@ -16,27 +16,65 @@ pub struct SceneWords {
     pub say: &'static str,
     /// What the teacher can ask.
     pub ask: &'static str,
+    /// The answer, and why.
+    pub answer: &'static str,
 }
 
 /// The words of a scene.
 pub fn scene(scene: Scene) -> SceneWords {
-    let [title, headline, say, ask] = match scene {
-        Scene::Lobby => [say::lobby::title(), say::lobby::headline(), say::lobby::say(), say::lobby::ask()],
-        Scene::Promise => [say::promise::title(), say::promise::headline(), say::promise::say(), say::promise::ask()],
-        Scene::Guess => [say::guess::title(), say::guess::headline(), say::guess::say(), say::guess::ask()],
-        Scene::April => [say::april::title(), say::april::headline(), say::april::say(), say::april::ask()],
-        Scene::Mask => [say::mask::title(), say::mask::headline(), say::mask::say(), say::mask::ask()],
-        Scene::Attackers => {
-            [say::attackers::title(), say::attackers::headline(), say::attackers::say(), say::attackers::ask()]
+    let [title, headline, say, ask, answer] = match scene {
+        Scene::Lobby => {
+            [say::lobby::title(), say::lobby::headline(), say::lobby::say(), say::lobby::ask(), say::lobby::answer()]
         }
-        Scene::Patience => {
-            [say::patience::title(), say::patience::headline(), say::patience::say(), say::patience::ask()]
+        Scene::Promise => [
+            say::promise::title(),
+            say::promise::headline(),
+            say::promise::say(),
+            say::promise::ask(),
+            say::promise::answer(),
+        ],
+        Scene::Guess => {
+            [say::guess::title(), say::guess::headline(), say::guess::say(), say::guess::ask(), say::guess::answer()]
         }
-        Scene::TradeOff => [say::trade::title(), say::trade::headline(), say::trade::say(), say::trade::ask()],
-        Scene::Membership => [say::member::title(), say::member::headline(), say::member::say(), say::member::ask()],
-        Scene::Debrief => [say::debrief::title(), say::debrief::headline(), say::debrief::say(), say::debrief::ask()],
+        Scene::April => {
+            [say::april::title(), say::april::headline(), say::april::say(), say::april::ask(), say::april::answer()]
+        }
+        Scene::Mask => {
+            [say::mask::title(), say::mask::headline(), say::mask::say(), say::mask::ask(), say::mask::answer()]
+        }
+        Scene::Attackers => [
+            say::attackers::title(),
+            say::attackers::headline(),
+            say::attackers::say(),
+            say::attackers::ask(),
+            say::attackers::answer(),
+        ],
+        Scene::Patience => [
+            say::patience::title(),
+            say::patience::headline(),
+            say::patience::say(),
+            say::patience::ask(),
+            say::patience::answer(),
+        ],
+        Scene::TradeOff => {
+            [say::trade::title(), say::trade::headline(), say::trade::say(), say::trade::ask(), say::trade::answer()]
+        }
+        Scene::Membership => [
+            say::member::title(),
+            say::member::headline(),
+            say::member::say(),
+            say::member::ask(),
+            say::member::answer(),
+        ],
+        Scene::Debrief => [
+            say::debrief::title(),
+            say::debrief::headline(),
+            say::debrief::say(),
+            say::debrief::ask(),
+            say::debrief::answer(),
+        ],
     };
-    SceneWords { title, headline, say, ask }
+    SceneWords { title, headline, say, ask, answer }
 }
 
 /// What a beat says to the class.
@@ -103,7 +141,7 @@ mod tests {
         for language in Language::ALL {
             language.speak();
             for scene in Scene::ALL {
-                let SceneWords { title, headline, say, ask } = super::scene(scene);
+                let SceneWords { title, headline, say, ask, answer } = super::scene(scene);
                 assert!((1..=8).contains(&headline.split_whitespace().count()), "{scene}: {headline}");
                 assert!(columns(title) <= 12, "{scene}: {title}");
                 assert!((1..=36).contains(&columns(headline)), "{scene}: {headline}");
@@ -111,6 +149,7 @@ mod tests {
                     assert!((1..=60).contains(&columns(line(*beat))), "{scene}: {}", line(*beat));
                 }
                 assert!(say.ends_with(['.', '。']) && ask.ends_with(['?', '。']), "{scene}: {say} {ask}");
+                assert!(answer.ends_with(['.', '。']), "{scene}: {answer}");
             }
         }
     }

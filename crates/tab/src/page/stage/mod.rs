@@ -296,6 +296,7 @@ fn StageView(
                 <aside class="notes" aria-label=say::bar::notes_title() data-testid="notes">
                     <p><b>{say::bar::say()}</b> " " {move || words().say}</p>
                     <p><b>{say::bar::ask()}</b> " " {move || words().ask}</p>
+                    <p data-testid="notes-answer"><b>{say::bar::answer()}</b> " " {move || words().answer}</p>
                 </aside>
             </Show>
         </div>
