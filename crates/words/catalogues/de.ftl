@@ -210,6 +210,10 @@ leak-own = Was durchsickert
 leak-zeros = Liest Lücken als Nullen
 leak-aware = Kennt die Lücken
 
+farewell-thanks = Danke fürs Mitlernen.
+farewell-score = { $right } von { $judged } Mal hattest du recht.
+farewell-closest = Das Meiste, was ein Angriff auf diesem Gerät von deinem Bild sah
+
 known-nothing-left = Bisher haben keine Zahlen dieses Gerät verlassen.
 known-recognisable = ✕ Dein Bild sickert durch: Man erkennt es.
 known-outlines = ▲ Umrisse deines Bildes sind zu sehen.

@@ -211,6 +211,10 @@ leak-own = What leaks from it
 leak-zeros = Reads the gaps as zeros
 leak-aware = Knows the gaps
 
+farewell-thanks = Thank you for learning with us.
+farewell-score = You were right { $right } of { $judged } times.
+farewell-closest = The most that an attack saw of your picture on this device
+
 known-nothing-left = No numbers have left this device so far.
 known-recognisable = ✕ Your picture leaks: it is recognisable.
 known-outlines = ▲ Outlines of your picture show.

@@ -210,6 +210,10 @@ leak-own = 漏れたもの
 leak-zeros = 欠けた数を0として読む
 leak-aware = どの数が欠けたか知っている
 
+farewell-thanks = いっしょに学んでくれて、ありがとうございました。
+farewell-score = { $judged }問中{ $right }問、正解でした。
+farewell-closest = この端末で、攻撃に最もよく見えたあなたの写真
+
 known-nothing-left = まだ数はこの端末から出ていません。
 known-recognisable = ✕ 写真が漏れています。何の写真か分かります。
 known-outlines = ▲ 写真の輪郭が見えています。

@@ -9,6 +9,7 @@ pub mod input;
 pub mod keys;
 pub mod learning;
 pub mod names;
+pub mod remembered;
 pub mod swarm;
 pub mod turn;
 pub mod votes;

@@ -90,6 +90,8 @@ pub enum Turn {
     Result { poll: u32 },
     /// Show one's own picture to the class.
     Show,
+    /// The lesson is over.
+    Farewell,
     /// Look at the projector.
     Watch(Scene),
 }
@@ -125,6 +127,7 @@ impl Situation<'_> {
             (.., Some(PollState { number, poll, .. })) if place(self.lesson).is_about(poll.question) => {
                 Turn::Result { poll: *number }
             }
+            _ if place(self.lesson).beat() == Beat::TakeHome => Turn::Farewell,
             _ if asks_for_pictures(scene) && self.may_show && !self.is_shown => Turn::Show,
             _ => Turn::Watch(scene),
         }

@@ -5,7 +5,7 @@ use unmask_lesson::{Beat, Scene};
 use unmask_words::say;
 
 use super::{
-    parts::{Attacked, Stage},
+    parts::{Attacked, Frame, Stage},
     wall::Everybody,
 };
 use crate::page::logic::votes::vote_bars;
@@ -17,6 +17,14 @@ struct Suspect {
     /// The votes of people and of robots, once the question is closed.
     votes: Option<(u32, u32)>,
     is_right: bool,
+}
+
+/// A picture of the film strip.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Moment {
+    scene: Scene,
+    source: String,
+    nickname: String,
 }
 
 /// The reconstruction and up to four pictures beside it, with the votes at the second step and the answer at the third.
@@ -90,25 +98,31 @@ fn Question(stage: Stage) -> impl IntoView {
     }
 }
 
-/// Three sentences, and a picture from each scene seen while this page was open.
+/// Three sentences, and the clearest picture from each scene seen while this page was open, with its owner's name.
 #[component]
 fn TakeHome(stage: Stage) -> impl IntoView {
     let strip = Memo::new(move |_| {
         stage.reel.frames.with(|frames| {
-            let last = |scene: &Scene| frames.iter().rev().find(|frame| frame.scene == *scene);
-            let seen: Vec<(Scene, String)> =
-                Scene::ALL.iter().filter_map(|scene| Some((*scene, last(scene)?.source.clone()))).collect();
-            seen
+            let ssim = |frame: &&Frame| frame.ssim.unwrap_or(f32::NEG_INFINITY);
+            let of = |scene: Scene| frames.iter().filter(move |frame| frame.scene == Some(scene));
+            let clearest = |scene| of(scene).max_by(|one, other| ssim(one).total_cmp(&ssim(other)));
+            // The last scene's own picture is behind a mask.
+            let scenes = Scene::ALL.into_iter().filter(|scene| *scene != Scene::Debrief);
+            let moment = |scene| {
+                let Frame { source, nickname, .. } = clearest(scene)?.clone();
+                Some(Moment { scene, source, nickname })
+            };
+            scenes.filter_map(moment).collect::<Vec<_>>()
         })
     });
     view! {
         <div class="home">
             <ol data-testid="take-home-sentences">{unmask_words::take_home().map(|sentence| view! { <li>{sentence}</li> }).collect_view()}</ol>
             <div class="strip" data-testid="strip" hidden=move || strip.with(Vec::is_empty)>
-                <For each=move || strip.get() key=Clone::clone let:frame>
+                <For each=move || strip.get() key=Clone::clone let:moment>
                     <figure>
-                        <img src=frame.1 alt=say::debrief::seen(unmask_words::scene(frame.0).title)/>
-                        <figcaption>{unmask_words::scene(frame.0).title}</figcaption>
+                        <img src=moment.source alt=say::debrief::seen(unmask_words::scene(moment.scene).title)/>
+                        <figcaption>{unmask_words::scene(moment.scene).title} <span class="strip-name">{moment.nickname}</span></figcaption>
                     </figure>
                 </For>
             </div>

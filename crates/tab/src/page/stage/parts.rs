@@ -184,7 +184,9 @@ pub struct Frame {
     pub attack: AttackMethod,
     pub client: ClientId,
     pub defence: Defence,
-    pub scene: Scene,
+    /// The scene that showed it; `None` if the beat showed other attacks.
+    pub scene: Option<Scene>,
+    pub nickname: String,
     pub round: u32,
     /// Seconds since the search began by the clock; for other attacks their computing time.
     pub seconds: f64,
@@ -233,7 +235,8 @@ impl Reel {
                         attack: result.attack,
                         client: result.client,
                         defence: result.defence,
-                        scene: room.lesson.scene,
+                        scene: shown_in(room, result.attack),
+                        nickname: shown_nickname(&result.nickname),
                         round: result.round,
                         seconds: result.search.as_ref().map_or(result.seconds, |search| search.elapsed),
                         ssim: result.ssim,
@@ -297,6 +300,14 @@ impl Reel {
             |source: &String| self.frames.with_untracked(|frames| frames.iter().any(|frame| frame.source == *source));
         self.held.update_value(|held| held.retain(|(source, _)| used(source)));
     }
+}
+
+/// The scene of the lesson, if its beat shows this attack on the present target.
+fn shown_in(room: &RoomView, attack: AttackMethod) -> Option<Scene> {
+    let place = room.lesson.place();
+    let shown = (0..place.beat().attacks().len())
+        .find_map(|picture| attacks::shown(room, place.beat(), picture).filter(|shown| *shown == attack));
+    shown.map(|_| place.scene)
 }
 
 /// Drops every second picture of a search that has too many, so that the time-lapse keeps its ends; for other attacks,

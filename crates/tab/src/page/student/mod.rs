@@ -3,6 +3,7 @@
 mod classify;
 mod details;
 mod draft;
+mod farewell;
 mod join;
 mod poll;
 mod room;

@@ -9,6 +9,7 @@ use unmask_words::say;
 use super::{
     details::Details,
     draft::JoinDraft,
+    farewell::Farewell,
     join::Consent,
     poll::{Outcome, Question},
     trainer::{Leaked, Trainer},
@@ -38,6 +39,7 @@ pub fn Room(
         Turn::ComeBack => view! { <SittingOut trainer/> }.into_any(),
         Turn::Answer { poll } => view! { <Question trainer number=poll/> }.into_any(),
         Turn::Result { poll } => view! { <Outcome trainer number=poll/> }.into_any(),
+        Turn::Farewell => view! { <Farewell trainer/> }.into_any(),
         Turn::Show => view! { <Offer trainer/> }.into_any(),
         Turn::Watch(scene) => view! { <p class="watch" data-testid="watch">{turn::watch(scene)}</p> }.into_any(),
     };

@@ -17,6 +17,7 @@ use web_sys::{MessageEvent, Worker};
 use super::saved::SavedJoin;
 use crate::{
     page::logic::{
+        remembered::Remembered,
         sentence,
         turn::{Link, Situation, Turn, Work},
     },
@@ -90,6 +91,8 @@ signals! {
         pub own_mask: Option<OwnMask>,
         /// The SSIM of each of those attacks in the last rounds under one defence and model, newest last.
         recent: BTreeMap<AttackMethod, Vec<f32>>,
+        /// What the student takes home.
+        pub remembered: Remembered,
         pub lesson: LessonState,
         /// The student's last answer: the question's number and the vote.
         vote: Option<(u32, u16)>,
@@ -462,6 +465,7 @@ impl Trainer {
             self.send(ToWorker::Vote { poll, answer });
         }
         self.is_vote_in_doubt.set_value(false);
+        self.remembered.update(|remembered| remembered.judge(&lesson, self.vote.get_untracked()));
         self.lesson.set(lesson);
     }
 
@@ -475,6 +479,7 @@ impl Trainer {
                 scores.drain(..surplus);
             }
         });
+        self.remembered.update(|remembered| attack.reconstructions.iter().for_each(|found| remembered.keep(found)));
         self.own_attack.set(Some(attack));
     }
 
