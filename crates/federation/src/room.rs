@@ -154,6 +154,11 @@ impl Room {
         }
     }
 
+    /// Whether round follows round until the teacher pauses.
+    pub fn runs_on(&self) -> bool {
+        self.run == Run::On
+    }
+
     /// The current or last round; 0 before the first.
     pub fn round(&self) -> u32 {
         self.number

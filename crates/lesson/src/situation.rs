@@ -22,7 +22,7 @@ pub struct Situation {
     pub batch: u16,
     /// What clients train on; `None` in a room without a data set, where it is their own picture.
     pub train_on: Option<TrainOn>,
-    /// Whether no round runs and none will on its own.
+    /// Whether no round follows the running one on its own.
     pub is_paused: bool,
     /// Whether the relay searches through the model; `None` if it cannot.
     pub search: Option<bool>,

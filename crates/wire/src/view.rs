@@ -392,6 +392,8 @@ pub struct FederationView {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RoomView {
     pub phase: Phase,
+    /// Whether round follows round until the teacher pauses.
+    pub runs_on: bool,
     /// The current or last round; 0 before the first.
     pub round: u32,
     /// Seconds until the deadline of the running round.

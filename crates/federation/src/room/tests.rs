@@ -168,6 +168,7 @@ fn one_round_is_one_round() {
     let mut room = room("none");
     room.handle(Event::Joined(A));
     assert_eq!(cohort(&room.handle(Event::OneRound)), [A]);
+    assert!(!room.runs_on(), "it trains, but no round follows");
     let update = dense(&room, 1.0);
     send(&mut room, A, update);
     assert!(room.handle(Event::Begin).is_empty());

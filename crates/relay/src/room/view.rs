@@ -41,6 +41,7 @@ impl Actor {
                 RoomPhase::Training => Phase::Training,
                 RoomPhase::Between => Phase::Between,
             },
+            runs_on: self.room.runs_on(),
             round: self.room.round(),
             deadline_seconds: None,
             architecture: model.architecture,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use unmask_core::{ClientState, Defence, InitialWeights};
 use unmask_lesson::{Asked, Change, Place, Poll, Scene, Situation, Volunteer};
 
-use super::{ClientView, Control, Phase, RoomView};
+use super::{ClientView, Control, RoomView};
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LessonView {
@@ -83,7 +83,7 @@ impl RoomView {
             rule: next.rule.unwrap_or(self.rule),
             batch: next.batch.unwrap_or(self.batch),
             train_on: self.data.as_ref().map(|data| next.train_on.unwrap_or(data.train_on)),
-            is_paused: self.phase == Phase::Paused,
+            is_paused: !self.runs_on,
             search: self.search,
             has_searched: self.attacks.iter().any(|attack| attack.search.is_some() && attack.round == 1),
             target: self.target,
@@ -123,7 +123,7 @@ mod tests {
     use unmask_core::{Architecture, ClientId, TrainOn, VitPreset};
 
     use super::*;
-    use crate::view::{AttackView, DataView, NextView, SearchView};
+    use crate::view::{AttackView, DataView, NextView, Phase, SearchView};
 
     #[test]
     fn a_situation_has_the_settings_of_the_next_round() {
@@ -135,6 +135,14 @@ mod tests {
         assert_eq!((situation.architecture, situation.batch), (coming, 4));
         assert_eq!(situation.train_on, Some(TrainOn::Shared));
         assert_eq!(RoomView::default().situation().train_on, None);
+    }
+
+    /// A round that ends while the plan is made must not count as one of many.
+    #[test]
+    fn a_single_round_is_a_pause() {
+        let single = RoomView { phase: Phase::Training, ..RoomView::default() };
+        assert!(single.situation().is_paused);
+        assert!(!RoomView { runs_on: true, ..single }.situation().is_paused);
     }
 
     #[test]
