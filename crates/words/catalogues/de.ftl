@@ -137,6 +137,7 @@ api-refused = Das Relay hat abgelehnt: { $reason }
 api-status = Die Antwort war { $status }. Lade die Seite neu.
 api-unsendable = Der Browser kann das nicht senden: { $error }.
 api-no-answer = Der Server antwortet nicht ({ $error }). Läuft er noch?
+api-no-cookies = Dieser Browser behält keine Cookies, und ohne ein Cookie vergisst der Raum diese Seite. Erlaube Cookies für diese Adresse und lade die Seite neu.
 api-unreadable = Die Antwort des Servers auf { $route } ist nicht lesbar ({ $error }). Lade die Seite neu.
 
 ## The student's place in the room

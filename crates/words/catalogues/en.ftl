@@ -138,6 +138,7 @@ api-refused = The relay refused: { $reason }
 api-status = It answered { $status }. Reload the page.
 api-unsendable = The browser cannot send this: { $error }.
 api-no-answer = The server does not answer ({ $error }). Is it still running?
+api-no-cookies = This browser keeps no cookies, and without one the room forgets this page. Allow cookies for this address, then reload the page.
 api-unreadable = The server’s answer to { $route } cannot be read ({ $error }). Reload the page.
 
 ## The student's place in the room

@@ -137,6 +137,7 @@ api-refused = リレーに断られました：{ $reason }
 api-status = 応答は{ $status }でした。ページを再読み込みしてください。
 api-unsendable = ブラウザーから送信できません：{ $error }
 api-no-answer = サーバーが応答しません（{ $error }）。サーバーは動いていますか。
+api-no-cookies = このブラウザーはCookieを保存しません。Cookieがないと、ルームはこのページを忘れます。このアドレスのCookieを許可してから、再読み込みしてください。
 api-unreadable = { $route }へのサーバーの応答を読めません（{ $error }）。ページを再読み込みしてください。
 
 ## The student's place in the room

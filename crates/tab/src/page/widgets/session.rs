@@ -6,6 +6,7 @@ use std::time::Duration;
 use gloo_timers::future::sleep;
 use leptos::prelude::*;
 use unmask_wire::view::{Control, Role, SessionRequest, SessionView};
+use unmask_words::say;
 use wasm_bindgen_futures::spawn_local;
 
 use super::api::{self, Failure};
@@ -83,7 +84,7 @@ impl Session {
     pub fn try_pin(self, pin: String) {
         self.is_trying.set(true);
         spawn_local(async move {
-            match api::enter(&SessionRequest { secret: None, pin: Some(pin) }).await {
+            match enter(SessionRequest { secret: None, pin: Some(pin) }).await {
                 Ok(view) => self.take(view),
                 Err(failure) => self.problem.set(Some(failure.reason())),
             }
@@ -130,7 +131,7 @@ impl Session {
             // All tabs of a browser share one cookie. A teacher who also opens the students' page remains the teacher.
             Some((role, secret)) if rank(known.role) < rank(Some(*role)) => {
                 let secret = Some(secret.clone());
-                let entered = api::enter(&SessionRequest { secret, pin: None }).await;
+                let entered = enter(SessionRequest { secret, pin: None }).await;
                 if entered.is_err() {
                     self.take(known);
                 }
@@ -151,6 +152,15 @@ impl Session {
         if self.view.with_untracked(|last| last.as_ref() != Some(&view)) {
             self.view.set(Some(view));
         }
+    }
+}
+
+/// Opens a session, and checks that the browser has kept its cookie: without it the next request is a stranger's.
+async fn enter(request: SessionRequest) -> Result<SessionView, Failure> {
+    let entered = api::enter(&request).await?;
+    match api::session().await?.role {
+        Some(_) => Ok(entered),
+        None => Err(Failure::Refused(say::api::no_cookies().to_owned())),
     }
 }
 
