@@ -101,14 +101,14 @@ async fn a_phone_needs_no_pointer() {
     tab.attribute_is("connection", "data-state", "online").await;
     assert_accessible(&tab, "the room").await;
 
-    beat(&relay, "mask", 1).await;
+    beat(&relay, "mask", 2).await;
     ask(&relay, "safe", &[], Some(1)).await;
     press_on(&tab, "answer", SPACE).await;
     assert!(tab.text("voted").await.contains("Yes"));
     assert_accessible(&tab, "a choice").await;
     relay.control(json!({ "do": "close_poll" })).await;
     assert!(tab.text("judged").await.contains("Yes"));
-    beat(&relay, "mask", 2).await;
+    beat(&relay, "mask", 3).await;
     tab.wait_for("document.querySelector('[data-testid=\"judged\"]')?.innerText.includes('answer is No') || null")
         .await;
     assert_accessible(&tab, "a result").await;

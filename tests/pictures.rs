@@ -62,8 +62,8 @@ async fn of_the_whole_lesson() {
             arrive(&relay, &teacher, scene, beat).await;
             beamer.attribute_is("stage", "data-beat", &beat.to_string()).await;
             let (is_seen, level) = match (scene, beat) {
-                (2 | 4, 0) | (3, 0 | 2) => (true, if scene == 4 { "hidden" } else { "recognisable" }),
-                (3, 1) => (true, "hidden"),
+                (2, 0) | (3, 0 | 2) => (true, "recognisable"),
+                (3, 1) | (4, 0) => (true, "hidden"),
                 _ => (false, ""),
             };
             if is_seen {
@@ -76,9 +76,26 @@ async fn of_the_whole_lesson() {
                     take(&phone, "phone-question", false).await;
                 }
                 (2, 2) => take(&phone, "phone-result", false).await,
+                // The robots and the student.
+                (2, 3) => drop(beamer.wait_for(&format!("{} || null", counted("everybody", 5))).await),
                 (3, 0) => {
                     phone.attribute("leak", "data-ssim").await;
                     take(&phone, "phone-leak", false).await;
+                }
+                (3, 5) => drop(beamer.attribute("solved", "data-patch").await),
+                (4, 0) => {
+                    for _ in 0..6 {
+                        phone.click("guess-more").await;
+                    }
+                    phone.text("voted").await;
+                    phone.attribute("leak", "data-ssim").await;
+                    beamer.wait_for(&format!("{} || null", counted("swarm-dot", 5))).await;
+                    take(&phone, "phone-mask", false).await;
+                }
+                (5, 2) => {
+                    phone.click("answer").await;
+                    phone.click("know-gaps").await;
+                    take(&phone, "phone-attack", false).await;
                 }
                 (5, 1) => {
                     let both = "document.querySelectorAll('[data-testid=\"attacked\"] img').length == 2 || null";
@@ -91,7 +108,7 @@ async fn of_the_whole_lesson() {
                         "Number(document.querySelector('[data-testid=\"patience\"]')?.dataset.ssim) >= 0.6 || null";
                     beamer.wait_for(found).await;
                 }
-                (7, 2) => drop(beamer.attribute("class-dot", "cx").await),
+                (7, 0) => drop(beamer.wait_for(&format!("{} || null", counted("rate-column", 4))).await),
                 (8, 1) => beamer.attribute_is("was-it", "data-verdict", "member").await,
                 (9, 3) => take(&phone, "phone-debrief", false).await,
                 _ => {}
@@ -127,7 +144,15 @@ async fn of_the_whole_lesson() {
     take(&page, "replay", false).await;
 }
 
-/// One step of each scene shows its topic; for APRIL and the mask on it, two do.
+/// Whether there are this many elements.
+fn counted(testid: &str, count: usize) -> String {
+    format!("document.querySelectorAll('[data-testid=\"{testid}\"]').length == {count}")
+}
+
+/// The steps that show something of their own.
 fn is_worth_a_picture(scene: u64, beat: u64) -> bool {
-    matches!((scene, beat), (0 | 4, 0) | (1 | 5 | 6 | 8, 1) | (2 | 7, 2) | (9, 3) | (3, 0 | 1))
+    matches!(
+        (scene, beat),
+        (0 | 7, 0) | (1 | 6 | 8, 1) | (2, 2 | 3) | (3, 0 | 1 | 5) | (4, 0 | 1) | (5, 1..=3) | (9, 3)
+    )
 }

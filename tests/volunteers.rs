@@ -113,7 +113,7 @@ async fn a_student_votes_and_sees_the_result() {
     relay.client("Ada").await;
     scene(&relay, "promise").await;
     assert!(!tab.text("watch").await.is_empty());
-    beat(&relay, "mask", 1).await;
+    beat(&relay, "mask", 2).await;
     let names = ["Yes", "No"];
     ask(&relay, "safe", &[], Some(1)).await;
     assert_eq!(tab.text("question").await, "Is the picture safe now?");
@@ -139,7 +139,7 @@ async fn a_student_votes_and_sees_the_result() {
     let closed = poll(&relay, "the votes", |poll| poll["is_open"] == false).await;
     assert_eq!(closed["votes"], json!([1]));
     assert_eq!(tab.text("judged").await, "You said No.");
-    beat(&relay, "mask", 2).await;
+    beat(&relay, "mask", 3).await;
     tab.wait_for("document.querySelector('[data-testid=\"judged\"]')?.innerText.includes('right: No') || null").await;
     let own =
         "[...document.querySelectorAll('[data-testid=\"tally\"]')].map(row => [row.dataset.votes, row.dataset.own])";
