@@ -10,7 +10,7 @@ use unmask_wire::{
 };
 
 use crate::{
-    GroupComparison, LocalUpdate, PrivatePicture, ReconstructionScore, RoundPictures, RoundPlan, SealTask, Shard,
+    GroupComparison, Loan, LocalUpdate, PrivatePicture, ReconstructionScore, RoundPictures, RoundPlan, SealTask, Shard,
     compare_groups,
     history::PictureHistory,
     keys::{Keys, Locked},
@@ -43,6 +43,12 @@ pub enum ClientEvent {
     Reconstruction { round: u32, attack: AttackMethod, side: usize, picture: Vec<f32> },
     /// The current scene of the lesson.
     Lesson(LessonState),
+    /// Another client's masked update to attack, or why this client cannot use the one that came.
+    Loan { poll: u32, loan: Result<Box<Loan>, String> },
+    /// That update was withdrawn: drop what was made from it.
+    LoanEnded { poll: u32 },
+    /// Whose update it was, as a position among the suspects, and the points for finding out.
+    Scored { poll: u32, owner: u16, points: u8 },
     /// Whether the class sees this client's own picture.
     Original { is_shown: bool },
     /// A request was refused or cannot be done.
@@ -142,6 +148,8 @@ pub struct Client {
     device: String,
     /// Whether the class may see what leaks of the client's pictures.
     may_show: bool,
+    /// Whether other clients may get its masked updates and attack them.
+    may_lend: bool,
     /// Whether nobody sits at it.
     is_robot: bool,
     ticket: Option<[u8; 16]>,
@@ -159,6 +167,7 @@ impl Client {
             nickname: cut(nickname),
             device: cut(device),
             may_show: false,
+            may_lend: false,
             is_robot: false,
             ticket: None,
             keys: Keys::default(),
@@ -176,10 +185,11 @@ impl Client {
         self
     }
 
-    /// Sets whether the class may see what leaks of these pictures. The default is no.
+    /// Sets whether the class may see what leaks of these pictures, and whether other clients may get the masked updates.
+    /// The default is no.
     #[must_use]
-    pub fn with_consent(mut self, may_show: bool) -> Self {
-        self.may_show = may_show;
+    pub fn with_consent(mut self, may_show: bool, may_lend: bool) -> Self {
+        (self.may_show, self.may_lend) = (may_show, may_lend);
         self
     }
 
@@ -218,8 +228,8 @@ impl Client {
     pub fn hello(&mut self) -> Result<Vec<Vec<u8>>, WireError> {
         self.assembler = assembler();
         let (nickname, device) = (self.nickname.clone(), self.device.clone());
-        let (resume, may_show, is_robot) = (self.ticket, self.may_show, self.is_robot);
-        frames(&ClientMessage::Hello { nickname, resume, device, may_show, is_robot }, &[])
+        let (resume, may_show, may_lend, is_robot) = (self.ticket, self.may_show, self.may_lend, self.is_robot);
+        frames(&ClientMessage::Hello { nickname, resume, device, may_show, may_lend, is_robot }, &[])
     }
 
     /// Reports the device when it is known or has changed.
@@ -228,10 +238,11 @@ impl Client {
         frames(&ClientMessage::Device { device: self.device.clone() }, &[])
     }
 
-    /// Sets whether the class may see what leaks of this client's pictures. Later hellos repeat it.
-    pub fn consent(&mut self, may_show: bool) -> Result<Vec<Vec<u8>>, WireError> {
-        self.may_show = may_show;
-        frames(&ClientMessage::Consent { may_show }, &[])
+    /// Sets whether the class may see what leaks of this client's pictures, and whether other clients may get its masked
+    /// updates. Later hellos repeat it.
+    pub fn consent(&mut self, may_show: bool, may_lend: bool) -> Result<Vec<Vec<u8>>, WireError> {
+        (self.may_show, self.may_lend) = (may_show, may_lend);
+        frames(&ClientMessage::Consent { may_show, may_lend }, &[])
     }
 
     /// Reports that the tab went to the background or came back.
@@ -241,6 +252,11 @@ impl Client {
 
     pub fn vote(&self, poll: u32, answer: u16) -> Result<Vec<Vec<u8>>, WireError> {
         frames(&ClientMessage::Vote { poll, answer }, &[])
+    }
+
+    /// Reports that the student attacks the loan with knowledge of the mask's gaps.
+    pub fn know_gaps(&self, poll: u32) -> Result<Vec<Vec<u8>>, WireError> {
+        frames(&ClientMessage::KnowGaps { poll }, &[])
     }
 
     /// The client's picture that the class may see beside what leaks of it, `[32, 32, 3]` in [0, 1]: the only picture
@@ -327,6 +343,11 @@ impl Client {
                 Action::Report(ClientEvent::Reconstruction { round, attack, side, picture: values })
             }
             RelayMessage::Lesson(lesson) => Action::Report(ClientEvent::Lesson(lesson)),
+            RelayMessage::Loan(header) => {
+                Action::Report(ClientEvent::Loan { poll: header.poll, loan: Loan::new(header, values).map(Box::new) })
+            }
+            RelayMessage::LoanEnded { poll } => Action::Report(ClientEvent::LoanEnded { poll }),
+            RelayMessage::Scored { poll, owner, points } => Action::Report(ClientEvent::Scored { poll, owner, points }),
             RelayMessage::Original { is_shown } => Action::Report(ClientEvent::Original { is_shown }),
             RelayMessage::Refused { reason } => Action::Report(ClientEvent::Refused { reason }),
             RelayMessage::Goodbye { reason } => Action::Report(ClientEvent::Goodbye { reason }),

@@ -11,6 +11,7 @@ mod client;
 mod groups;
 mod history;
 mod keys;
+mod loan;
 #[cfg(feature = "native")]
 pub mod native;
 mod pictures;
@@ -21,6 +22,7 @@ mod training;
 pub use client::{Action, Client, ClientError, ClientEvent, OutgoingUpdate, ShowError, UpdateFailure};
 pub use groups::{GroupComparison, compare_groups};
 pub use history::ReconstructionScore;
+pub use loan::Loan;
 pub use pictures::{Batch, PictureSource, PrivatePicture, RoundPictures};
 pub use plan::{PictureSelection, RoundPlan, SealTask};
 pub use shard::Shard;

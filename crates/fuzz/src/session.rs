@@ -58,7 +58,7 @@ enum Step<'a> {
 #[derive(Debug, Arbitrary)]
 enum Said<'a> {
     Device(&'a str),
-    Consent(bool),
+    Consent(bool, bool),
     Visibility(bool),
     Return,
     Ping,
@@ -66,6 +66,7 @@ enum Said<'a> {
     Score { round: u8, attack: u8, psnr: Float, ssim: Float },
     Hello,
     Vote { poll: u8, answer: u16 },
+    KnowGaps(u8),
     Original { side: bool, words: u16 },
     HideOriginal,
     Forget,
@@ -187,7 +188,8 @@ impl World {
         let number = self.bench.connect();
         self.sockets.push(Socket { number, asked: None, was_accepted: false, was_sent_out: false });
         let (nickname, device) = (nickname.to_owned(), "CPU".to_owned());
-        let hello = ClientMessage::Hello { nickname, resume: None, device, may_show, is_robot: false };
+        let hello =
+            ClientMessage::Hello { nickname, resume: None, device, may_show, may_lend: may_show, is_robot: false };
         self.send(self.sockets.len() - 1, &hello, &[]);
     }
 
@@ -195,7 +197,7 @@ impl World {
         let asked = self.sockets[index].asked.unwrap_or(Asked { round: 1, policy: 1, check: None });
         match *said {
             Said::Device(device) => ClientMessage::Device { device: device.to_owned() },
-            Said::Consent(may_show) => ClientMessage::Consent { may_show },
+            Said::Consent(may_show, may_lend) => ClientMessage::Consent { may_show, may_lend },
             Said::Visibility(is_hidden) => ClientMessage::Visibility { is_hidden },
             Said::Return => ClientMessage::Return,
             Said::Ping => ClientMessage::Ping,
@@ -216,9 +218,11 @@ impl World {
                 resume: None,
                 device: String::new(),
                 may_show: true,
+                may_lend: true,
                 is_robot: true,
             },
             Said::Vote { poll, answer } => ClientMessage::Vote { poll: poll.into(), answer },
+            Said::KnowGaps(poll) => ClientMessage::KnowGaps { poll: poll.into() },
             Said::Original { side, .. } => ClientMessage::Original { side: if side { ORIGINAL_SIDE } else { 0 } },
             Said::HideOriginal => ClientMessage::HideOriginal,
             Said::Forget => ClientMessage::Forget,
@@ -351,7 +355,14 @@ fn control(order: &Order<'_>) -> Control {
             Control::Lesson { scene: Scene::from_number(scene % Scene::ALL.len() as u8).expect("a scene"), beat }
         }
         Order::AskPoll(question, suspects, correct) => {
-            let all = [Question::Whose, Question::Safe, Question::Seconds, Question::Rate, Question::WhoseMasked];
+            let all = [
+                Question::Whose,
+                Question::Safe,
+                Question::Seconds,
+                Question::Rate,
+                Question::WhoseMasked,
+                Question::WhoseUpdate,
+            ];
             let suspect = |number: &u8| Suspect { client: client(*number), nickname: String::new() };
             let suspects = suspects.iter().map(suspect).collect();
             Control::AskPoll { poll: Poll { question: all[usize::from(question) % all.len()], suspects, correct } }

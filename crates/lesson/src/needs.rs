@@ -66,6 +66,8 @@ pub(crate) enum Rounds {
     Single,
     /// One more, on the way to this place.
     OneMore,
+    /// One more, on the way to this place, and no other after it.
+    OneLast,
     On,
     Paused,
 }
@@ -154,7 +156,7 @@ impl Needs {
             }
             Beat::IgnoresMask | Beat::KnowsMask => few(half),
             // One round, whose updates the phones attack with the weights that they have.
-            Beat::AttackOthers => Self { rounds: Rounds::OneMore, ..few(half) },
+            Beat::AttackOthers => Self { rounds: Rounds::OneLast, ..few(half) },
             Beat::ShowScores => Self { rounds: Rounds::AsTheyAre, ..few(half) },
             // The search for the patches needs weights as they begin.
             Beat::FixedPosition => Self {

@@ -88,6 +88,8 @@ pub fn plan(room: &Situation, place: Place) -> Plan {
     match needs.rounds {
         Rounds::On if is_paused => changes.push(Change::Start),
         Rounds::OneMore if is_paused && room.place != place => changes.push(Change::OneRound),
+        // A room that runs pauses after it.
+        Rounds::OneLast if room.place != place => changes.push(Change::OneRound),
         Rounds::Any if is_paused && is_untrained => changes.push(Change::OneRound),
         Rounds::Single if is_untrained => changes.push(Change::OneRound),
         _ => {}
@@ -176,7 +178,10 @@ mod tests {
                 }
                 Change::Pause => room.is_paused = true,
                 Change::Start => room.is_paused = false,
-                Change::OneRound => room.round += 1,
+                Change::OneRound => {
+                    room.round += 1;
+                    room.is_paused = true;
+                }
                 Change::Search(on) => room.search = Some(on),
                 Change::Model(architecture) => {
                     room.architecture = architecture;
@@ -295,6 +300,18 @@ mod tests {
         assert_eq!(begun.loses_rounds, None);
         let searched = Situation { has_searched: true, search: Some(false), ..after(&paused, &begun) };
         assert_eq!(plan(&searched, searching), Plan::default());
+    }
+
+    #[test]
+    fn a_room_pauses_after_the_round_whose_updates_phones_attack() {
+        let aware = Place { scene: Scene::Attackers, beat: 1 };
+        let running = after(&room(), &plan(&room(), aware));
+        assert!(!running.is_paused);
+        let attacks = aware.next().expect("a beat");
+        assert_eq!(attacks.beat(), Beat::AttackOthers);
+        let changes = plan(&running, attacks).changes;
+        assert!(matches!(&changes[..], [Change::Go(_), Change::Ask(_), Change::OneRound]), "{changes:?}");
+        assert!(after(&running, &plan(&running, attacks)).is_paused);
     }
 
     #[test]

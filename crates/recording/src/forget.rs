@@ -97,6 +97,9 @@ impl Forgotten {
         for line in &mut room.log {
             line.text = without_names(&line.text, names);
         }
+        if let Some(podium) = &mut room.podium {
+            podium.winners.retain(|winner| !self.known.contains(&winner.client));
+        }
         if let Some(PollView { poll, .. }) = &mut room.lesson.poll {
             let known = poll.suspects.iter_mut().filter(|suspect| self.known.contains(&suspect.client));
             known.for_each(|suspect| suspect.nickname = SOMEBODY.to_owned());
@@ -129,7 +132,18 @@ fn without_name(text: &str, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use unmask_wire::view::{PodiumView, WinnerView};
+
     use super::*;
+
+    #[test]
+    fn a_forgotten_winner_leaves_the_podium() {
+        let winner = |id| WinnerView { client: ClientId(id), nickname: format!("Ada {id}"), place: 1, points: 2 };
+        let podium = PodiumView { winners: vec![winner(1), winner(2)], ..PodiumView::default() };
+        let mut room = RoomView { podium: Some(podium), ..RoomView::default() };
+        Forgotten::known(ClientId(1)).take_out(&BTreeSet::new(), &mut room);
+        assert_eq!(room.podium.unwrap().winners, [winner(2)]);
+    }
 
     #[test]
     fn names_go_where_they_are_words() {

@@ -400,8 +400,9 @@ impl Reader {
     async fn hello(&mut self, peer: Peer, liveness: &Liveness) -> Result<Option<Hello>, HelloError> {
         match self.next(liveness).await {
             Read::Message {
-                message: ClientMessage::Hello { nickname, resume, device, may_show, is_robot }, ..
-            } => Ok(Some(Hello { nickname, resume, device, may_show, is_robot, peer })),
+                message: ClientMessage::Hello { nickname, resume, device, may_show, may_lend, is_robot },
+                ..
+            } => Ok(Some(Hello { nickname, resume, device, may_show, may_lend, is_robot, peer })),
             Read::Message { .. } => Err(HelloError::OtherMessage),
             Read::Bad(reason) => Err(reason.into()),
             Read::Closed | Read::Broken => Ok(None),

@@ -101,11 +101,14 @@ impl Bench {
                 // The room drops the sender without sending.
                 let _ = self.runtime.block_on(answer);
             }
-            (Ok(Some((ClientMessage::Hello { nickname, resume, device, may_show, is_robot }, _))), None) => {
+            (Ok(Some((ClientMessage::Hello { nickname, resume, device, may_show, may_lend, is_robot }, _))), None) => {
                 let (reply, answer) = oneshot::channel();
                 // Each socket is a different browser, so that a ban affects only one.
                 let peer = Peer { address: None, device: DeviceId::parse(&format!("{socket:x}")) };
-                self.tell(Input::Hello { hello: Hello { nickname, resume, device, may_show, is_robot, peer }, reply });
+                self.tell(Input::Hello {
+                    hello: Hello { nickname, resume, device, may_show, may_lend, is_robot, peer },
+                    reply,
+                });
                 let admitted = self.runtime.block_on(answer).ok().and_then(Result::ok);
                 self.sockets[socket] =
                     self.sockets[socket].take().filter(|_| admitted.is_some()).map(|open| Socket { admitted, ..open });

@@ -3,6 +3,7 @@
 
 mod answers;
 mod clock;
+mod contest;
 pub(crate) mod control_error;
 mod controls;
 pub(crate) mod data_set;
@@ -16,6 +17,7 @@ pub(crate) mod initialiser;
 pub(crate) mod input;
 pub(crate) mod joining;
 mod journaling;
+mod lending;
 pub(crate) mod lesson;
 mod log;
 pub(crate) mod measuring;
@@ -51,20 +53,8 @@ use unmask_federation::{Event, ReceivedUpdate, Room, RoomPhase};
 use unmask_lesson::Beat;
 use unmask_wire::{ClientMessage, RelayMessage, view::Control};
 
-pub use self::{
-    data_set::DataConfig,
-    evaluation::{BatchEvaluation, ModelEvaluator},
-    initialiser::Pretrained,
-    joining::{JoiningRoom, Membership, OuterFederation},
-    lesson::{Resumed, last_lesson},
-    shadow::ShadowRoom,
-};
-pub(crate) use self::{
-    data_set::SharedDataSet,
-    input::Input,
-    snapshot::{JoinAddresses, Snapshot},
-};
 use self::{
+    contest::Contest,
     door::Door,
     history::History,
     initialiser::Initialiser,
@@ -79,6 +69,19 @@ use self::{
     stage::Stage,
     tasks::Task,
     timers::Timers,
+};
+pub use self::{
+    data_set::DataConfig,
+    evaluation::{BatchEvaluation, ModelEvaluator},
+    initialiser::Pretrained,
+    joining::{JoiningRoom, Membership, OuterFederation},
+    lesson::{Resumed, last_lesson},
+    shadow::ShadowRoom,
+};
+pub(crate) use self::{
+    data_set::SharedDataSet,
+    input::Input,
+    snapshot::{JoinAddresses, Snapshot},
 };
 use crate::{
     attacks::{Attacks, Pictures, Reconstruction, Report},
@@ -112,6 +115,8 @@ pub(crate) struct Actor {
     shared: Shared,
     recorder: Recorder,
     stage: Stage,
+    /// The game in which students attack each other's updates, while the class is at its question.
+    contest: Option<Contest>,
     sharing: Sharing,
     measuring: Measuring,
     shadow: Shadow,
@@ -173,6 +178,7 @@ impl Actor {
             shared,
             recorder,
             stage: Stage::default(),
+            contest: None,
             sharing,
             measuring: Measuring::start(evaluated, config.evaluator.clone(), config.data.evaluation_budget)?,
             shadow: Shadow::start(shadowed, config.shadow.clone(), shadow_seed)?,
@@ -328,7 +334,7 @@ impl Actor {
         }
         match message {
             ClientMessage::Hello { .. } => self.refuse(client, "a second hello on one connection; it is ignored"),
-            ClientMessage::Consent { may_show } => self.consents(client, may_show),
+            ClientMessage::Consent { may_show, may_lend } => self.consents(client, may_show, may_lend),
             ClientMessage::Visibility { is_hidden } => self.feed(Event::Visibility { client, is_hidden }),
             ClientMessage::Return => self.come_back(client),
             ClientMessage::Ping => self.send(client, Slot::All, &RelayMessage::Pong, &[]),
@@ -344,11 +350,15 @@ impl Actor {
                 let statistics = self.room.model().state.statistics.len();
                 let statistics = values.split_off(values.len().saturating_sub(statistics));
                 let update = ProtectedUpdate { form, values };
+                let loan = self.loan(client, (round, samples), &update);
                 let received = ReceivedUpdate { client, round, policy, loss, samples, update, statistics };
                 let checked = self.room.accept(received);
                 if let Ok(accepted) = &checked {
                     let may_show = self.roster.get(client).is_some_and(Entry::may_show);
                     self.attacks.read(accepted, &self.room.settings(), self.room.model(), may_show);
+                    if let Some(((header, values), contest)) = loan.zip(self.contest.as_mut()) {
+                        contest.take(client, header, values);
+                    }
                 }
                 self.feed(Event::Checked(checked));
                 self.attacks.forget_read();
@@ -372,8 +382,15 @@ impl Actor {
             }
             ClientMessage::Vote { poll, answer } => {
                 let is_robots = self.roster.get(client).is_some_and(Entry::is_robot);
-                if let Err(reason) = self.stage.vote((client, is_robots), poll, answer) {
-                    self.refuse(client, &reason.to_string());
+                match (self.stage.vote((client, is_robots), poll, answer), &mut self.contest) {
+                    (Ok(()), Some(contest)) => contest.guess(client, poll, answer),
+                    (Ok(()), None) => {}
+                    (Err(reason), _) => self.refuse(client, &reason.to_string()),
+                }
+            }
+            ClientMessage::KnowGaps { poll } => {
+                if let Some(contest) = &mut self.contest {
+                    contest.know_gaps(client, poll);
                 }
             }
             ClientMessage::Original { side } => {
@@ -409,6 +426,9 @@ impl Actor {
         self.attacks.forget_model();
         self.measuring.forget_model(self.room.model());
         self.history.forget_model();
+        if let Some(contest) = &mut self.contest {
+            contest.forget_model();
+        }
     }
 
     /// Attacks everybody while the wall shows everybody.

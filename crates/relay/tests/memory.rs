@@ -64,6 +64,7 @@ async fn client(
         resume: None,
         device: "test".into(),
         may_show: true,
+        may_lend: true,
         is_robot: false,
     };
     for frame in unmask_wire::frames(&hello, &[]).unwrap() {

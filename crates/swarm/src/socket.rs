@@ -55,8 +55,14 @@ impl Socket {
     /// Asks to join, or to come back with the ticket of an earlier welcome.
     pub(crate) async fn hello(&mut self, nickname: &str, resume: Option<[u8; 16]>) -> anyhow::Result<()> {
         let nickname = nickname.to_owned();
-        let hello =
-            ClientMessage::Hello { nickname, resume, device: "swarm".to_owned(), may_show: false, is_robot: true };
+        let hello = ClientMessage::Hello {
+            nickname,
+            resume,
+            device: "swarm".to_owned(),
+            may_show: false,
+            may_lend: false,
+            is_robot: true,
+        };
         self.send(&hello, &[]).await
     }
 

@@ -68,8 +68,8 @@ pub struct Join {
     /// A folder of PNG, JPEG or WebP pictures; without it, the built-in sample photographs.
     #[arg(long, value_name = "DIR")]
     images: Option<PathBuf>,
-    /// Let the class see what leaks of the pictures in the folder; the sample photographs may always be shown. The room
-    /// attacks no client that does not agree.
+    /// Let the class see what leaks of the pictures in the folder, and attack their masked updates; the sample photographs
+    /// may always be shown. The room attacks no client that does not agree.
     #[arg(long, conflicts_with = "flower")]
     may_show: bool,
     /// Show the class the picture behind the last update, at 32 x 32 pixels, beside what leaks of it. Pictures from a

@@ -30,6 +30,23 @@ pub struct PlanHeader {
     pub encryption: Option<EncryptionPlan>,
 }
 
+/// Another client's masked update, for a student to attack.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoanHeader {
+    /// The question that it is for.
+    pub poll: u32,
+    /// The round whose weights the update was made from. The borrower has them if it took part.
+    pub round: u32,
+    pub model: ModelDescription,
+    pub defence: Defence,
+    pub rule: Rule,
+    /// Samples per step.
+    pub batch: u16,
+    /// Samples of the update, according to its owner.
+    pub samples: u32,
+    pub form: UpdateForm,
+}
+
 /// A message from a client to the relay. `policy` is the number in the plan or request that it answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ClientMessage {
@@ -41,14 +58,17 @@ pub enum ClientMessage {
         device: String,
         /// See [`ClientMessage::Consent`].
         may_show: bool,
+        /// See [`ClientMessage::Consent`].
+        may_lend: bool,
         /// Whether nobody sits at it, so that people come first and its votes are shown apart.
         is_robot: bool,
     },
     /// The device changed or became known after the hello.
     Device { device: String },
     /// Whether the class may see what leaks of this client's picture: the student agreed, or the picture is a sample.
-    /// Without consent, the client is never attacked in public.
-    Consent { may_show: bool },
+    /// Without consent, the client is never attacked in public. `may_lend`: whether other clients may also get its masked
+    /// updates and attack them; without `may_show` it means nothing.
+    Consent { may_show: bool, may_lend: bool },
     /// The tab went to the background, where browsers throttle or stop training, or came back.
     Visibility { is_hidden: bool },
     /// Asks to take part in rounds again after [`RelayMessage::SittingOut`].
@@ -75,6 +95,9 @@ pub enum ClientMessage {
     Score { round: u32, attack: AttackMethod, psnr: f32, ssim: f32 },
     /// Answers question [`PollState::number`], replacing an earlier answer: the answer's index, from 0, or a number.
     Vote { poll: u32, answer: u16 },
+    /// The student now attacks the [loan](RelayMessage::Loan) as somebody who knows the mask's gaps. Guesses that follow
+    /// earn less.
+    KnowGaps { poll: u32 },
     /// The client's own picture, for the class to see beside what leaks of it. Its values follow the header, see
     /// [`check_original`](crate::check_original). Refused without consent. The answer is [`RelayMessage::Original`].
     Original {
@@ -140,6 +163,13 @@ pub enum RelayMessage {
     Reconstruction { round: u32, attack: AttackMethod, side: u16 },
     /// The state of the lesson: sent after the welcome and on every change.
     Lesson(LessonState),
+    /// Another client's update for this student to attack, exactly as its owner sent it. Its values follow the header; their
+    /// number follows from model and form, as in [`ClientMessage::Update`]. Replaces an earlier loan for the same question.
+    Loan(LoanHeader),
+    /// The loan was withdrawn, and there is no other for now. The client must drop what it has of it.
+    LoanEnded { poll: u32 },
+    /// Whose update the loan was, as a position among the question's suspects, and the points for finding out.
+    Scored { poll: u32, owner: u16, points: u8 },
     /// Whether the class sees the client's own picture: sent after the client sends or hides one, and when the relay
     /// drops it.
     Original { is_shown: bool },

@@ -14,7 +14,7 @@ pub use unmask_core::ClientState;
 
 pub use self::{
     learning::{AccuracyPoint, DataView, EvaluationView},
-    lesson::{LessonView, PollView},
+    lesson::{LessonView, PodiumView, PollView, WinnerView},
 };
 
 /// The rights of a visitor. Each role has its own secret.
@@ -457,6 +457,9 @@ pub struct RoomView {
     /// Whether a client gave the relay the key of the current encryption.
     pub has_key: bool,
     pub lesson: LessonView,
+    /// The scores of those who attacked each other's updates, once the lesson tells them.
+    #[serde(default)]
+    pub podium: Option<PodiumView>,
     /// The class's measurements since the model started: one point per defence, in the order of first rounds. SSIM is
     /// the median, over the newest rounds, of the attack that sees most.
     pub trade_off: Vec<TradeOffPoint>,

@@ -98,9 +98,9 @@ fn planned(client: &mut Client, defence: &str, rule: &str) -> Box<RoundPlan> {
 }
 
 /// Nickname, ticket and consent of the next hello.
-fn hello(client: &mut Client) -> (String, Option<[u8; 16]>, bool) {
+fn hello(client: &mut Client) -> (String, Option<[u8; 16]>, (bool, bool)) {
     match decode(&client.hello().unwrap()).0 {
-        ClientMessage::Hello { nickname, resume, may_show, .. } => (nickname, resume, may_show),
+        ClientMessage::Hello { nickname, resume, may_show, may_lend, .. } => (nickname, resume, (may_show, may_lend)),
         other => panic!("{other:?} instead of a hello"),
     }
 }
@@ -131,12 +131,13 @@ fn a_name_that_the_teacher_gave_outlives_the_socket() {
 
 #[test]
 fn consent_outlives_the_socket() {
-    assert!(!hello(&mut client(None)).2);
-    let mut client = client(None).with_consent(true);
-    assert!(hello(&mut client).2);
-    for may_show in [true, false] {
-        assert_eq!(decode(&client.consent(may_show).unwrap()).0, ClientMessage::Consent { may_show });
-        assert_eq!(hello(&mut client).2, may_show);
+    assert_eq!(hello(&mut client(None)).2, (false, false));
+    let mut client = client(None).with_consent(true, false);
+    assert_eq!(hello(&mut client).2, (true, false));
+    for (may_show, may_lend) in [(true, true), (false, false)] {
+        let consent = decode(&client.consent(may_show, may_lend).unwrap()).0;
+        assert_eq!(consent, ClientMessage::Consent { may_show, may_lend });
+        assert_eq!(hello(&mut client).2, (may_show, may_lend));
     }
 }
 

@@ -46,7 +46,8 @@ pub struct JoinOptions {
     pub name: String,
     /// Pictures to train on: a batch each round under FedSGD, all of them under FedAvg; never sent.
     pub samples: Vec<Sample>,
-    /// Whether the class may see what leaks of them; the room attacks no client that does not agree.
+    /// Whether the class may see what leaks of them and attack their masked updates; the room attacks no client that does
+    /// not agree.
     pub may_show: bool,
     /// Whether the class sees the last training picture at 32 x 32 pixels; refused without `may_show`.
     pub shows: bool,
@@ -84,7 +85,7 @@ pub async fn join(options: JoinOptions) -> anyhow::Result<()> {
     let request = request(&socket, secret.as_deref())?;
     let mut client = Client::new(&options.name, &options.device.description())
         .with_pictures(pictures)
-        .with_consent(options.may_show)
+        .with_consent(options.may_show, options.may_show)
         .as_robot(options.answer_seed.is_some());
     client.set_passphrase(options.passphrase.map(Passphrase::into_inner));
     let volunteer = Volunteer::new(options.shows, options.answer_seed);

@@ -159,7 +159,11 @@ fn report(event: &ClientEvent) {
         ClientEvent::Shard(shard) => info!(pictures = shard.len(), "shared pictures of {} came", shard.data()),
         ClientEvent::Renamed { nickname } => info!("the teacher renamed this client {nickname}"),
         ClientEvent::SittingOut => warn!("left out of the rounds after two without an answer"),
-        ClientEvent::Goodbye { .. }
+        // Only a student attacks others, on the page.
+        ClientEvent::Loan { .. }
+        | ClientEvent::LoanEnded { .. }
+        | ClientEvent::Scored { .. }
+        | ClientEvent::Goodbye { .. }
         | ClientEvent::Reconstruction { .. }
         | ClientEvent::Lesson(_)
         | ClientEvent::Original { .. } => {}

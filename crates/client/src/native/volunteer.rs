@@ -91,7 +91,7 @@ mod tests {
 
     fn client() -> Client {
         let picture = Picture::new(2, 2, vec![90; 12]).unwrap();
-        Client::new("robot", "CPU").with_pictures(vec![PrivatePicture::new(picture, 0)]).with_consent(true)
+        Client::new("robot", "CPU").with_pictures(vec![PrivatePicture::new(picture, 0)]).with_consent(true, true)
     }
 
     fn asked(number: u32, is_open: bool) -> ClientEvent {

@@ -65,6 +65,8 @@ pub(crate) enum Slot {
     Lesson,
     /// Whether the class sees this client's picture.
     Original,
+    /// Another client's update to attack, or word that there is none.
+    Loan,
     /// The reconstruction by the attack with this number.
     Reconstruction(usize),
 }
@@ -115,6 +117,11 @@ impl Outbox {
         drop(queue);
         self.0.changed.notify_one();
         true
+    }
+
+    /// Discards the waiting messages of a slot.
+    pub(crate) fn take_back(&self, slot: Slot) {
+        self.0.lock().waiting.retain(|(waiting, _)| *waiting != slot);
     }
 
     /// Discards all waiting messages, so that a last message is sent immediately.
@@ -179,6 +186,16 @@ mod tests {
         put(&outbox, Slot::Reconstruction(0), 6);
         drop(outbox);
         assert_eq!(drain(&waiting).await, [2, 4, 5, 6]);
+    }
+
+    #[tokio::test]
+    async fn a_message_taken_back_is_not_sent() {
+        let (outbox, waiting) = outbox();
+        put(&outbox, Slot::Loan, 1);
+        put(&outbox, Slot::Lesson, 2);
+        outbox.take_back(Slot::Loan);
+        drop(outbox);
+        assert_eq!(drain(&waiting).await, [2]);
     }
 
     #[tokio::test]

@@ -93,15 +93,18 @@ impl Actor {
                 }
                 self.look_at_everybody();
                 self.tell_lesson();
+                self.follow_question();
             }
             Control::AskPoll { poll } => {
                 let nickname = |client| self.roster.get(client).map(|entry| entry.nickname().to_owned());
                 self.stage.ask(poll, nickname)?;
                 self.tell_lesson();
+                self.follow_question();
             }
             Control::ClosePoll => {
                 self.stage.close()?;
                 self.tell_lesson();
+                self.follow_question();
             }
             Control::Architecture { name, april_block, initial_weights } => {
                 self.begin_with(&name, april_block, initial_weights)?;

@@ -169,6 +169,7 @@ impl Actor {
         let closed = RelayMessage::Closed { round, loss, updates };
         let Some(message) = OutboxMessage::encode(&closed, &[]) else { return };
         self.put_to_all(Slot::All, &message);
+        self.deal_loans(round);
     }
 
     pub(super) fn put_to_all(&mut self, slot: Slot, message: &OutboxMessage) {

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use unmask_core::ClientId;
 use unmask_recording::Forgotten;
 
-use super::{Actor, journaling::Journaling, log::Log, roster::Roster, stage::Stage};
+use super::{Actor, contest::Contest, journaling::Journaling, log::Log, roster::Roster, stage::Stage};
 use crate::{
     attacks::{Attacks, Pictures},
     recording::Recorder,
@@ -21,12 +21,13 @@ pub(super) trait Forget {
 impl Actor {
     /// Everything in the relay that may keep something of a client, in no particular order. Each part answers on its
     /// own. A new part does not compile until it is here, or among those that keep nothing.
-    pub(super) fn keepers(&mut self) -> [&mut dyn Forget; 7] {
+    pub(super) fn keepers(&mut self) -> [&mut dyn Forget; 8] {
         let Self {
             roster,
             attacks,
             shared,
             stage,
+            contest,
             log,
             recorder,
             journaling,
@@ -44,7 +45,7 @@ impl Actor {
             snapshots: _,
             inputs: _,
         } = self;
-        [roster, attacks, &mut shared.pictures, stage, log, recorder, journaling]
+        [roster, attacks, &mut shared.pictures, stage, contest, log, recorder, journaling]
     }
 }
 
@@ -70,6 +71,14 @@ impl Forget for Arc<Pictures> {
 impl Forget for Stage {
     fn forget(&mut self, client: ClientId) {
         Self::forget(self, client);
+    }
+}
+
+impl Forget for Option<Contest> {
+    fn forget(&mut self, client: ClientId) {
+        if let Some(contest) = self {
+            contest.forget(client);
+        }
     }
 }
 

@@ -28,6 +28,7 @@ pub(crate) struct Hello {
     pub(crate) resume: Option<Ticket>,
     pub(crate) device: String,
     pub(crate) may_show: bool,
+    pub(crate) may_lend: bool,
     pub(crate) is_robot: bool,
     pub(crate) peer: Peer,
 }

@@ -112,10 +112,14 @@ impl Actor {
         Ok(())
     }
 
-    /// Takes a student's decision whether the class may see what leaks of its picture.
-    pub(super) fn consents(&mut self, client: ClientId, may_show: bool) {
+    /// Takes a student's decision whether the class may see what leaks of its picture, and whether others may attack its
+    /// masked updates.
+    pub(super) fn consents(&mut self, client: ClientId, may_show: bool, may_lend: bool) {
         if let Some(entry) = self.roster.get_mut(client) {
-            entry.set_may_show(may_show);
+            entry.set_consent(may_show, may_lend);
+        }
+        if !may_lend {
+            self.stop_lending(client);
         }
         if may_show {
             self.attacks.joined(client);
@@ -170,6 +174,8 @@ impl Actor {
     }
 
     pub(super) fn hide_original(&mut self, client: ClientId) {
+        // Nobody could tell whose update it is.
+        self.stop_lending(client);
         self.attacks.forget_candidate_of(client);
         if self.shared.pictures.forget_original(client) {
             self.tell_shown(client, false);

@@ -158,7 +158,14 @@ mod tests {
             let (nickname, device) = ("Ada".to_owned(), "CPU".to_owned());
             self.say(
                 client,
-                &ClientMessage::Hello { nickname, resume: None, device, may_show: true, is_robot: false },
+                &ClientMessage::Hello {
+                    nickname,
+                    resume: None,
+                    device,
+                    may_show: true,
+                    may_lend: false,
+                    is_robot: false,
+                },
                 &[],
             );
             self.client = Some(client);

@@ -40,7 +40,6 @@ impl Actor {
         let Entrance { connection, ticket: resume, nickname, waiting } = entrance;
         let client = connection.client;
         if let Some(entry) = self.roster.get_mut(client) {
-            entry.set_may_show(hello.may_show);
             entry.set_robot(hello.is_robot);
             entry.set_peer(hello.peer);
         }
@@ -49,7 +48,7 @@ impl Actor {
         self.say_of([client], format!("{nickname} {came}."));
         self.send(client, Slot::All, &RelayMessage::Welcome { client, resume, nickname }, &[]);
         self.send(client, Slot::Lesson, &RelayMessage::Lesson(self.stage.state()), &[]);
-        self.consents(client, hello.may_show);
+        self.consents(client, hello.may_show, hello.may_lend);
         // The room had not noticed the loss of the old socket, and its task may have been lost with it.
         if self.room.member(client) == ClientState::Training
             && let Some(task) = &self.task
@@ -61,6 +60,7 @@ impl Actor {
             }
         }
         self.feed(Event::Joined(client));
+        self.catch_up(client);
         Ok((connection, waiting))
     }
 

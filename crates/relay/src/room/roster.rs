@@ -62,6 +62,8 @@ pub(crate) struct Entry {
     refusal: Option<String>,
     /// Whether the class may see what leaks of its picture.
     may_show: bool,
+    /// Whether other clients may get its masked updates. A relay that restarts hears it again from the client.
+    may_lend: bool,
     /// Whether nobody sits at it.
     is_robot: bool,
     /// The origin of its current or last socket.
@@ -161,6 +163,11 @@ impl Roster {
         }
     }
 
+    /// Drops the messages in this slot that wait for any client.
+    pub(crate) fn take_back(&self, slot: Slot) {
+        self.present().filter_map(|entry| entry.link.as_ref()).for_each(|link| link.outbox.take_back(slot));
+    }
+
     /// Whether a client lacked the shard of this division; marks the shard as sent.
     pub(crate) fn takes_shard(&mut self, client: ClientId, division: u32) -> bool {
         self.get_mut(client).is_some_and(|entry| entry.shard.replace(division) != Some(division))
@@ -184,6 +191,7 @@ impl Roster {
             is_locked: false,
             refusal: None,
             may_show: false,
+            may_lend: false,
             is_robot: false,
             peer: Peer::default(),
             lines: 0,
@@ -266,6 +274,7 @@ impl Roster {
             is_locked: false,
             refusal: client.refusal,
             may_show: client.may_show,
+            may_lend: false,
             is_robot: client.is_robot,
             peer: client.peer,
             lines: 0,
@@ -400,6 +409,11 @@ impl Entry {
         self.may_show
     }
 
+    /// Whether other clients may get its masked updates.
+    pub(crate) fn may_lend(&self) -> bool {
+        self.may_show && self.may_lend
+    }
+
     pub(crate) fn is_robot(&self) -> bool {
         self.is_robot
     }
@@ -422,8 +436,8 @@ impl Entry {
         self.earlier = None;
     }
 
-    pub(crate) fn set_may_show(&mut self, may_show: bool) {
-        self.may_show = may_show;
+    pub(crate) fn set_consent(&mut self, may_show: bool, may_lend: bool) {
+        (self.may_show, self.may_lend) = (may_show, may_lend);
     }
 
     pub(crate) fn set_robot(&mut self, is_robot: bool) {

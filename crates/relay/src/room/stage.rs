@@ -133,6 +133,13 @@ impl Stage {
         Ok(())
     }
 
+    /// Takes back a client's vote for the open question.
+    pub(crate) fn retract(&mut self, client: ClientId) {
+        if let Some(poll) = self.poll.as_mut().filter(|poll| poll.is_open) {
+            poll.votes.remove(&client);
+        }
+    }
+
     /// Notes the right answer to the question, which the room has measured.
     pub(crate) fn answer(&mut self, answer: u16) {
         if let Some(asked) = &mut self.poll {

@@ -90,6 +90,7 @@ impl Actor {
             search: self.attacks.is_searching(),
             has_key: self.attacks.has_key(),
             lesson: self.stage.view(),
+            podium: self.podium(),
             trade_off: self.history.trade_off(),
             shadow: self.shadow.view(),
             log: self.log.lines().cloned().collect(),
@@ -137,7 +138,7 @@ impl Actor {
             updates: entry.updates(),
             refusal: entry.refusal().map(str::to_owned),
             may_show: entry.may_show(),
-            lends_update: false,
+            lends_update: entry.may_lend(),
             is_robot: entry.is_robot(),
             original: self.shared.pictures.original(entry.id()),
         }

@@ -52,7 +52,7 @@ async fn nobody_is_attacked_who_did_not_agree() {
     // With Ada gone there is no target, since Eve has not consented.
     drop(ada);
     relay.room_when("no target", |room| room.target.is_none()).await;
-    eve.socket.send(&ClientMessage::Consent { may_show: true }, &[]).await;
+    eve.socket.send(&ClientMessage::Consent { may_show: true, may_lend: false }, &[]).await;
     let room = relay.room_when("Eve agrees", |room| room.target == Some(eve.id)).await;
     assert!(view(&room, "Eve").may_show);
 }
@@ -89,7 +89,7 @@ async fn consent_can_be_withdrawn() {
     let mut ada = relay.client("Ada").await;
     let path = attacked(&relay, &mut ada, 1).await;
     let bob = relay.client("Bob").await;
-    ada.socket.send(&ClientMessage::Consent { may_show: false }, &[]).await;
+    ada.socket.send(&ClientMessage::Consent { may_show: false, may_lend: false }, &[]).await;
     let room = relay.room_when("another target", |room| room.target == Some(bob.id)).await;
     assert!(!view(&room, "Ada").may_show);
     nothing_left(&relay, &path, "a consent withdrawn").await;

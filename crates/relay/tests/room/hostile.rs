@@ -94,6 +94,7 @@ async fn strangers_are_turned_away() {
         resume: None,
         device: "CPU".into(),
         may_show: true,
+        may_lend: true,
         is_robot: false,
     };
     long.send(&hello, &vec![0.0; 10_000]).await;

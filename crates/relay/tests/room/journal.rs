@@ -218,7 +218,14 @@ async fn lock_bans_and_consent_stay() {
 
     let mut back = Socket::open(&relay.running).await;
     let (nickname, device) = ("Cleo".to_owned(), "test".to_owned());
-    let hello = ClientMessage::Hello { nickname, resume: Some(cleo.ticket), device, may_show: false, is_robot: false };
+    let hello = ClientMessage::Hello {
+        nickname,
+        resume: Some(cleo.ticket),
+        device,
+        may_show: false,
+        may_lend: false,
+        is_robot: false,
+    };
     back.send(&hello, &[]).await;
     let back = Client::welcomed(back).await;
     assert_eq!(back.id, cleo.id);

@@ -172,7 +172,9 @@ async fn an_original_goes_when_its_owner_or_the_teacher_says_so() {
         let mut ada = Some(ada);
         match (way, &mut ada) {
             ("hide", Some(ada)) => ada.socket.send(&ClientMessage::HideOriginal, &[]).await,
-            ("consent", Some(ada)) => ada.socket.send(&ClientMessage::Consent { may_show: false }, &[]).await,
+            ("consent", Some(ada)) => {
+                ada.socket.send(&ClientMessage::Consent { may_show: false, may_lend: false }, &[]).await
+            }
             ("forget", Some(ada)) => ada.socket.send(&ClientMessage::Forget, &[]).await,
             ("reset", _) => relay.control(Control::Reset).await,
             ("remove", _) => relay.control(Control::Remove { client: id }).await,
@@ -199,7 +201,7 @@ async fn originals_without_consent_or_of_another_size_are_refused() {
     for (consent, side, length, reason) in
         [(false, 32, 3072, "without the consent"), (true, 64, 3072, "send 32 x 32"), (true, 32, 3071, "send 3072")]
     {
-        eve.socket.send(&ClientMessage::Consent { may_show: consent }, &[]).await;
+        eve.socket.send(&ClientMessage::Consent { may_show: consent, may_lend: false }, &[]).await;
         eve.socket.send(&ClientMessage::Original { side }, &values[..length]).await;
         let refusal = eve.refusal().await;
         assert!(refusal.contains(reason), "{refusal}");

@@ -8,6 +8,7 @@ mod attacks;
 mod budget;
 mod candidate;
 mod consent;
+mod contest;
 mod controls;
 mod defences;
 mod encryption;

@@ -138,7 +138,7 @@ async fn what_is_withdrawn_goes_from_the_recording() {
         relay.control(Control::Target { client: ada.id }).await;
         let letters = attacked(&relay, &mut ada, 1).await;
         match way {
-            "consent" => ada.socket.send(&ClientMessage::Consent { may_show: false }, &[]).await,
+            "consent" => ada.socket.send(&ClientMessage::Consent { may_show: false, may_lend: false }, &[]).await,
             "forget" => ada.socket.send(&ClientMessage::Forget, &[]).await,
             "remove" => relay.control(Control::Remove { client: ada.id }).await,
             "ban" => relay.control(Control::Ban { client: ada.id }).await,
@@ -218,7 +218,7 @@ async fn a_relay_that_starts_again_goes_on_recording() {
     assert!(recording.last_at() > before.last_at() && recording.text_from(0).unwrap().contains(&letters));
     // Consent to recorded pictures can still be withdrawn.
     let mut ada = ada;
-    ada.socket.send(&ClientMessage::Consent { may_show: false }, &[]).await;
+    ada.socket.send(&ClientMessage::Consent { may_show: false, may_lend: false }, &[]).await;
     relay.room_when("the withdrawal", |room| room.clients.iter().all(|client| !client.may_show)).await;
     assert!(!taken(&relay).await.text_from(0).unwrap().contains(&letters));
     // A new lesson has a new recording.

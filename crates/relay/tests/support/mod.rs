@@ -257,7 +257,17 @@ impl Client {
         let mut socket = Socket::open(running).await;
         let (nickname, device) = (nickname.to_owned(), "test".to_owned());
         socket
-            .send(&ClientMessage::Hello { nickname, resume: None, device, may_show: false, is_robot: false }, &[])
+            .send(
+                &ClientMessage::Hello {
+                    nickname,
+                    resume: None,
+                    device,
+                    may_show: false,
+                    may_lend: false,
+                    is_robot: false,
+                },
+                &[],
+            )
             .await;
         Self::welcomed(socket).await
     }
@@ -430,6 +440,7 @@ impl Socket {
             resume,
             device: "test".to_owned(),
             may_show: true,
+            may_lend: true,
             is_robot: false,
         };
         self.send(&hello, &[]).await;

@@ -1,7 +1,7 @@
 //! The state of the lesson, and the lesson's plan as the teacher's controls.
 
 use serde::{Deserialize, Serialize};
-use unmask_core::{ClientState, Defence, InitialWeights};
+use unmask_core::{ClientId, ClientState, Defence, InitialWeights};
 use unmask_lesson::{Asked, Change, Place, Poll, Scene, Situation, Volunteer};
 
 use super::{ClientView, Control, RoomView};
@@ -29,6 +29,33 @@ pub struct PollView {
     pub robots: Vec<u16>,
     /// Number of people who voted.
     pub voters: u32,
+}
+
+/// Who found out whose update their device attacked.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PodiumView {
+    /// At most three with the most points; among equals those whose guess came first.
+    pub winners: Vec<WinnerView>,
+    /// Further people with as many points as the last winner.
+    pub others: u32,
+    /// People who attacked an update and guessed.
+    pub attackers: u32,
+    /// How many of them were right before they knew the gaps.
+    pub found_before: u32,
+    /// How many were right in the end.
+    pub found: u32,
+    /// The number of answers to choose from.
+    pub suspects: u32,
+}
+
+/// A person on the podium.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct WinnerView {
+    pub client: ClientId,
+    pub nickname: String,
+    /// From 1. Those with the same points share a place.
+    pub place: u32,
+    pub points: u8,
 }
 
 impl PollView {
@@ -120,7 +147,7 @@ impl From<Change> for Control {
 
 #[cfg(test)]
 mod tests {
-    use unmask_core::{Architecture, ClientId, TrainOn, VitPreset};
+    use unmask_core::{Architecture, TrainOn, VitPreset};
 
     use super::*;
     use crate::view::{AttackView, DataView, NextView, Phase, SearchView};
