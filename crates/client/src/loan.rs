@@ -36,3 +36,31 @@ impl Loan {
         (self.round, self.architecture, self.rule, self.batch) == (plan.round, plan.architecture, plan.rule, plan.batch)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use unmask_core::{Defence, MaskSeed, UpdateForm, VitPreset};
+
+    use super::*;
+
+    #[test]
+    fn a_loan_fits_its_model_or_says_why_not() {
+        let (architecture, rates) = (Architecture::from(VitPreset::Pico), "0.5".parse().unwrap());
+        let form = UpdateForm::Masked { seed: MaskSeed([3; 32]), rates };
+        let header = LoanHeader {
+            poll: 1,
+            round: 6,
+            model: architecture.into(),
+            defence: Defence::RandomBinary { rates },
+            rule: Rule::FedSgd,
+            batch: 1,
+            samples: 1,
+            form,
+        };
+        assert!(Loan::new(header.clone(), vec![0.0; 3]).unwrap_err().contains("3 values, its mask keeps"));
+        let mask = ProtectedUpdate { form, values: Vec::new() }.mask(&architecture.layout()).unwrap();
+        let kept = mask.entries().filter(|is_kept| *is_kept).count();
+        let loan = Loan::new(header, vec![0.0; kept]).unwrap();
+        assert_eq!((loan.round, loan.architecture, loan.update.values.len()), (6, architecture, kept));
+    }
+}

@@ -80,6 +80,8 @@ pub enum ToWorker {
         device: DeviceChoice,
         /// Whether the class may see what leaks from this picture.
         may_show: bool,
+        /// Whether other students' devices may get its masked numbers and attack them.
+        may_lend: bool,
         /// The room's passphrase, if the student has typed one.
         passphrase: Option<String>,
         /// The ticket of [`Connection::Online`], to rejoin as the same client after a reload.
@@ -94,8 +96,9 @@ pub enum ToWorker {
         /// A square with a side of [`PICTURE_SIDE`].
         picture: Rgba,
     },
-    /// Sets whether the class may see what leaks from the private picture, replacing the value in [`Self::Join`].
-    Consent { may_show: bool },
+    /// Sets whether the class may see what leaks from the private picture and attack its masked numbers, replacing the
+    /// values in [`Self::Join`].
+    Consent { may_show: bool, may_lend: bool },
     /// Asks what leaks of the private picture under a random mask with this rate, in percent. The answer is
     /// [`FromWorker::OwnMask`], for the last rate asked for.
     TryMask { percent: u8 },
@@ -109,6 +112,8 @@ pub enum ToWorker {
     Leave,
     /// Answers the class's question of that number with the answer's index, from 0, or with a number.
     Vote { poll: u32, answer: u16 },
+    /// Tells the room that the student now sees the attack that knows the gaps. Later guesses earn less.
+    KnowGaps { poll: u32 },
     /// Shows the class the private picture, 32 pixels a side. The answer is [`FromWorker::Original`].
     ShowOriginal,
     /// Stops showing it.
@@ -287,6 +292,25 @@ pub struct OwnMask {
     pub found: Option<Reconstruction>,
 }
 
+/// The result of an attack on another client's masked numbers, which this student has on loan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoanResult {
+    /// The question that the loan is for.
+    pub poll: u32,
+    /// Whether the attack knows the mask's gaps. The first result of a loan is that of the attack that does not.
+    pub knows_gaps: bool,
+    pub attack: LoanAttack,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum LoanAttack {
+    Picture(Rgba),
+    /// This device does not have the weights that the numbers were made from.
+    NoWeights,
+    /// Why there is no picture; for people to read.
+    Failed(String),
+}
+
 /// Messages from the worker to the page.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum FromWorker {
@@ -326,6 +350,17 @@ pub enum FromWorker {
     /// The result of this tab's own attack on the update just sent.
     OwnAttack(OwnAttack),
     OwnMask(OwnMask),
+    Loan(LoanResult),
+    /// There is no update for this student, or no more.
+    LoanEnded {
+        poll: u32,
+    },
+    /// Whose numbers the loan was, as a position among the suspects, and the points for finding out.
+    Scored {
+        poll: u32,
+        owner: u16,
+        points: u8,
+    },
     Notice(Notice),
 }
 

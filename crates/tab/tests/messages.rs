@@ -11,8 +11,9 @@ use unmask_lesson::{Poll, Question, Scene, Suspect};
 use unmask_tab::{
     post::{decode, encode},
     protocol::{
-        ClosedRound, Comparison, Connection, Device, DeviceChoice, FromWorker, GroupView, Notice, OwnAttack,
-        PICTURE_SIDE, PassphraseRequest, Prediction, Reconstruction, Rgba, SentUpdate, ShardView, ToWorker, Training,
+        ClosedRound, Comparison, Connection, Device, DeviceChoice, FromWorker, GroupView, LoanAttack, LoanResult,
+        Notice, OwnAttack, PICTURE_SIDE, PassphraseRequest, Prediction, Reconstruction, Rgba, SentUpdate, ShardView,
+        ToWorker, Training,
     },
 };
 use unmask_wire::{LessonState, PollState};
@@ -58,6 +59,7 @@ fn what_the_page_says_arrives() {
         label: u8::MAX,
         device,
         may_show,
+        may_lend: !may_show,
         passphrase: passphrase.map(str::to_owned),
         ticket,
     };
@@ -67,7 +69,7 @@ fn what_the_page_says_arrives() {
     check(&ToWorker::Passphrase(String::new()), 0);
     check(&ToWorker::Classify { number: u32::MAX, picture: picture(1, 1) }, 1);
     for is_so in [false, true] {
-        check(&ToWorker::Consent { may_show: is_so }, 0);
+        check(&ToWorker::Consent { may_show: is_so, may_lend: !is_so }, 0);
         check(&ToWorker::Visibility { is_hidden: is_so }, 0);
     }
     for message in [
@@ -75,6 +77,7 @@ fn what_the_page_says_arrives() {
         ToWorker::Check,
         ToWorker::Leave,
         ToWorker::Vote { poll: u32::MAX, answer: u16::MAX },
+        ToWorker::KnowGaps { poll: u32::MAX },
         ToWorker::ShowOriginal,
         ToWorker::HideOriginal,
         ToWorker::Forget,
@@ -86,6 +89,13 @@ fn what_the_page_says_arrives() {
 #[wasm_bindgen_test]
 fn what_the_worker_says_arrives() {
     check(&FromWorker::Ready, 0);
+    for (attack, pictures) in
+        [(LoanAttack::Picture(picture(16, 16)), 1), (LoanAttack::NoWeights, 0), (LoanAttack::Failed(String::new()), 0)]
+    {
+        check(&FromWorker::Loan(LoanResult { poll: u32::MAX, knows_gaps: true, attack }), pictures);
+    }
+    check(&FromWorker::LoanEnded { poll: u32::MAX }, 0);
+    check(&FromWorker::Scored { poll: u32::MAX, owner: u16::MAX, points: u8::MAX }, 0);
     check(&FromWorker::Device(Device { name: "CPU".to_owned(), reason: String::new() }), 0);
     for connection in [
         Connection::Connecting,

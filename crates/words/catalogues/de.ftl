@@ -71,6 +71,8 @@ join-file = Datei wählen
 join-formats = PNG, JPEG, WebP, GIF, AVIF; verwendet wird die Mitte.
 join-may-show = Die Klasse darf sehen, was von meinem Bild durchsickert
 join-may-show-hint = Ist das aus, zeigt der Beamer nie einen Angriff auf dich. Der Server, also der Computer der Lehrkraft, bekommt so oder so dieselben Zahlen, und wer ihn betreibt, könnte sie unbemerkt angreifen.
+join-may-lend = Ein anderes Handy darf meine maskierten Zahlen bekommen und angreifen
+join-may-lend-hint = In Szene 5 versuchen andere dann, dein Bild darin zu sehen. Schaltest du das aus, löschen ihre Handys die Zahlen.
 join-more = Weitere Einstellungen
 join-label = Was das Bild zeigt
 join-label-hint = Dieses Wort lernt das Modell dafür. Passt keines, nimm das nächstliegende: Was durchsickert, hängt nicht davon ab.
@@ -205,7 +207,7 @@ watch-debrief = Das war die Stunde. Unten kannst du deine Daten löschen.
 sees-shown = Die Klasse sieht dein Bild, klein, und was davon durchsickert.
 sees-private = Das siehst nur du. Der Beamer zeigt Roboter und Freiwillige.
 sees-may-show = Die Klasse darf sehen, was von deinem Bild durchsickert. Das Bild selbst bleibt hier.
-sees-sample = Ein Beispielfoto: Die Klasse darf sehen, was davon durchsickert.
+sees-sample = Ein Beispielfoto: Die Klasse darf sehen, was davon durchsickert, und die maskierten Zahlen angreifen.
 
 leak-own = Was durchsickert
 leak-zeros = Liest Lücken als Nullen
@@ -451,6 +453,36 @@ attackers-ask = Eine Verteidigung hält einem Angreifer stand: Was sagt das übe
 attackers-answer = Nichts. Es zeigt nur, dass dieser Angreifer scheitert.
 attackers-question = Der nächste Angreifer kennt die Lücken. Sieht er das Bild?
 attackers-whose = Wessen maskierte Zahlen hat dein Handy?
+
+## Das Spiel in Szene 5
+
+contest-waiting = Die Zahlen kommen, wenn die Runde zu Ende ist.
+contest-computing = Der Angriff rechnet …
+contest-nothing-lent = Für dich gibt es gerade keine Zahlen zum Angreifen.
+contest-no-weights = Dieses Handy war in der Runde dieser Zahlen nicht dabei. Darum kann es sie nicht angreifen.
+contest-nobody-lends = Erst müssen zwei ihr Bild zeigen und ihre Zahlen verleihen.
+contest-leak = Was ein Angriff in fremden maskierten Zahlen sieht
+contest-know-gaps = Ich kenne die Lücken
+contest-points-hint = Jetzt gefunden: 2 Punkte. Mit den Lücken gefunden: 1 Punkt.
+contest-points = { $points ->
+    [1] 1 Punkt
+   *[other] { $points } Punkte
+}
+contest-right = { $points ->
+    [1] ✓ Du hattest recht: { $owner }. 1 Punkt.
+   *[other] ✓ Du hattest recht: { $owner }. { $points } Punkte.
+}
+contest-guessed = { $count ->
+    [1] 1 Handy hat geraten
+   *[other] { $count } Handys haben geraten
+}
+contest-others = { $count ->
+    [1] und 1 weitere Person mit ebenso vielen Punkten
+   *[other] und { $count } weitere mit ebenso vielen Punkten
+}
+contest-nobody-played = Niemand hat geraten.
+contest-nobody-found = Niemand hat gefunden, wem die Zahlen gehören.
+contest-counts = { $before } von { $all } lagen richtig, bevor sie die Lücken kannten, { $after } am Ende; durch Zufall 1 von { $suspects }.
 
 patience-title = Geduld
 patience-headline = Raten, vergleichen, wieder raten

@@ -72,6 +72,8 @@ join-file = Choose a file
 join-formats = PNG, JPEG, WebP, GIF, AVIF; the middle is used.
 join-may-show = The class may see what leaks from my picture
 join-may-show-hint = If this is off, the projector never shows an attack on you. The server, which is the teacher’s computer, gets the same numbers either way, and the person who runs it could attack them unseen.
+join-may-lend = Another phone may get my masked numbers and attack them
+join-may-lend-hint = In scene 5, other students then try to see your picture in them. If you turn this off, their phones drop the numbers.
 join-more = More choices
 join-label = What the picture shows
 join-label-hint = The model learns this word for it. What leaks does not depend on it.
@@ -206,7 +208,7 @@ watch-debrief = That was the lesson. Below you can delete your data.
 sees-shown = The class sees your picture, small, and what leaks from it.
 sees-private = Only you see this. The projector shows robots and volunteers.
 sees-may-show = The class may see what leaks from your picture. The picture itself stays here.
-sees-sample = A sample photograph: the class may see what leaks from it.
+sees-sample = A sample photograph: the class may see what leaks from it and attack its masked numbers.
 
 leak-own = What leaks from it
 leak-zeros = Reads the gaps as zeros
@@ -452,6 +454,36 @@ attackers-ask = A defence stops one attacker: what does that say about the next?
 attackers-answer = Nothing. It shows that this attacker fails, and no more than that.
 attackers-question = The next attacker knows the gaps. Does it see the picture?
 attackers-whose = Whose masked numbers does your phone have?
+
+## The game in scene 5
+
+contest-waiting = The numbers come when the round has ended.
+contest-computing = The attack computes…
+contest-nothing-lent = There are no numbers for you to attack now.
+contest-no-weights = This phone did not take part in the round of these numbers, so it cannot attack them.
+contest-nobody-lends = Two must show their picture and lend their numbers first.
+contest-leak = What an attack sees in someone’s masked numbers
+contest-know-gaps = I know the gaps
+contest-points-hint = Found now: 2 points. Found with the gaps: 1 point.
+contest-points = { $points ->
+    [1] 1 point
+   *[other] { $points } points
+}
+contest-right = { $points ->
+    [1] ✓ You were right: { $owner }. 1 point.
+   *[other] ✓ You were right: { $owner }. { $points } points.
+}
+contest-guessed = { $count ->
+    [1] 1 phone has guessed
+   *[other] { $count } phones have guessed
+}
+contest-others = { $count ->
+    [1] and 1 more with as many points
+   *[other] and { $count } more with as many points
+}
+contest-nobody-played = Nobody has guessed.
+contest-nobody-found = Nobody found the owner.
+contest-counts = { $before } of { $all } found the owner before they knew the gaps, { $after } in the end; by chance 1 in { $suspects }.
 
 patience-title = Patience
 patience-headline = Guess, compare, guess again

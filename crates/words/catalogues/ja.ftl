@@ -71,6 +71,8 @@ join-file = ファイルを選ぶ
 join-formats = PNG、JPEG、WebP、GIF、AVIF。中央の部分を使います。
 join-may-show = 自分の写真から漏れたものを、クラスのみんなに見せてもよい
 join-may-show-hint = オフにすると、あなたへの攻撃はスクリーンに決して映りません。ただしサーバー（先生のコンピューター）には、どちらにしても同じ数が届きます。サーバーを動かす人なら、気づかれずにその数を攻撃できます。
+join-may-lend = ほかの端末が、マスクされた自分の数を受け取って攻撃してもよい
+join-may-lend-hint = 場面5で、ほかの人がその数からあなたの写真を見ようとします。オフにすると、その端末から数が消えます。
 join-more = そのほかの設定
 join-label = 写真に写っているもの
 join-label-hint = モデルはこの言葉を覚えます。合うものがなければ、いちばん近いものを選んでください。何が漏れるかは、これでは変わりません。
@@ -205,7 +207,7 @@ watch-debrief = 授業はこれで終わりです。下であなたのデータ�
 sees-shown = クラスのみんなに、小さくしたあなたの写真と、そこから漏れたものが見えています。
 sees-private = これが見えるのはあなただけです。スクリーンに映るのは、ロボットと希望した人だけです。
 sees-may-show = あなたの写真から漏れたものは、みんなに見えることがあります。写真そのものはここに残ります。
-sees-sample = 見本の写真です。漏れたものはみんなに見えることがあります。
+sees-sample = 見本の写真です。漏れたものはみんなに見えることがあり、マスクされた数は攻撃されることがあります。
 
 leak-own = 漏れたもの
 leak-zeros = 欠けた数を0として読む
@@ -435,6 +437,24 @@ attackers-ask = ある攻撃者を防げたら、次の攻撃者も防げると�
 attackers-answer = 何も言えません。分かるのは、この攻撃者が失敗したことだけです。
 attackers-question = 次の攻撃者は、どの数が欠けたか知っています。写真は見えますか。
 attackers-whose = あなたの端末にあるのは、だれのマスクされた数ですか。
+
+## 場面5のゲーム
+
+contest-waiting = ラウンドが終わると、数が届きます。
+contest-computing = 攻撃を計算しています…
+contest-nothing-lent = 今は、あなたが攻撃できる数がありません。
+contest-no-weights = この端末は、その数のラウンドに参加していないので、攻撃できません。
+contest-nobody-lends = まず2人以上が写真を見せ、数を貸す必要があります。
+contest-leak = ほかの人のマスクされた数から攻撃で見えるもの
+contest-know-gaps = どの数が欠けたか知っている
+contest-points-hint = 今当てると2点。欠けた数を知ってから当てると1点。
+contest-points = { $points }点
+contest-right = ✓ 正解です：{ $owner }（{ $points }点）
+contest-guessed = { $count }台が答えました
+contest-others = 同じ点数の人がほかに{ $count }人
+contest-nobody-played = だれも答えていません。
+contest-nobody-found = 持ち主を当てた人はいません。
+contest-counts = 欠けた数を知る前に当てた人：{ $all }人中{ $before }人。最後に当てた人：{ $after }人。偶然なら{ $suspects }人に1人。
 
 patience-title = 根気
 patience-headline = 予想して、比べて、また予想

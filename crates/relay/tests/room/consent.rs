@@ -74,7 +74,7 @@ async fn the_wall_shows_everybody_who_agreed() {
     let paths: Vec<String> = room.leaks.iter().map(|leak| leak.picture.clone().expect("a picture")).collect();
     assert_ne!(relay.get(&paths[0]).await, relay.get(&paths[1]).await);
 
-    ada.socket.send(&ClientMessage::Consent { may_show: false }, &[]).await;
+    ada.socket.send(&ClientMessage::Consent { may_show: false, may_lend: false }, &[]).await;
     relay.room_when("a consent withdrawn", |room| room.leaks.len() == 1).await;
     assert_eq!((relay.get(&paths[0]).await.0, relay.get(&paths[1]).await.0), (404, 200));
     relay.control(Control::Lesson { scene: Scene::April, beat: 0 }).await;

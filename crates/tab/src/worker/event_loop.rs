@@ -110,6 +110,11 @@ impl Worker {
                 let Some(event) = event else { return };
                 self.handle(event);
             }
+            // Training replaces the weights that a loan was made from.
+            if let Some(session) = self.session.as_mut().filter(|session| session.loans.is_due()) {
+                session.attack_loan(&self.page);
+                continue;
+            }
             let plan = self.session.as_mut().and_then(|session| session.plan.take());
             match (&mut self.session, plan) {
                 (Some(session), Some(plan)) => session.train(plan, &mut self.device, &self.page).await,
@@ -200,14 +205,15 @@ impl Worker {
 
     fn page_message(&mut self, message: ToWorker) {
         match message {
-            ToWorker::Join { socket, nickname, picture, label, device, may_show, passphrase, ticket } => {
+            ToWorker::Join { socket, nickname, picture, label, device, may_show, may_lend, passphrase, ticket } => {
                 let own = match views::from_page(&picture) {
                     Ok(own) => PrivatePicture::new(own, label.into()),
                     Err(reason) => return self.leave(format!("this picture cannot be used: {reason}")),
                 };
                 let description = self.device.description();
                 let description = description.as_deref().unwrap_or(UNKNOWN_DEVICE);
-                let mut client = Client::new(&nickname, description).with_pictures(vec![own]).with_consent(may_show);
+                let mut client =
+                    Client::new(&nickname, description).with_pictures(vec![own]).with_consent(may_show, may_lend);
                 if let Some(ticket) = ticket {
                     client = client.resuming(ticket);
                 }
@@ -230,10 +236,10 @@ impl Worker {
                     session.client.set_passphrase(Some(passphrase));
                 }
             }
-            ToWorker::Consent { may_show } => {
+            ToWorker::Consent { may_show, may_lend } => {
                 if let Some(session) = &mut self.session {
                     session.wants_shown &= may_show;
-                    let consent = session.client.consent(may_show);
+                    let consent = session.client.consent(may_show, may_lend);
                     session.send(consent, &self.page);
                 }
             }
@@ -258,6 +264,12 @@ impl Worker {
                 if let Some(session) = &mut self.session {
                     let vote = session.client.vote(poll, answer);
                     session.send(vote, &self.page);
+                }
+            }
+            ToWorker::KnowGaps { poll } => {
+                if let Some(session) = &mut self.session {
+                    let knows = session.client.know_gaps(poll);
+                    session.send(knows, &self.page);
                 }
             }
             ToWorker::ShowOriginal => {
@@ -391,7 +403,24 @@ impl Worker {
             Action::Report(ClientEvent::Reconstruction { round, attack, side, picture }) => {
                 session.compare(round, attack, side, &picture, page);
             }
-            Action::Report(ClientEvent::Lesson(lesson)) => page.tell(FromWorker::Lesson(lesson)),
+            Action::Report(ClientEvent::Lesson(lesson)) => {
+                if lesson.poll.as_ref().is_none_or(|poll| !poll.is_open) {
+                    session.loans.end();
+                }
+                page.tell(FromWorker::Lesson(lesson));
+            }
+            Action::Report(ClientEvent::Loan { poll, loan }) => {
+                if let Some(result) = session.loans.take(poll, loan) {
+                    page.tell(FromWorker::Loan(result));
+                }
+            }
+            Action::Report(ClientEvent::LoanEnded { poll }) => {
+                session.loans.end();
+                page.tell(FromWorker::LoanEnded { poll });
+            }
+            Action::Report(ClientEvent::Scored { poll, owner, points }) => {
+                page.tell(FromWorker::Scored { poll, owner, points });
+            }
             Action::Report(ClientEvent::Original { is_shown }) => {
                 session.wants_shown = is_shown;
                 page.tell(FromWorker::Original { is_shown });

@@ -3,6 +3,7 @@
 mod device;
 mod event_loop;
 mod gpu;
+mod loan;
 mod own_attack;
 mod own_mask;
 mod page;

@@ -110,8 +110,8 @@ fn attack(plan: &RoundPlan, update: &ProtectedUpdate, samples: u32, client: &Cli
     OwnAttack { round: plan.round, defence: plan.defence, milliseconds, reconstructions, remark }
 }
 
-/// The update as the relay would read it.
-fn observe(
+/// An update made from the plan's weights, as the relay would read it.
+pub fn observe(
     plan: &RoundPlan,
     update: &ProtectedUpdate,
     samples: u32,

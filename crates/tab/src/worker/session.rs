@@ -16,6 +16,7 @@ use web_time::Instant;
 
 use super::{
     device::ChosenDevice,
+    loan::Loans,
     own_attack::{OwnAttacks, compared},
     own_mask::OwnGradient,
     page::Page,
@@ -65,6 +66,8 @@ pub struct Session {
     own_attacks: OwnAttacks,
     /// The gradient behind the last update, if it is of one private picture.
     own_gradient: Option<OwnGradient>,
+    /// The other client's update that this student attacks.
+    pub loans: Loans,
     /// Whether the student wants the class to see the private picture, also on the next socket.
     pub wants_shown: bool,
 }
@@ -92,6 +95,7 @@ impl Session {
             is_prediction_due: false,
             own_attacks: OwnAttacks::default(),
             own_gradient: None,
+            loans: Loans::default(),
             wants_shown: false,
         }
     }
@@ -305,6 +309,13 @@ impl Session {
         let own = self.own_gradient.as_mut().zip(self.trained.as_ref());
         if let Some(tried) = own.and_then(|(own, plan)| own.attack(plan, &self.client)) {
             page.tell(FromWorker::OwnMask(tried));
+        }
+    }
+
+    /// Runs the next attack on another client's update and shows the result only to this student.
+    pub fn attack_loan(&mut self, page: &Page) {
+        if let Some(result) = self.loans.run(self.trained.as_deref()) {
+            page.tell(FromWorker::Loan(result));
         }
     }
 

@@ -208,8 +208,10 @@ pub fn work_step(work: Work, milliseconds: Option<f64>) -> String {
 }
 
 /// What to look at when there is nothing to do on this page.
-pub fn watch(scene: Scene) -> &'static str {
-    match scene {
+pub fn watch(place: Place) -> &'static str {
+    match place.scene {
+        // The class could not be asked.
+        Scene::Attackers if place.is_about(Question::WhoseUpdate) => say::contest::nobody_lends(),
         Scene::Lobby => say::watch::lobby(),
         Scene::Promise => say::watch::promise(),
         Scene::Guess => say::watch::guess(),

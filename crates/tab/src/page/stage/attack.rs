@@ -4,11 +4,12 @@
 use leptos::prelude::*;
 use unmask_core::{AttackMethod, ClientId};
 use unmask_data::metrics::Level;
-use unmask_lesson::{Beat, masked, uniform_rate};
+use unmask_lesson::{Beat, Question, masked, uniform_rate};
 use unmask_wire::view::SearchView;
 use unmask_words::say;
 
 use super::{
+    contest::Contest,
     parts::{Attacked, Frame, Original, Shot, Stage, VoteLine, Votes, let_go, why_empty},
     swarm::OwnRates,
 };
@@ -82,9 +83,20 @@ fn Rate(stage: Stage) -> impl IntoView {
     }
 }
 
-/// The attacker that reads masked entries as zeros; from the second step on, also one that knows the mask.
+/// The attackers on the wall or, at two beats, the class's own.
 #[component]
 pub fn Attackers(stage: Stage) -> impl IntoView {
+    let is_contest = Memo::new(move |_| stage.place.get().is_about(Question::WhoseUpdate));
+    view! {
+        <Show when=move || is_contest.get() fallback=move || view! { <Pair stage/> }>
+            <Contest stage/>
+        </Show>
+    }
+}
+
+/// The attacker that reads masked entries as zeros; from the second step on, also one that knows the mask.
+#[component]
+fn Pair(stage: Stage) -> impl IntoView {
     let beat = Memo::new(move |_| stage.place.get().beat());
     let is_asking = stage.is_asking();
     let better = move || match beat.get() {

@@ -1,10 +1,12 @@
 //! The projector's page: the stage for the class, with a presenter's bar for the teacher, or the expert view.
 
 mod attack;
+mod contest;
 mod guess;
 mod membership;
 mod opening;
 mod parts;
+mod suspects;
 mod swarm;
 mod trade_off;
 mod wall;

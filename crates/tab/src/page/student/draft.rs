@@ -40,6 +40,8 @@ pub struct JoinDraft {
     pub sample: RwSignal<Option<&'static str>>,
     /// Whether the class may see what leaks from the student's own picture.
     pub may_show: RwSignal<bool>,
+    /// Whether other phones may get the masked numbers of the student's own picture and attack them.
+    pub may_lend: RwSignal<bool>,
     /// The picture's class, an index into `classes`.
     pub label: RwSignal<u8>,
     /// The names of the room's classes for photographs.
@@ -74,6 +76,7 @@ impl JoinDraft {
             picture: RwSignal::new(None),
             sample: RwSignal::new(None),
             may_show: RwSignal::new(false),
+            may_lend: RwSignal::new(false),
             label: RwSignal::new(0),
             classes: RwSignal::new(names::photograph_classes(&[])),
             superlink: RwSignal::new(None),
@@ -128,7 +131,7 @@ impl JoinDraft {
         }
         self.nickname.set(suggested_nickname());
         self.picture.set(None);
-        self.may_show.set(false);
+        self.agree(false, false);
         self.label.set(self.classes.with_untracked(|all| names::proposed_label(all, "")));
         self.passphrase.set(String::new());
         self.saved.set(None);
@@ -138,6 +141,12 @@ impl JoinDraft {
     /// Whether the class may see what leaks from the picture. Samples are public.
     pub fn may_be_shown(self) -> bool {
         !self.has_own_picture() || self.may_show.get()
+    }
+
+    /// Sets both answers for the student's own picture. Nobody may attack numbers whose picture nobody may see.
+    pub fn agree(self, may_show: bool, may_lend: bool) {
+        self.may_show.set(may_show);
+        self.may_lend.set(may_show && may_lend);
     }
 
     /// Takes the picture and label from the address. Without a picture there, proposes one if `proposes`.
@@ -176,7 +185,7 @@ impl JoinDraft {
         self.nickname.set(saved.nickname.clone());
         self.label.set(saved.label);
         self.sample.set(saved.sample.as_deref().and_then(names::sample).map(|sample| sample.name));
-        self.may_show.set(saved.may_show);
+        self.agree(saved.may_show, saved.may_lend);
         self.saved.set(Some(saved));
         true
     }
@@ -224,7 +233,7 @@ impl JoinDraft {
         if is_taken {
             self.sample.set(None);
             // Consent for one picture does not extend to another.
-            self.may_show.set(false);
+            self.agree(false, false);
             let name = picture.as_ref().map(|picture| picture.name.clone()).unwrap_or_default();
             self.label.set(self.classes.with_untracked(|all| names::proposed_label(all, &name)));
             self.picture.set(picture);
@@ -254,7 +263,9 @@ impl JoinDraft {
             let _ = storage.set_item(NICKNAME_KEY, &nickname);
         }
         let (label, sample) = (self.label.get_untracked(), self.sample.get_untracked());
-        let may_show = sample.is_some() || self.may_show.get_untracked();
+        let is_sample = sample.is_some();
+        let (may_show, may_lend) =
+            (is_sample || self.may_show.get_untracked(), is_sample || self.may_lend.get_untracked());
         let ticket = self.saved.try_update(Option::take).flatten().and_then(|saved| saved.ticket);
         if let Ok(address) = picture::png_address(&picture) {
             let saved = SavedJoin {
@@ -263,6 +274,7 @@ impl JoinDraft {
                 name: picture.name.clone(),
                 sample: sample.map(str::to_owned),
                 may_show,
+                may_lend,
                 picture: address,
                 search: search(),
                 ticket,
@@ -274,7 +286,17 @@ impl JoinDraft {
             input::socket_address(&location.protocol().unwrap_or_default(), &location.host().unwrap_or_default());
         let passphrase = Some(self.passphrase.get_untracked()).filter(|passphrase| !passphrase.trim().is_empty());
         let (picture, device) = (picture.pixels, self.device.get_untracked());
-        trainer.join(ToWorker::Join { socket, nickname, picture, label, device, may_show, passphrase, ticket });
+        trainer.join(ToWorker::Join {
+            socket,
+            nickname,
+            picture,
+            label,
+            device,
+            may_show,
+            may_lend,
+            passphrase,
+            ticket,
+        });
     }
 }
 

@@ -259,9 +259,16 @@ fn Rejoin(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     }
 }
 
-/// Asks for consent; only for the student's own pictures, since samples are public. `on_change` gets the answer.
+/// Asks for consent; only for the student's own pictures, since samples are public. `on_change` gets the answers: whether
+/// the class may see what leaks, and whether other phones may attack the masked numbers.
 #[component]
-pub fn Consent(draft: JoinDraft, #[prop(into, optional)] on_change: Option<Callback<bool>>) -> impl IntoView {
+pub fn Consent(draft: JoinDraft, #[prop(into, optional)] on_change: Option<Callback<(bool, bool)>>) -> impl IntoView {
+    let answer = move |may_show, may_lend| {
+        draft.agree(may_show, may_lend);
+        if let Some(on_change) = on_change {
+            on_change.run((draft.may_show.get_untracked(), draft.may_lend.get_untracked()));
+        }
+    };
     view! {
         <div class="consent" hidden=move || !draft.has_own_picture()>
             <label class="choice">
@@ -269,17 +276,22 @@ pub fn Consent(draft: JoinDraft, #[prop(into, optional)] on_change: Option<Callb
                     type="checkbox"
                     data-testid="may-show"
                     prop:checked=move || draft.may_show.get()
-                    on:change=move |event| {
-                        let may_show = event_target_checked(&event);
-                        draft.may_show.set(may_show);
-                        if let Some(on_change) = on_change {
-                            on_change.run(may_show);
-                        }
-                    }
+                    on:change=move |event| answer(event_target_checked(&event), draft.may_lend.get_untracked())
                 />
                 <span>{say::join::may_show()}</span>
             </label>
             <p class="hint">{say::join::may_show_hint()}</p>
+            <label class="choice">
+                <input
+                    type="checkbox"
+                    data-testid="may-lend"
+                    prop:checked=move || draft.may_lend.get()
+                    disabled=move || !draft.may_show.get()
+                    on:change=move |event| answer(draft.may_show.get_untracked(), event_target_checked(&event))
+                />
+                <span>{say::join::may_lend()}</span>
+            </label>
+            <p class="hint">{say::join::may_lend_hint()}</p>
         </div>
     }
 }

@@ -2,11 +2,14 @@
 
 use gloo_timers::callback::Timeout;
 use leptos::prelude::*;
-use unmask_lesson::{Answers, Poll};
+use unmask_lesson::{Answers, Poll, Question as Asked};
 use unmask_wire::PollState;
 use unmask_words::say;
 
-use super::trainer::Trainer;
+use super::{
+    loan::{self, Loan},
+    trainer::Trainer,
+};
 use crate::page::logic::{
     turn::{self, Link},
     votes::{self, Tally},
@@ -40,10 +43,13 @@ pub fn Question(trainer: Trainer, number: u32) -> impl IntoView {
                 }
             }
         };
+        let is_loan = poll.question == Asked::WhoseUpdate;
+        let can_answer = move || !is_loan || trainer.borrowed.with(|it| it.as_ref().is_some_and(|it| it.can_guess()));
         let voted = move || trainer.answered(number).map(|vote| votes::voted(&poll, vote));
         view! {
             <h2 id="question" data-testid="question">{question}</h2>
-            {body}
+            {is_loan.then(|| view! { <Loan trainer number/> })}
+            <div hidden=move || !can_answer()>{body}</div>
             <p class="sub" role="status" data-testid="voted">{voted}</p>
         }
     })
@@ -181,7 +187,15 @@ pub fn Outcome(trainer: Trainer, number: u32) -> impl IntoView {
         poll.with(|poll| poll.as_ref().map(|poll| words(poll, own())))
     };
     let place = move || trainer.lesson.with(turn::place);
-    let verdict = move || poll.with(|poll| Some(unmask_words::verdict(&poll.as_ref()?.poll, place(), own())));
+    let is_loan = move || poll.with(|it| it.as_ref().is_some_and(|it| it.poll.question == Asked::WhoseUpdate));
+    let verdict = move || {
+        let score = trainer.borrowed.with(|borrowed| borrowed.as_ref().and_then(|it| it.score));
+        poll.with(|poll| {
+            let poll = &poll.as_ref()?.poll;
+            let scored = score.map(|score| loan::verdict(poll, own(), score));
+            Some(scored.unwrap_or_else(|| unmask_words::verdict(poll, place(), own())))
+        })
+    };
     let row = |tally: Tally| {
         let width = format!("width:{:.1}%", tally.share * 100.0);
         view! {
@@ -206,6 +220,10 @@ pub fn Outcome(trainer: Trainer, number: u32) -> impl IntoView {
     view! {
         <h2 data-testid="question">{move || of(|asked, _| unmask_words::question(asked.poll.question).to_owned())}</h2>
         <p class="verdict-line" role="status" data-testid="judged">{verdict}</p>
-        <ul class="tallies">{move || rows().into_iter().map(row).collect_view()}</ul>
+        <Show when=is_loan>
+            <Loan trainer number/>
+        </Show>
+        // Each phone had another answer.
+        <ul class="tallies" hidden=is_loan>{move || rows().into_iter().map(row).collect_view()}</ul>
     }
 }

@@ -41,7 +41,10 @@ pub fn Room(
         Turn::Result { poll } => view! { <Outcome trainer number=poll/> }.into_any(),
         Turn::Farewell => view! { <Farewell trainer/> }.into_any(),
         Turn::Show => view! { <Offer trainer/> }.into_any(),
-        Turn::Watch(scene) => view! { <p class="watch" data-testid="watch">{turn::watch(scene)}</p> }.into_any(),
+        Turn::Watch(_) => {
+            let watch = move || trainer.lesson.with(|lesson| turn::watch(turn::place(lesson)));
+            view! { <p class="watch" data-testid="watch">{watch}</p> }.into_any()
+        }
     };
     let heading = NodeRef::<H2>::new();
     // Joining leaves the student at the end of a long form, whereas a change of language does not move them.
@@ -67,7 +70,7 @@ pub fn Room(
             {thing}
         </section>
         <section class="card" aria-label=say::room::consent() hidden=move || !draft.has_own_picture()>
-            <Consent draft on_change=move |may_show| trainer.consent(may_show)/>
+            <Consent draft on_change=move |(may_show, may_lend)| trainer.consent(may_show, may_lend)/>
         </section>
         <Details draft trainer/>
         <Leaving trainer/>
@@ -179,8 +182,8 @@ fn WhoSees(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
         trainer.hide_original();
         // This also withdraws what leaks from the student's own photograph; samples are public.
         if draft.has_own_picture() {
-            draft.may_show.set(false);
-            trainer.consent(false);
+            draft.agree(false, false);
+            trainer.consent(false, false);
         }
     };
     view! {

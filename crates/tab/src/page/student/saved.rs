@@ -17,6 +17,9 @@ pub struct SavedJoin {
     pub sample: Option<String>,
     /// Whether the class may see what leaks from the student's own picture.
     pub may_show: bool,
+    /// Whether other phones may get the masked numbers and attack them.
+    #[serde(default)]
+    pub may_lend: bool,
     /// The private picture, as a `data:` address of a PNG file.
     pub picture: String,
     /// The query of the page's address.
@@ -41,9 +44,9 @@ impl SavedJoin {
         serde_json::from_str(&text).ok()
     }
 
-    pub fn set_consent(may_show: bool) {
+    pub fn set_consent(may_show: bool, may_lend: bool) {
         if let Some(saved) = Self::read() {
-            Self { may_show, ..saved }.write();
+            Self { may_show, may_lend, ..saved }.write();
         }
     }
 

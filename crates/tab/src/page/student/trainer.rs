@@ -14,7 +14,7 @@ use unmask_words::say;
 use wasm_bindgen::JsCast;
 use web_sys::{MessageEvent, Worker};
 
-use super::saved::SavedJoin;
+use super::{loan::Borrowed, saved::SavedJoin};
 use crate::{
     page::logic::{
         remembered::Remembered,
@@ -94,6 +94,8 @@ signals! {
         /// What the student takes home.
         pub remembered: Remembered,
         pub lesson: LessonState,
+        /// Another student's numbers, which this one attacks.
+        pub borrowed: Option<Borrowed>,
         /// The student's last answer: the question's number and the vote.
         vote: Option<(u32, u16)>,
         /// The student's choice not sent so far, with the question's number. Kept here because a change of language
@@ -259,14 +261,24 @@ impl Trainer {
         self.send(ToWorker::Passphrase(passphrase));
     }
 
-    /// Sets whether the class may see what leaks from the private picture from now on. Withdrawing also hides the
-    /// picture.
-    pub fn consent(self, may_show: bool) {
-        SavedJoin::set_consent(may_show);
+    /// Says that the student now sees the attack that knows the gaps.
+    pub fn know_gaps(self, poll: u32) {
+        self.borrowed.update(|borrowed| {
+            if let Some(borrowed) = borrowed {
+                borrowed.knows_gaps = true;
+            }
+        });
+        self.send(ToWorker::KnowGaps { poll });
+    }
+
+    /// Sets whether the class may see what leaks from the private picture from now on, and whether other phones may
+    /// attack its masked numbers. Withdrawing the first also hides the picture.
+    pub fn consent(self, may_show: bool, may_lend: bool) {
+        SavedJoin::set_consent(may_show, may_lend);
         if !may_show && self.is_shown.get_untracked() {
             self.hide_original();
         }
-        self.send(ToWorker::Consent { may_show });
+        self.send(ToWorker::Consent { may_show, may_lend });
     }
 
     pub fn seen(self, is_seen: bool) {
@@ -406,6 +418,24 @@ impl Trainer {
             FromWorker::Original { is_shown } => self.is_shown.set(is_shown),
             FromWorker::OwnAttack(attack) => self.take_own_attack(attack),
             FromWorker::OwnMask(tried) => self.own_mask.set(Some(tried)),
+            FromWorker::Loan(result) => {
+                let borrowed = self.borrowed.get_untracked();
+                if borrowed.as_ref().is_some_and(|borrowed| borrowed.is_replaced_by(&result)) {
+                    // It was about other numbers.
+                    self.vote.set(None);
+                }
+                self.borrowed.set(Some(Borrowed::with(borrowed, result)));
+            }
+            FromWorker::LoanEnded { poll } => {
+                self.borrowed.update(|borrowed| *borrowed = Some(Borrowed::ended(borrowed.take(), poll)));
+                if self.lesson.with_untracked(|lesson| lesson.poll.as_ref().is_some_and(|asked| asked.is_open)) {
+                    self.vote.set(None);
+                }
+            }
+            FromWorker::Scored { poll, owner, points } => {
+                self.borrowed
+                    .update(|borrowed| *borrowed = Some(Borrowed::scored(borrowed.take(), poll, owner, points)));
+            }
             FromWorker::Notice(notice) => self.notice(notice),
         }
     }
@@ -460,9 +490,20 @@ impl Trainer {
 
     fn take_lesson(self, lesson: LessonState) {
         let open = lesson.poll.as_ref().filter(|poll| poll.is_open).map(|poll| poll.number);
-        let vote = self.vote.get_untracked().filter(|(poll, _)| Some(*poll) == open);
-        if let Some((poll, answer)) = vote.filter(|_| self.is_vote_in_doubt.get_value()) {
-            self.send(ToWorker::Vote { poll, answer });
+        let asked = lesson.poll.as_ref().map(|poll| poll.number);
+        // What was lent for another question is nobody's business any longer.
+        if self.borrowed.with_untracked(|borrowed| borrowed.as_ref().is_some_and(|it| Some(it.poll) != asked)) {
+            self.borrowed.set(None);
+        }
+        if self.is_vote_in_doubt.get_value() {
+            let knows = self.borrowed.get_untracked().filter(|it| it.knows_gaps && Some(it.poll) == open);
+            if let Some(Borrowed { poll, .. }) = knows {
+                self.send(ToWorker::KnowGaps { poll });
+            }
+            let vote = self.vote.get_untracked().filter(|(poll, _)| Some(*poll) == open);
+            if let Some((poll, answer)) = vote {
+                self.send(ToWorker::Vote { poll, answer });
+            }
         }
         self.is_vote_in_doubt.set_value(false);
         self.remembered.update(|remembered| remembered.judge(&lesson, self.vote.get_untracked()));
