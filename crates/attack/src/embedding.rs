@@ -33,6 +33,17 @@ pub fn embedding_inversion(gradients: &Tensors) -> Result<Reconstruction, Attack
     Ok(reconstruction)
 }
 
+/// The two tables that embedding inversion solves: G_pos without the class token's row, `[patches, dim]`, and G_E,
+/// `[dim, patch * patch * 3]`, both row by row.
+///
+/// # Errors
+/// [`AttackError`]: a tensor is missing, or the gradient of the position embedding is all zero.
+pub fn embedding_tables(gradients: &Tensors) -> Result<(Vec<f64>, Vec<f64>), AttackError> {
+    let dim = gradients.vit()?.dim;
+    gradients.position_gradient(AttackMethod::Embedding, 0)?;
+    Ok((gradients.get(POSITION)?[dim..].to_vec(), gradients.get(PATCH_WEIGHT)?.to_vec()))
+}
+
 /// Largest RMS difference over pixels in [0, 1] at which two pictures look the same: 40 dB.
 pub const SAME_PICTURE: f64 = 0.01;
 

@@ -78,7 +78,7 @@ pub use accumulate::{AccumulatedRounds, Added};
 pub use als::{ALS_ITERATIONS, als};
 pub use april::{april, april_aware};
 pub use completion::{completion, completion_of_rounds};
-pub use embedding::{SAME_PICTURE, embedding_inversion, pixel_uncertainty};
+pub use embedding::{SAME_PICTURE, embedding_inversion, embedding_tables, pixel_uncertainty};
 pub use embedding_aware::embedding_inversion_aware;
 pub use error::{AttackError, TensorSource};
 pub use evidence::{Evidence, Rounding, Tensors};

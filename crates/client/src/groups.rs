@@ -1,6 +1,7 @@
 //! Pictures of each parameter group of an update, before and after its defence.
 
 use unmask_core::{ModelState, Param, ParamGroup, ParamLayout, UpdateForm};
+use unmask_data::heat::{saturation, signed_colour};
 use unmask_defence::ProtectedUpdate;
 
 use crate::RoundPlan;
@@ -8,8 +9,6 @@ use crate::RoundPlan;
 /// Largest side of the shown piece of a group, in values.
 const MAX_WIDTH: usize = 96;
 const MAX_HEIGHT: usize = 48;
-/// Colours saturate at this multiple of the piece's root mean square.
-const SATURATION: f32 = 2.5;
 const DROPPED: [u8; 4] = [0x8a, 0x8f, 0x98, 0xff];
 
 /// One parameter group of an update before and after its defence.
@@ -87,7 +86,7 @@ impl Drawing<'_> {
         let params: Vec<&Param> = layout.iter().filter(|param| param.group == group).collect();
         let (positions, width) = piece(&params)?;
         let (was, is): (Vec<f32>, Vec<f32>) = positions.iter().map(|&i| (before[i], after[i])).unzip();
-        let scale = SATURATION * norm(was.iter().copied()) / (was.len() as f32).sqrt();
+        let scale = saturation(was.iter().copied());
         let dropped_or = |(&was, &is): (&f32, &f32)| if is == 0.0 && was != 0.0 { DROPPED } else { colour(is, scale) };
         Some(GroupComparison {
             group,
@@ -131,12 +130,9 @@ fn norm(values: impl Iterator<Item = f32>) -> f32 {
     values.map(|value| f64::from(value) * f64::from(value)).sum::<f64>().sqrt() as f32
 }
 
-/// Red and blue of equal lightness, so that colour-blind users can read the sign too.
-fn colour(value: f32, scale: f32) -> [u8; 4] {
-    let strength = if scale > 0.0 { (value / scale).clamp(-1.0, 1.0) } else { 0.0 };
-    let end = if strength < 0.0 { [0x21, 0x66, 0xac] } else { [0xb2, 0x3a, 0x1e] };
-    let mix = |end: u8| (255.0 + (f32::from(end) - 255.0) * strength.abs()).round() as u8;
-    [mix(end[0]), mix(end[1]), mix(end[2]), 0xff]
+fn colour(value: f32, saturation: f32) -> [u8; 4] {
+    let [red, green, blue] = signed_colour(value, saturation);
+    [red, green, blue, 0xff]
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ mod codecs;
 pub mod datasets;
 #[cfg(feature = "codecs")]
 mod folder;
+pub mod heat;
 pub mod jigsaw;
 pub mod metrics;
 mod picture;

@@ -13,6 +13,7 @@ pub fn shown(room: &RoomView) -> RoomView {
     let agrees = |client| room.clients.iter().any(|entry| entry.id == client && entry.may_show);
     let attack = |card: &AttackView| AttackView {
         picture: card.picture.clone().filter(|_| agrees(card.client)),
+        tables: card.tables.clone().filter(|_| agrees(card.client)),
         ..card.clone()
     };
     let leak =
@@ -61,18 +62,26 @@ pub fn addresses(room: &RoomView) -> impl Iterator<Item = Address<'_>> {
     let made = room.attacks.iter().filter_map(|card| {
         Some(Address { client: card.client, address: card.picture.as_deref()?, is_original: false })
     });
+    let tables = room.attacks.iter().filter_map(|card| Some((card.client, card.tables.as_ref()?)));
+    let tables = tables.flat_map(|(client, tables)| {
+        let both = [tables.positions.as_deref(), tables.patches.as_deref()];
+        both.into_iter().flatten().map(move |address| Address { client, address, is_original: false })
+    });
     let leaks = room.leaks.iter().filter_map(|leak| {
         Some(Address { client: leak.client, address: leak.picture.as_deref()?, is_original: false })
     });
     let own = room.clients.iter().filter_map(|client| {
         Some(Address { client: client.id, address: client.original.as_deref()?, is_original: true })
     });
-    made.chain(leaks).chain(own)
+    made.chain(tables).chain(leaks).chain(own)
 }
 
 /// Replaces each picture's address, or removes it.
 pub(crate) fn readdress(room: &mut RoomView, address: impl Fn(&str) -> Option<String>) {
-    let made = room.attacks.iter_mut().map(|card| &mut card.picture);
+    let made = room.attacks.iter_mut().flat_map(|card| {
+        let tables = card.tables.iter_mut().flat_map(|tables| [&mut tables.positions, &mut tables.patches]);
+        tables.chain([&mut card.picture])
+    });
     let made = made.chain(room.leaks.iter_mut().map(|leak| &mut leak.picture));
     for picture in made.chain(room.clients.iter_mut().map(|client| &mut client.original)) {
         *picture = picture.take().and_then(|own| address(&own));

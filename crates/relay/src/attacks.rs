@@ -25,6 +25,7 @@ mod report;
 mod schedule;
 mod search;
 mod search_queue;
+mod tables;
 
 use std::{sync::Arc, time::Duration};
 

@@ -141,8 +141,24 @@ pub struct AttackView {
     /// SSIM of the last five scored rounds, newest last, for this client, defence and model.
     pub recent: Vec<f32>,
     pub search: Option<SearchView>,
+    /// The tables that the picture was solved from, if the wall can show them.
+    pub tables: Option<TablesView>,
     /// What several rounds revealed together, if the attack gathers rounds.
     pub gathered: Option<GatheredView>,
+}
+
+/// The tables of embedding inversion, a pixel for each number that arrived.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TablesView {
+    /// Address of G_pos without the class token's row, `[patches, dim]`, as PNG.
+    pub positions: Option<String>,
+    /// Address of G_E, `[dim, patch * patch * 3]`, as PNG.
+    pub patches: Option<String>,
+    /// Side of a patch in pixels.
+    pub patch: u16,
+    /// Patches along each side of the picture.
+    pub per_side: u16,
+    pub dim: u32,
 }
 
 /// What one update of a client gives away.

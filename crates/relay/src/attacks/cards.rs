@@ -6,13 +6,14 @@ use unmask_core::{AttackMethod, ClientId, Defence, VitConfig};
 use unmask_data::metrics::RECOGNISABLE_FROM;
 use unmask_wire::{
     RelayMessage,
-    view::{AttackView, GatheredView},
+    view::{AttackView, GatheredView, TablesView},
 };
 
 use super::{
     about::About,
     pictures::Pictures,
     report::{Failure, Finding, Seen},
+    tables::Tables,
 };
 use crate::scores::Scores;
 
@@ -53,6 +54,12 @@ pub(crate) struct Attacked {
     cards: BTreeMap<AttackMethod, Card>,
     /// The attacks that apply to updates like the newest.
     applicable: Vec<AttackMethod>,
+}
+
+fn keep_tables(tables: Tables, about: &About, pictures: &Pictures) -> TablesView {
+    let Tables { positions, patches, patch, per_side, dim } = tables;
+    let keep = |name, png| Some(pictures.keep(about.client, name, &format!("{}-", about.round), png));
+    TablesView { positions: keep("positions", positions), patches: keep("patches", patches), patch, per_side, dim }
 }
 
 impl Attacked {
@@ -101,7 +108,8 @@ impl Attacked {
             AttackView { seconds, search, recent: card.recent.values(), ..blank(method, &about, nickname, config) };
         let mut message = None;
         match outcome {
-            Ok(Seen { side, pictures: count, values, png, remark }) => {
+            Ok(Seen { side, pictures: count, values, png, remark, tables }) => {
+                view.tables = tables.map(|tables| keep_tables(tables, &about, pictures));
                 view.picture = Some(pictures.keep(about.client, method.name(), &format!("{}-", about.round), png));
                 (view.pictures, view.remark) = (count, remark);
                 if count == 1 {
@@ -263,7 +271,7 @@ mod tests {
     }
 
     fn seen() -> Result<Seen, NoResult> {
-        Ok(Seen { side: 1, pictures: 1, values: vec![0.5; 3], png: vec![1, 2, 3], remark: None })
+        Ok(Seen { side: 1, pictures: 1, values: vec![0.5; 3], png: vec![1, 2, 3], remark: None, tables: None })
     }
 
     struct Shown {
@@ -421,7 +429,7 @@ mod tests {
     #[test]
     fn pictures_of_a_batch_are_not_sent() {
         let mut room = Shown::new(Concealment::Nothing);
-        let two = Ok(Seen { side: 1, pictures: 2, values: vec![0.5; 6], png: vec![1], remark: None });
+        let two = Ok(Seen { side: 1, pictures: 2, values: vec![0.5; 6], png: vec![1], remark: None, tables: None });
         assert!(room.found(AttackMethod::MatchingAware, 1, two, None).is_none());
         assert_eq!(room.attacked.views().next().unwrap().pictures, 2);
     }

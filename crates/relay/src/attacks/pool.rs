@@ -23,6 +23,7 @@ use super::{
     remarks,
     report::{Failure, Finding, NoResult, Report, Seen},
     schedule::{Schedule, Shared},
+    tables::Tables,
 };
 
 /// A task's input in addition to the update.
@@ -174,7 +175,8 @@ fn attack(
     let Recovered { pictures, mut notes, .. } = recovered?;
     notes.extend(check(shared, searches, job, observation, &pictures, go_on));
     notes.extend(remarks::on(method, job));
-    Ok(Seen::new(job.architecture.side(), pictures.concat(), &notes)?)
+    let seen = Seen::new(job.architecture.side(), pictures.concat(), &notes)?;
+    Ok(Seen { tables: Tables::of(method, job), ..seen })
 }
 
 /// Says how much of the update's tensors a reconstruction leaves unexplained, by its own gradient.

@@ -7,7 +7,7 @@ use unmask_core::AttackMethod;
 use unmask_data::{ImageError, Picture, PictureError, encode_png};
 use unmask_wire::view::{GatheredView, SearchView};
 
-use super::{about::About, candidate::MembershipAnswer, labels::Labels};
+use super::{about::About, candidate::MembershipAnswer, labels::Labels, tables::Tables};
 
 #[derive(Debug)]
 pub(crate) enum Report {
@@ -106,6 +106,8 @@ pub(crate) struct Seen {
     /// All pictures in a row.
     pub(crate) png: Vec<u8>,
     pub(crate) remark: Option<String>,
+    /// The tables that it was solved from, if the wall can show them.
+    pub(crate) tables: Option<Tables>,
 }
 
 impl Seen {
@@ -129,7 +131,7 @@ impl Seen {
         let png = encode_png(&picture).map_err(|error| NoPicture::Encoding(Arc::new(error)))?;
         let (Ok(side), Ok(pictures)) = (u16::try_from(side), u16::try_from(count)) else { return Err(wrong) };
         let remark = (!remarks.is_empty()).then(|| remarks.join(" "));
-        Ok(Self { side, pictures, values, png, remark })
+        Ok(Self { side, pictures, values, png, remark, tables: None })
     }
 }
 

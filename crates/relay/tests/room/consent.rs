@@ -88,11 +88,18 @@ async fn consent_can_be_withdrawn() {
     let relay = Relay::start().await;
     let mut ada = relay.client("Ada").await;
     let path = attacked(&relay, &mut ada, 1).await;
+    let tables = find_card(&relay.room().await, "embedding").and_then(|card| card.tables.clone()).expect("tables");
+    let table = tables.positions.expect("G_pos");
+    let (status, _, png) = relay.get(&table).await;
+    let drawn = unmask_data::decode(&png).expect("a PNG");
+    let side = usize::from(tables.per_side);
+    assert_eq!((status, drawn.width(), drawn.height()), (200, tables.dim as usize, side * side));
     let bob = relay.client("Bob").await;
     ada.socket.send(&ClientMessage::Consent { may_show: false, may_lend: false }, &[]).await;
     let room = relay.room_when("another target", |room| room.target == Some(bob.id)).await;
     assert!(!view(&room, "Ada").may_show);
     nothing_left(&relay, &path, "a consent withdrawn").await;
+    assert_eq!(relay.get(&table).await.0, 404);
     assert_eq!(relay.try_control(&Control::Target { client: ada.id }).await.0, 400);
 }
 

@@ -11,6 +11,7 @@ pub mod learning;
 pub mod names;
 pub mod remembered;
 pub mod swarm;
+pub mod tiles;
 pub mod turn;
 pub mod votes;
 pub mod wall;

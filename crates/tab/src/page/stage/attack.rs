@@ -9,6 +9,7 @@ use unmask_wire::view::SearchView;
 use unmask_words::say;
 
 use super::{
+    anatomy::Anatomy,
     contest::Contest,
     parts::{Attacked, Frame, Original, Shot, Stage, VoteLine, Votes, let_go, why_empty},
     swarm::OwnRates,
@@ -18,9 +19,23 @@ use crate::page::logic::{count, decimal};
 /// The highest rate on the stage's slider, in percent.
 const MOST: &str = "95";
 
-/// APRIL on the block made for it, with the class's vote; at the last step embedding inversion on a standard network.
+/// APRIL on the block made for it, with the class's vote; then embedding inversion on a standard network, and at the
+/// last steps its equations.
 #[component]
 pub fn April(stage: Stage) -> impl IntoView {
+    let is_taken_apart = Memo::new(move |_| {
+        matches!(stage.place.get().beat(), Beat::FindPositions | Beat::FindPatches | Beat::SolvePatch)
+    });
+    view! {
+        <Show when=move || is_taken_apart.get() fallback=move || view! { <AprilPair stage/> }>
+            <Anatomy stage/>
+        </Show>
+    }
+}
+
+/// The original beside what the step's attack makes of it.
+#[component]
+fn AprilPair(stage: Stage) -> impl IntoView {
     let is_asking = stage.is_asking();
     let is_ordinary = Memo::new(move |_| stage.place.get().beat() == Beat::UsualBlock);
     let title =

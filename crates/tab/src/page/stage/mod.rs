@@ -1,5 +1,6 @@
 //! The projector's page: the stage for the class, with a presenter's bar for the teacher, or the expert view.
 
+mod anatomy;
 mod attack;
 mod contest;
 mod guess;
