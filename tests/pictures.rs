@@ -6,7 +6,7 @@ use unmask_lesson::Scene;
 
 use crate::{
     DESKTOP, ONE_AT_A_TIME, PHONE, replay,
-    stage::{PROJECTOR, arrive, beats},
+    stage::{PROJECTOR, arrive, beats, counted},
     support::{Browser, Relay, Scheme, Tab},
     volunteers::has_picture,
 };
@@ -77,7 +77,7 @@ async fn of_the_whole_lesson() {
                 }
                 (2, 2) => take(&phone, "phone-result", false).await,
                 // The robots and the student.
-                (2, 3) => drop(beamer.wait_for(&format!("{} || null", counted("everybody", 5))).await),
+                (2, 3) => drop(beamer.wait_for(&counted("everybody", 5)).await),
                 (3, 0) => {
                     phone.attribute("leak", "data-ssim").await;
                     take(&phone, "phone-leak", false).await;
@@ -89,7 +89,7 @@ async fn of_the_whole_lesson() {
                     }
                     phone.text("voted").await;
                     phone.attribute("leak", "data-ssim").await;
-                    beamer.wait_for(&format!("{} || null", counted("swarm-dot", 5))).await;
+                    beamer.wait_for(&counted("swarm-dot", 5)).await;
                     take(&phone, "phone-mask", false).await;
                 }
                 (5, 2) => {
@@ -108,7 +108,7 @@ async fn of_the_whole_lesson() {
                         "Number(document.querySelector('[data-testid=\"patience\"]')?.dataset.ssim) >= 0.6 || null";
                     beamer.wait_for(found).await;
                 }
-                (7, 0) => drop(beamer.wait_for(&format!("{} || null", counted("rate-column", 4))).await),
+                (7, 0) => drop(beamer.wait_for(&counted("rate-column", 4)).await),
                 (8, 1) => beamer.attribute_is("was-it", "data-verdict", "member").await,
                 (9, 3) => take(&phone, "phone-debrief", false).await,
                 _ => {}
@@ -142,11 +142,6 @@ async fn of_the_whole_lesson() {
     page.attribute_is("stage", "data-beat", "1").await;
     page.wait_for(COMPLETE).await;
     take(&page, "replay", false).await;
-}
-
-/// Whether there are this many elements.
-fn counted(testid: &str, count: usize) -> String {
-    format!("document.querySelectorAll('[data-testid=\"{testid}\"]').length == {count}")
 }
 
 /// The steps that show something of their own.

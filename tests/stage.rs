@@ -32,6 +32,11 @@ const VOTE: &str = r#"(() => {
   return null;
 })()"#;
 
+/// True once there are this many elements.
+pub fn counted(testid: &str, count: usize) -> String {
+    format!("document.querySelectorAll('[data-testid=\"{testid}\"]').length == {count} || null")
+}
+
 /// Whether this step asks the class.
 fn asks(scene: u64, beat: u64) -> bool {
     let place = Place { scene: Scene::ALL[scene as usize], beat: beat as u8 };
@@ -207,6 +212,12 @@ async fn space_leads_a_class_through_the_whole_lesson() {
                 teacher.wait_for(FOUND).await;
             }
             match (scene, beat) {
+                (2, 3) => drop(teacher.wait_for(&counted("everybody", STUDENTS.len() + ROBOTS)).await),
+                (3, 5) => drop(teacher.attribute("solved", "data-patch").await),
+                (4, 0) => drop(teacher.wait_for(&counted("swarm-dot", STUDENTS.len() + ROBOTS)).await),
+                (9, 3) => {
+                    assert!(students[1].text("farewell-score").await.contains(" of "), "{place}");
+                }
                 (6, 2) => assert!(teacher.text("told").await.starts_with("It took"), "{}", teacher.text("told").await),
                 (8, 1) => teacher.attribute_is("was-it", "data-verdict", "member").await,
                 (8, 2) => teacher.attribute_is("was-it", "data-verdict", "stranger").await,

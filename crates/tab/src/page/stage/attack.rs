@@ -11,8 +11,9 @@ use unmask_words::say;
 use super::{
     anatomy::Anatomy,
     contest::Contest,
-    parts::{Attacked, Frame, Original, Shot, Stage, VoteLine, Votes, let_go, why_empty},
+    parts::{Attacked, Frame, Original, Shot, Stage, let_go, why_empty},
     swarm::OwnRates,
+    vote::{VoteLine, Votes},
 };
 use crate::page::logic::{count, decimal};
 

@@ -8,7 +8,10 @@ use unmask_wire::view::{ClientView, Control, MembershipView};
 use unmask_words::{say, shown_nickname};
 use wasm_bindgen_futures::spawn_local;
 
-use super::parts::{Stage, VoteLine, Votes};
+use super::{
+    parts::Stage,
+    vote::{VoteLine, Votes},
+};
 use crate::page::{
     logic::{attacks, chart::Residuals, names::SAMPLES},
     widgets::{

@@ -10,6 +10,7 @@ mod parts;
 mod suspects;
 mod swarm;
 mod trade_off;
+mod vote;
 mod wall;
 
 use gloo_events::EventListener;

@@ -5,7 +5,7 @@ use unmask_core::ClientId;
 use unmask_wire::view::{ClientState, Control};
 use unmask_words::{say, shown_nickname};
 
-use super::parts::{Stage, VoteLine};
+use super::{parts::Stage, vote::VoteLine};
 use crate::page::{
     logic::{self, count, input::grouped_pin},
     widgets::feed::{Feed, Link},

@@ -6,7 +6,7 @@ use unmask_core::{Defence, TradeOffCurve};
 use unmask_words::say;
 use wasm_bindgen_futures::spawn_local;
 
-use super::parts::{Stage, Votes};
+use super::{parts::Stage, vote::Votes};
 use crate::page::{
     logic::{
         chart::{Cross, Dot, Frame, Mark, TradeOffChart},
