@@ -58,8 +58,8 @@ pub use schema::SchemaVersion;
 pub use settings::{RoundSettings, SettingsError};
 pub use size::SizeError;
 pub use trade_off::{
-    CurveAttacker, CurvePoint, CurveProvenance, CurveSetup, MeanInterval, ModelStage, TradeOffCurve, TradeOffPoint,
-    UnknownModelStage,
+    CurveAttacker, CurvePoint, CurveProvenance, CurveSetup, MeanInterval, ModelStage, TradeOffColumn, TradeOffColumns,
+    TradeOffCurve, TradeOffPoint, UnknownModelStage,
 };
 pub use update::{ClientId, KeyCheck, MaskSeed, UpdateForm};
 pub use vit::{UnknownVit, VitConfig, VitPreset};

@@ -89,6 +89,33 @@ pub struct TradeOffPoint {
     pub ssim: Option<f32>,
 }
 
+/// What masks cost and what they leak, as robots measure it beside a class: one model, one attack and one sample
+/// photograph for all columns.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TradeOffColumns {
+    /// Name of the model; its weights come with the program.
+    pub model: String,
+    pub robots: usize,
+    pub test_pictures: usize,
+    /// Accuracy of guessing, in [0, 1].
+    pub chance: f64,
+    /// By increasing share of zeros.
+    pub columns: Vec<TradeOffColumn>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TradeOffColumn {
+    pub defence: Defence,
+    /// Rounds trained under this defence.
+    pub rounds: u32,
+    /// Share of test pictures named right after these rounds; absent until measured.
+    pub accuracy: Option<f64>,
+    /// SSIM of what an attacker who knows the mask reads from an update at the initial weights; absent until measured.
+    pub ssim: Option<f32>,
+    /// The attacker's picture as a `data:` address.
+    pub picture: Option<String>,
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CurveAttacker {
     pub attacker: AttackMethod,

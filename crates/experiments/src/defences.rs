@@ -166,8 +166,11 @@ pub(crate) static UPDATED: [ComparedDefence; 8] = [NONE, FIXED, R02, R05, R08, F
 /// The defences with both accuracy and leakage measured: masks in the order of R, then the others.
 pub(crate) static TRADE_OFF: [ComparedDefence; 10] = [NONE, R02, R05, R07, R08, R09, R095, FIXED, EPS64, EPS4];
 
-/// The subset that there is time for on photographs, and during a lesson.
+/// The subset that there is time for on photographs.
 pub(crate) static TRADE_OFF_IN_SHORT: [ComparedDefence; 3] = [NONE, R05, R095];
+
+/// The masks that a lesson compares.
+pub(crate) static TRADE_OFF_LIVE: [ComparedDefence; 4] = [NONE, R05, R08, R095];
 
 impl ComparedDefence {
     pub(crate) fn style(&self) -> SeriesStyle {

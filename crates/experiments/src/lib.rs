@@ -53,5 +53,5 @@ pub use run::{ExperimentEvent, OnEvent};
 pub use runner::Reproduced;
 pub use studies::{
     UnknownExperiment,
-    trade_off::{LiveTradeOff, OnPoint},
+    trade_off::{LiveTradeOff, OnColumns},
 };

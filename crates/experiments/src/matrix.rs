@@ -36,6 +36,7 @@ use unmask_model::{
 };
 use unmask_simulation::Commit;
 
+pub(crate) use self::rows::PICTURES;
 use self::{
     client::AttackedClient,
     plan::{Cell, MatrixPlan, truth_file},

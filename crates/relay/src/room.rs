@@ -290,7 +290,7 @@ impl Actor {
                     self.history.measured(point.round, point.accuracy);
                 }
             }
-            Input::Shadow(ShadowNews::Measured(point)) => self.shadow.measured(point),
+            Input::Shadow(ShadowNews::Measured(columns)) => self.shadow.measured(columns),
             Input::Shadow(ShadowNews::Failed(reason)) => {
                 self.say(format!("The robots beside the class train no more: {reason}."));
             }

@@ -118,9 +118,9 @@ pub struct Relay {
     /// the class and answers its questions at random.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=32))]
     headless: u16,
-    /// Also train robots in a second room, hidden from the class: without a defence, at R = 0.5 and at R = 0.95. The
-    /// scene of the trade-off then shows live what each setting costs and what it still leaks. This takes one core for
-    /// about four minutes.
+    /// Also train robots in a second room, hidden from the class, at R = 0, 0.5, 0.8 and 0.95. The scene of the
+    /// trade-off shows what each R costs and what it still leaks; without this option it has nothing to show. This
+    /// takes one core for one to two minutes.
     #[arg(long)]
     shadow_room: bool,
     /// A file with the passphrase of an encrypted room, for the --headless clients. Only for trials: a relay whose

@@ -6,7 +6,7 @@ mod lesson;
 use serde::{Deserialize, Serialize};
 use unmask_core::{
     Aggregation, Architecture, AttackFamily, AttackMethod, ClientId, Defence, EncryptionStart, Explanation,
-    InitialWeights, MembershipVerdict, OptimiserKind, Partition, Rule, TradeOffPoint, TrainOn,
+    InitialWeights, MembershipVerdict, OptimiserKind, Partition, Rule, TradeOffColumns, TradeOffPoint, TrainOn,
 };
 use unmask_lesson::{Poll, Scene};
 
@@ -479,10 +479,10 @@ pub struct RoomView {
     /// The class's measurements since the model started: one point per defence, in the order of first rounds. SSIM is
     /// the median, over the newest rounds, of the attack that sees most.
     pub trade_off: Vec<TradeOffPoint>,
-    /// The same for robots that train alongside the class under several defences at the same time; SSIM is the mean
-    /// over two photographs.
+    /// What masks cost and leak, as robots measure it beside the class; absent if this relay measures nothing of the
+    /// kind.
     #[serde(default)]
-    pub shadow: Vec<TradeOffPoint>,
+    pub columns: Option<TradeOffColumns>,
     /// What leaks of each client while the wall shows everybody.
     pub leaks: Vec<LeakView>,
     pub log: Vec<LogLine>,

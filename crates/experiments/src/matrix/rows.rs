@@ -14,7 +14,8 @@ use super::{
 };
 use crate::store::{Store, at, write};
 
-const PICTURES: &str = "pictures";
+/// Folder of the reconstructions, inside the matrix's.
+pub(crate) const PICTURES: &str = "pictures";
 
 /// Rows on disk, used by one process at a time. Its threads write different rows.
 #[derive(Debug)]

@@ -13,5 +13,5 @@ mod outcome;
 mod plans;
 mod study;
 
-pub use self::live::{LiveTradeOff, OnPoint};
+pub use self::live::{LiveTradeOff, OnColumns};
 pub(super) use self::study::STUDY;

@@ -92,7 +92,7 @@ impl Actor {
             lesson: self.stage.view(),
             podium: self.podium(),
             trade_off: self.history.trade_off(),
-            shadow: self.shadow.view(),
+            columns: self.shadow.view(),
             log: self.log.lines().cloned().collect(),
         }
     }

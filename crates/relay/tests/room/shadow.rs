@@ -9,15 +9,21 @@ use std::{
     time::Duration,
 };
 
-use unmask_core::TradeOffPoint;
+use unmask_core::{TradeOffColumn, TradeOffColumns};
 use unmask_relay::{Defence, ShadowRoom};
 
 use crate::support::Relay;
 
-fn point(defence: &str, rounds: u32) -> TradeOffPoint {
-    let defence: Defence = defence.parse().unwrap();
-    TradeOffPoint { defence, rounds, accuracy: Some(0.25), ssim: Some(0.5) }
+fn columns(rounds: [u32; 2]) -> TradeOffColumns {
+    let column = |(defence, rounds): (&str, u32)| {
+        let defence: Defence = defence.parse().unwrap();
+        TradeOffColumn { defence, rounds, accuracy: Some(0.25), ssim: Some(0.5), picture: None }
+    };
+    let columns = ["none", "random-binary:0.5"].into_iter().zip(rounds).map(column).collect();
+    TradeOffColumns { model: "vit_nano_patch4_32".to_owned(), robots: 4, test_pictures: 500, chance: 0.1, columns }
 }
+
+type OnColumns<'a> = &'a mut dyn FnMut(&TradeOffColumns) -> ControlFlow<()>;
 
 /// Measures two defences, then fails or panics.
 #[derive(Debug)]
@@ -26,28 +32,28 @@ struct Failing {
 }
 
 impl ShadowRoom for Failing {
-    fn train(&self, _: u64, on_point: &mut dyn FnMut(TradeOffPoint) -> ControlFlow<()>) -> anyhow::Result<()> {
-        for (defence, rounds) in [("none", 0), ("random-binary:0.5", 0), ("none", 15)] {
-            assert!(on_point(point(defence, rounds)).is_continue());
+    fn train(&self, _: u64, on_columns: OnColumns<'_>) -> anyhow::Result<()> {
+        for rounds in [[0, 0], [10, 0]] {
+            assert!(on_columns(&columns(rounds)).is_continue());
         }
         assert!(!self.breaks_down, "as a tensor library does");
         anyhow::bail!("the weights grew beyond all bounds")
     }
 }
 
-/// The newest point of each defence is shown, and the lesson survives a failure of the robots.
+/// The newest columns are shown, and the lesson survives a failure of the robots.
 #[tokio::test]
-async fn the_newest_point_of_each_defence_is_shown() {
+async fn the_newest_columns_are_shown() {
     for breaks_down in [false, true] {
         let relay = Relay::with(|config| config.shadow = Some(Arc::new(Failing { breaks_down }))).await;
         let why = if breaks_down { "their training broke down" } else { "the weights grew beyond all bounds" };
         let line = format!("The robots beside the class train no more: {why}.");
         let room = relay.room_when("the end", |room| room.log.iter().any(|said| said.text == line)).await;
-        assert_eq!(room.shadow, [point("none", 15), point("random-binary:0.5", 0)]);
+        assert_eq!(room.columns, Some(columns([10, 0])));
         assert!(room.trade_off.is_empty(), "the class has measured nothing");
         relay.client("Ada").await;
     }
-    assert!(Relay::start().await.room().await.shadow.is_empty());
+    assert_eq!(Relay::start().await.room().await.columns, None);
 }
 
 /// Continues until the relay stops it.
@@ -55,9 +61,9 @@ async fn the_newest_point_of_each_defence_is_shown() {
 struct Endless(Arc<AtomicBool>);
 
 impl ShadowRoom for Endless {
-    fn train(&self, _: u64, on_point: &mut dyn FnMut(TradeOffPoint) -> ControlFlow<()>) -> anyhow::Result<()> {
+    fn train(&self, _: u64, on_columns: OnColumns<'_>) -> anyhow::Result<()> {
         for round in 0.. {
-            if on_point(point("none", round)).is_break() {
+            if on_columns(&columns([round, 0])).is_break() {
                 self.0.store(true, Ordering::Relaxed);
                 return Ok(());
             }
@@ -71,7 +77,9 @@ impl ShadowRoom for Endless {
 async fn the_robots_end_with_the_relay() {
     let has_ended = Arc::new(AtomicBool::new(false));
     let relay = Relay::with(|config| config.shadow = Some(Arc::new(Endless(Arc::clone(&has_ended))))).await;
-    relay.room_when("a point", |room| room.shadow.first().is_some_and(|point| point.rounds > 3)).await;
+    relay
+        .room_when("a number", |room| room.columns.as_ref().is_some_and(|columns| columns.columns[0].rounds > 3))
+        .await;
     assert!(!has_ended.load(Ordering::Relaxed));
     relay.running.shutdown().await;
     tokio::time::timeout(Duration::from_secs(60), async {

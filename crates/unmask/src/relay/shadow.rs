@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use unmask_core::TradeOffPoint;
+use unmask_core::TradeOffColumns;
 use unmask_experiments::{LiveTradeOff, Scale};
 use unmask_model::device::OpenDevice;
 use unmask_relay::ShadowRoom;
@@ -12,8 +12,8 @@ use unmask_relay::ShadowRoom;
 pub struct ShadowRobots(pub OpenDevice);
 
 impl ShadowRoom for ShadowRobots {
-    fn train(&self, seed: u64, on_point: &mut dyn FnMut(TradeOffPoint) -> ControlFlow<()>) -> anyhow::Result<()> {
+    fn train(&self, seed: u64, on_columns: &mut dyn FnMut(&TradeOffColumns) -> ControlFlow<()>) -> anyhow::Result<()> {
         let live = LiveTradeOff { scale: Scale::Quick, seed, device: &self.0, threads: 1 };
-        Ok(live.run(on_point)?)
+        Ok(live.run(on_columns)?)
     }
 }

@@ -1,8 +1,10 @@
-//! The trade-off during a lesson: a few defences in parallel, one seed, and each point as soon as it is measured.
+//! The trade-off during a lesson: four settings of R side by side, one model, one attack and one seed, and each number
+//! as soon as it is measured.
 
-use std::{ops::ControlFlow, path::Path};
+use std::{fs, ops::ControlFlow, path::Path};
 
-use unmask_core::{Architecture, ModelState, TradeOffPoint};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use unmask_core::{AttackMethod, TradeOffColumn, TradeOffColumns};
 use unmask_data::{
     Picture,
     datasets::{DataSet, Source},
@@ -11,202 +13,200 @@ use unmask_model::device::OpenDevice;
 use unmask_simulation::{Config, Simulation};
 
 use super::{
-    curve,
-    leakage::{Leaks, Target, methods},
-    plans::{PLANS, architecture, photographs},
+    leakage::Target,
+    plans::{LIVE, architecture, photographs},
 };
 use crate::{
     catalogue::Scale,
-    defences::TRADE_OFF_IN_SHORT,
     error::ExperimentError,
-    matrix::{self, MatrixRequest},
+    matrix::{self, MatrixRequest, PICTURES},
     plan::{Case, TrainingPlan},
 };
 
-/// Number of sample photographs to attack; few, because a class is waiting.
-const PHOTOGRAPHS: usize = 2;
+/// The photograph to attack; its outlines disappear in steps from column to column.
+const PHOTOGRAPH: &str = "astronaut";
+/// Knows the gaps, works at every R, and is exact without gaps.
+const ATTACK: AttackMethod = AttackMethod::EmbeddingAware;
 /// The largest seed of a config, because TOML integers have 63 bits and a sign.
 const SEEDS: u64 = i64::MAX as u64;
-/// Rounds between two points of a defence.
-const STEP: u32 = 15;
+/// Rounds between two tests of a model.
+const STEP: u32 = 10;
 
-/// The trade-off of no defence, R = 0.5 and R = 0.95 on generated shapes. The settings are those of `unmask reproduce
-/// trade-off` at `scale`, with one seed, two photographs, and as many test pictures as the study's intermediate tests.
+/// The trade-off at R = 0, 0.5, 0.8 and 0.95: robots fine-tune the same weights on generated shapes, and an attacker
+/// reads a sample photograph from an update at these weights.
 #[derive(Debug)]
 pub struct LiveTradeOff<'a> {
     pub scale: Scale,
-    /// Seed of weights, shapes, masks and the order of pictures. The highest bit is ignored.
+    /// Seed of shapes, masks and the order of pictures. The highest bit is ignored.
     pub seed: u64,
     pub device: &'a OpenDevice,
     pub threads: usize,
 }
 
-/// Receives points, and may end the run.
-pub type OnPoint<'a> = &'a mut dyn FnMut(TradeOffPoint) -> ControlFlow<()>;
-
-struct Robots<'a> {
-    case: &'a Case,
-    config: Config,
-    architecture: Architecture,
-    simulation: Simulation<'a>,
-    /// At the initial weights, and at the trained ones once they exist.
-    leaks: [Vec<Leaks>; 2],
-    accuracy: Option<f64>,
-}
+/// Receives the columns whenever one has changed, and may end the run.
+pub type OnColumns<'a> = &'a mut dyn FnMut(&TradeOffColumns) -> ControlFlow<()>;
 
 impl LiveTradeOff<'_> {
-    /// Attacks new models, trains them in parallel, and attacks them again. Calls `on_point` with the point of a
-    /// defence whenever it has changed.
+    /// Calls `on_columns` with empty columns, fills them with pictures and with the accuracy of the initial weights, then
+    /// trains all models in turn.
     ///
     /// # Errors
     /// [`ExperimentError`] if a model cannot be trained or attacked.
-    pub fn run(&self, on_point: OnPoint<'_>) -> Result<(), ExperimentError> {
-        let plan = PLANS.at(self.scale);
-        let data = DataSet::load(&Source::Generated, Path::new(""), self.seed)?;
-        let mut photographs = photographs(self.scale)?;
-        photographs.truncate(PHOTOGRAPHS);
-        let in_short = |case: &&Case| TRADE_OFF_IN_SHORT.iter().any(|defence| defence.key == case.key);
-        let cases = plan.cases.iter().filter(in_short);
-        let mut all: Vec<Robots<'_>> =
-            cases.map(|case| self.robots(&plan, case, &data)).collect::<Result<_, ExperimentError>>()?;
-        for robots in &mut all {
-            robots.measure()?;
-            robots.leaks[0].push(self.leaks(robots, None, &photographs)?);
-            if on_point(robots.point()).is_break() {
+    pub fn run(&self, on_columns: OnColumns<'_>) -> Result<(), ExperimentError> {
+        let plan = LIVE.at(self.scale);
+        let configs = plan.cases.iter().map(|case| self.config(&plan, case)).collect::<Result<Vec<_>, _>>()?;
+        let Some(first) = configs.first() else { return Ok(()) };
+        let mut columns = empty(first, &configs)?;
+        if on_columns(&columns).is_break() {
+            return Ok(());
+        }
+        let data = DataSet::load(&Source::Generated, Path::new(""), first.seed)?;
+        let mut robots =
+            configs.iter().map(|config| Simulation::new(config, &data, self.device)).collect::<Result<Vec<_>, _>>()?;
+        let photograph: Vec<(String, Picture)> =
+            photographs(Scale::Small)?.into_iter().filter(|(name, _)| name == PHOTOGRAPH).collect();
+        for (place, robots) in robots.iter().enumerate() {
+            self.attack(robots, &photograph, &mut columns.columns[place])?;
+            columns.columns[place].accuracy = Some(robots.evaluate()?.accuracy);
+            if on_columns(&columns).is_break() {
                 return Ok(());
             }
         }
-        while all.iter().any(|robots| robots.simulation.round() < robots.simulation.rounds()) {
-            for robots in &mut all {
-                for _ in 0..STEP {
-                    robots.simulation.advance()?;
+        while robots.iter().any(|robots| robots.round() < robots.rounds()) {
+            for (place, robots) in robots.iter_mut().enumerate() {
+                for _ in robots.round()..robots.rounds().min(robots.round() + STEP) {
+                    robots.step()?;
                 }
-                robots.measure()?;
-                if on_point(robots.point()).is_break() {
+                let column = &mut columns.columns[place];
+                (column.rounds, column.accuracy) = (robots.round(), Some(robots.evaluate()?.accuracy));
+                if on_columns(&columns).is_break() {
                     return Ok(());
                 }
-            }
-        }
-        for robots in &mut all {
-            let state = robots.simulation.state()?;
-            robots.leaks[1].push(self.leaks(robots, Some(&state), &photographs)?);
-            if on_point(robots.point()).is_break() {
-                return Ok(());
             }
         }
         Ok(())
     }
 
-    fn robots<'a>(
-        &self,
-        plan: &TrainingPlan,
-        case: &'a Case,
-        data: &'a DataSet,
-    ) -> Result<Robots<'a>, ExperimentError> {
-        let config = Config { threads: Some(self.threads), ..plan.config(case, self.seed & SEEDS, &[])? };
-        Ok(Robots {
-            case,
-            architecture: architecture(&config)?,
-            simulation: Simulation::new(&config, data, self.device)?,
-            config,
-            leaks: [const { Vec::new() }; 2],
-            accuracy: None,
-        })
+    fn config(&self, plan: &TrainingPlan, case: &Case) -> Result<Config, ExperimentError> {
+        Ok(Config { threads: Some(self.threads), ..plan.config(case, self.seed & SEEDS, &[])? })
     }
 
-    /// Results of closed forms on the photographs, at these weights or at the initial ones.
-    fn leaks(
+    /// Attacks the update of the photograph at the robots' weights.
+    fn attack(
         &self,
-        robots: &Robots<'_>,
-        start: Option<&ModelState>,
-        photographs: &[(String, Picture)],
-    ) -> Result<Leaks, ExperimentError> {
-        let defence = robots.config.defence;
+        robots: &Simulation<'_>,
+        photograph: &[(String, Picture)],
+        column: &mut TradeOffColumn,
+    ) -> Result<(), ExperimentError> {
+        let state = robots.state()?;
+        let case = column.defence.to_string();
         let target = Target {
-            key: &robots.case.key,
-            data: start.map(|_| robots.config.data.to_string()),
-            case: &robots.case.key,
-            defence,
-            architecture: robots.architecture,
-            start,
-            methods: &methods(robots.architecture, defence, false),
-            seed: robots.config.seed,
+            key: &case,
+            data: None,
+            case: &case,
+            defence: column.defence,
+            architecture: robots.architecture(),
+            start: Some(&state),
+            methods: &[ATTACK],
+            seed: robots.config().seed,
         };
         let folder =
             tempfile::tempdir().map_err(|source| ExperimentError::Io { path: std::env::temp_dir(), source })?;
         let request = MatrixRequest {
             settings: &target.settings(self.scale),
-            pictures: photographs,
-            start,
+            pictures: photograph,
+            start: target.start,
             device: self.device,
             threads: Some(self.threads),
             commit: None,
             out: folder.path(),
         };
         let outcome = matrix::run_rows(&request, &|_| true, &mut |_| ControlFlow::Continue(()))?;
-        Ok(target.leaks(outcome.rows))
+        let seen = outcome.rows.first().and_then(|row| Some((row.ssim?, row.pictures.first()?)));
+        let (ssim, picture) = seen.ok_or_else(|| ExperimentError::Attack {
+            what: format!("{ATTACK} under {case}"),
+            reason: "the attack found no picture".to_owned(),
+        })?;
+        let path = folder.path().join(PICTURES).join(picture);
+        let png = fs::read(&path).map_err(|source| ExperimentError::Io { path, source })?;
+        column.ssim = Some(ssim as f32);
+        column.picture = Some(format!("data:image/png;base64,{}", STANDARD.encode(png)));
+        Ok(())
     }
 }
 
-impl Robots<'_> {
-    fn measure(&mut self) -> Result<(), ExperimentError> {
-        self.accuracy = Some(self.simulation.evaluate()?.accuracy);
-        Ok(())
-    }
-
-    fn point(&self) -> TradeOffPoint {
-        let [initial, trained] = &self.leaks;
-        let best = curve::attackers(initial, trained);
-        TradeOffPoint {
-            defence: self.config.defence,
-            rounds: self.simulation.round(),
-            accuracy: self.accuracy,
-            ssim: best.first().map(|best| best.ssim.mean as f32),
-        }
-    }
+/// The columns before anything is measured.
+fn empty(first: &Config, configs: &[Config]) -> Result<TradeOffColumns, ExperimentError> {
+    let column = |config: &Config| TradeOffColumn {
+        defence: config.defence,
+        rounds: 0,
+        accuracy: None,
+        ssim: None,
+        picture: None,
+    };
+    Ok(TradeOffColumns {
+        model: first.model.clone(),
+        robots: first.clients,
+        test_pictures: first.test_pictures,
+        chance: 1.0 / architecture(first)?.classes() as f64,
+        columns: configs.iter().map(column).collect(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn points(seed: u64, most: usize) -> Vec<TradeOffPoint> {
-        let mut points = Vec::new();
+    fn seen(seed: u64, most: usize) -> Vec<TradeOffColumns> {
+        let mut seen = Vec::new();
         let device = OpenDevice::cpu();
         let live = LiveTradeOff { scale: Scale::Tiny, seed, device: &device, threads: 1 };
-        live.run(&mut |point| {
-            points.push(point);
-            if points.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        live.run(&mut |columns| {
+            seen.push(columns.clone());
+            if seen.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })
         .unwrap();
-        points
+        seen
     }
 
     #[test]
-    fn each_defence_is_attacked_fresh_trained_and_attacked_again() {
-        let points = points(3, usize::MAX);
-        let defences: Vec<String> = points[..3].iter().map(|point| point.defence.to_string()).collect();
-        assert_eq!(defences, ["none", "random-binary:0.5", "random-binary:0.95"]);
-        assert!(points[..3].iter().all(|point| point.rounds == 0), "{points:?}");
-        let last = &points[points.len() - 3..];
-        assert!(last.iter().all(|point| point.rounds > 0), "{points:?}");
-        for point in &points {
-            assert!(point.accuracy.is_some_and(|accuracy| (0.0..=1.0).contains(&accuracy)), "{point:?}");
+    fn columns_begin_empty_get_their_pictures_and_then_learn() {
+        let seen = seen(3, usize::MAX);
+        let [first, .., last] = &seen[..] else { panic!("{seen:?}") };
+        let defences: Vec<String> = first.columns.iter().map(|column| column.defence.to_string()).collect();
+        assert_eq!(defences, ["none", "random-binary:0.5", "random-binary:0.8", "random-binary:0.95"]);
+        assert!(first.columns.iter().all(|column| column.accuracy.is_none() && column.picture.is_none()));
+        assert_eq!((first.chance, first.robots), (0.1, 3));
+        let attacked = &seen[4];
+        assert!(attacked.columns.iter().all(|column| column.rounds == 0 && column.accuracy.is_some()), "{attacked:?}");
+        for (column, before) in last.columns.iter().zip(&attacked.columns) {
+            assert_eq!((column.rounds, column.ssim, &column.picture), (4, before.ssim, &before.picture));
+            assert!(column.picture.as_ref().is_some_and(|it| it.starts_with("data:image/png;base64,")), "{column:?}");
         }
-        let ssim: Vec<f32> = last.iter().map(|point| point.ssim.unwrap()).collect();
-        assert!(ssim[0] > 0.99 && ssim[2] < ssim[0], "{ssim:?}");
+        let ssim: Vec<f32> = last.columns.iter().filter_map(|column| column.ssim).collect();
+        assert!(ssim[0] > 0.99 && ssim[1] < 0.99 && ssim[3] < ssim[1], "{ssim:?}");
     }
 
     #[test]
-    fn it_ends_when_nobody_wants_another_point() {
-        assert_eq!(points(3, 2).len(), 2);
+    fn it_ends_when_nobody_wants_another_number() {
+        assert_eq!(seen(3, 2).len(), 2);
     }
 
     /// A relay draws seeds of 64 bits, half of which do not fit into a config.
     #[test]
     fn every_seed_will_do() {
         for seed in [0, SEEDS, SEEDS + 1, u64::MAX] {
-            assert_eq!(points(seed, 1).len(), 1, "{seed}");
+            assert_eq!(seen(seed, 1).len(), 1, "{seed}");
+        }
+    }
+
+    /// The settings of a lesson are those of the room's own model, so that the class can compare.
+    #[test]
+    fn a_lesson_measures_the_checkpoint_that_comes_with_the_program() {
+        let plan = LIVE.at(Scale::Quick);
+        for config in plan.cases.iter().map(|case| plan.config(case, 1, &[]).unwrap()) {
+            config.validate().unwrap();
+            assert_eq!((config.start.to_string().as_str(), config.clients), ("pretrained", 4));
         }
     }
 }

@@ -6,7 +6,7 @@ use unmask_simulation::{Config, ConfigError};
 
 use crate::{
     catalogue::Scale,
-    defences::{ComparedDefence, TRADE_OFF, TRADE_OFF_IN_SHORT},
+    defences::{ComparedDefence, TRADE_OFF, TRADE_OFF_IN_SHORT, TRADE_OFF_LIVE},
     error::ExperimentError,
     plan::{Case, Changes, TrainingPlan, TrainingPlans},
     request::Seeds,
@@ -23,6 +23,15 @@ pub(super) static PLANS: TrainingPlans = TrainingPlans {
     seeds: Seeds { least: 3, most: 3 },
     // All test pictures of the generated shapes, and as many photographs, so that both curves have the same number.
     test_pictures: 2_000,
+};
+
+/// What a lesson measures. Its settings do not depend on the scale, except for a smoke test.
+pub(super) static LIVE: TrainingPlans = TrainingPlans {
+    config: include_str!("../../../configs/trade-off-live.toml"),
+    changes: Changes { tiny: TINY_VIT, quick: &[], paper: &[] },
+    cases: |_| Case::under_each(&TRADE_OFF_LIVE),
+    seeds: Seeds { least: 1, most: 1 },
+    test_pictures: 500,
 };
 
 /// The plan for each data set: generated shapes, and CIFAR-10 with fewer cases if it is available.
