@@ -40,7 +40,8 @@ async fn take(tab: &Tab, name: &str, is_whole: bool) {
 async fn of_the_whole_lesson() {
     let _turn = ONE_AT_A_TIME.lock().await;
     std::fs::create_dir_all(folder()).expect("the folder is made");
-    let relay = Relay::start(&["--headless", "4", "--seed", "7", "--model", "vit_nano_patch4_32"]).await;
+    let relay =
+        Relay::start(&["--headless", "4", "--seed", "7", "--model", "vit_nano_patch4_32", "--shadow-room"]).await;
     let browser = Browser::start().await;
     let teacher = browser.open_view(&relay.stage_link(), PROJECTOR).await;
     let beamer = browser.open_view(&relay.beamer_link(), PROJECTOR).await;
@@ -108,7 +109,11 @@ async fn of_the_whole_lesson() {
                         "Number(document.querySelector('[data-testid=\"patience\"]')?.dataset.ssim) >= 0.6 || null";
                     beamer.wait_for(found).await;
                 }
-                (7, 0) => drop(beamer.wait_for(&counted("rate-column", 4)).await),
+                (7, 0) => {
+                    // All columns have run all rounds.
+                    let setup = "document.querySelector('[data-testid=\"trade-setup\"]')";
+                    beamer.wait_for(&format!("/ 80:/.test({setup}?.innerText) || null")).await;
+                }
                 (8, 1) => beamer.attribute_is("was-it", "data-verdict", "member").await,
                 (9, 3) => take(&phone, "phone-debrief", false).await,
                 _ => {}

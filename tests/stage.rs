@@ -351,21 +351,23 @@ async fn a_stage_outlives_its_relay() {
     arrive(&relay, &teacher, 1, 0).await;
 }
 
-/// Robots that train in the second room have their own dots in the trade-off.
+/// Robots that train in the second room fill a column for each R; the one nearest to the room's R is marked.
 #[tokio::test]
-async fn robots_beside_the_class_weigh_up_too() {
+async fn robots_beside_the_class_measure_a_column_for_each_rate() {
     let _turn = ONE_AT_A_TIME.lock().await;
     let relay = Relay::start(&["--headless", "2", "--seed", "7", "--shadow-room"]).await;
     let browser = Browser::start().await;
     let link = format!("{}&scene=7", relay.stage_link());
     let teacher = browser.open_view(&link, PROJECTOR).await;
     arrive(&relay, &teacher, 7, 0).await;
-    teacher.wait_for("document.querySelectorAll('.robots-dot').length || null").await;
-    let said = teacher.text("shadow").await;
-    assert!(said.contains("robots beside you"), "{said}");
-    let first = &relay.room().await["shadow"][0];
+    teacher.wait_for("document.querySelectorAll('.trade-column img').length == 4 || null").await;
+    assert!(teacher.text("trade-setup").await.contains("4 robots"));
+    let marked = teacher.wait_for("document.querySelectorAll('.trade-column[aria-current]').length || null").await;
+    assert_eq!(marked, 1);
+    let columns = &relay.room().await["columns"];
+    let first = &columns["columns"][0];
     assert!(first["defence"] == "none" && first["ssim"].as_f64() > Some(0.99), "{first}");
-    assert!(first["accuracy"].as_f64().is_some_and(|accuracy| accuracy < 0.5), "{first}");
+    assert!(first["accuracy"].is_number() && columns["chance"] == 0.1, "{columns}");
     assert_fits(&teacher, "the trade-off with robots").await;
     assert_accessible(&teacher, "the trade-off with robots").await;
     teacher.screenshot("stage-shadow").await;

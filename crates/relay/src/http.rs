@@ -24,7 +24,6 @@ mod scopes;
 mod secrets;
 mod session;
 mod tls;
-mod trade_off;
 
 use std::{
     fmt, io,

@@ -59,7 +59,15 @@ impl Record {
     pub async fn run(self) -> Result<(), Failure> {
         let (robots, seed) = (self.robots.to_string(), self.seed.to_string());
         let line = ["record", "--no-journal", "--bind", "127.0.0.1", "--http-port", "0", "--https-port", "0"];
-        let line = line.into_iter().chain(["--headless", robots.as_str(), "--seed", seed.as_str(), "--pace", PACE]);
+        let line = line.into_iter().chain([
+            "--headless",
+            robots.as_str(),
+            "--seed",
+            seed.as_str(),
+            "--pace",
+            PACE,
+            "--shadow-room",
+        ]);
         let Room { relay } = Room::try_parse_from(line).map_err(|error| Failure::Other(error.into()))?;
         let (running, mut clients) = relay.start(Vec::new()).await?;
         let taken = Lesson { running: &running }.take(self.robots.into()).await;

@@ -514,25 +514,23 @@ patience-steps = Schritt { $step } von { $all }
 patience-scrub = Bilder der Suche, vom ersten bis zum letzten
 
 trade-title = Abwägen
-trade-headline = Wie viel behaltet ihr daheim?
+trade-headline = Was kostet das Verstecken?
 trade-line-costs = Je mehr daheim bleibt, desto weniger lernt die Klasse.
-trade-line-vote = Links sickert weniger durch, oben stimmt mehr. Wählt R!
+trade-line-vote = Größeres R versteckt mehr und lernt langsamer. Stimmt ab!
 trade-line-votes = Das sind eure Stimmen.
 trade-line-run = Jetzt rechnet die Klasse mit dem Median eurer Stimmen.
-trade-say = Jeder graue Punkt wurde mit einer anderen Klasse gemessen: je weiter links, desto weniger sickert durch; je weiter oben, desto mehr Bilder benennt das Modell richtig.
-trade-ask = Wo auf dieser Kurve sollte ein Krankenhaus stehen?
+trade-say = Alle Spalten haben dasselbe Modell, dasselbe Foto und gleich viele Runden; nur R ist anders. Oben ist, was ein Angreifer sieht, der die Lücken kennt, unten, wie viele Testbilder das Modell richtig benennt.
+trade-ask = Welche Spalte würdest du vor einer Patientin vertreten, welche vor einem Arzt?
 trade-answer = Es gibt keine richtige Antwort. Ein Krankenhaus muss richtige Antworten gegen das abwägen, was durchsickert, und sagen, wer das entscheidet.
-trade-question = Welches R wählst du?
+trade-question = Welches R würde euer Krankenhaus nehmen?
 trade-unit = %
 trade-runs = Die Klasse rechnet mit R = { $rate }.
-trade-chart = Trefferquote und Durchsickern
-trade-less = ◀ sickert weniger durch
-trade-more = sickert mehr durch (SSIM) ▶
-trade-accuracy = ▲ richtig benannt
-trade-measured = ✚ vorher gemessen
-trade-class = ● diese Klasse
-trade-robots = ◆ Roboter nebenan, live: Runde { $round }
-trade-behind = Was ein Angriff unter dieser Verteidigung sah
+trade-right = richtig benannt
+trade-chance = geraten: { $share }
+trade-pending = wird gemessen
+trade-none = Dieses Relay misst keine Spalten. Starte es mit --shadow-room.
+trade-seen = Was ein Angreifer, der die Lücken kennt, bei R = { $rate } sieht
+trade-setup = Ein Lauf, Runde { $round }: { $robots } Roboter, { $model }, { $pictures } Testbilder
 
 member-title = Warst du’s?
 member-headline = Wurde dieses Foto verwendet?
@@ -596,21 +594,12 @@ empty-waiting = Warten auf das erste Update …
 empty-not-shown = Wem es gehört, zeigt es nicht.
 empty-no-picture = Nichts zu sehen.
 empty-no-search = Dieses Relay kann nicht suchen.
-empty-no-curve = Zu diesem Relay gehört keine Kurve.
 empty-no-candidate = Noch ist kein Foto gewählt.
 empty-no-suspects = Zwei müssen ihr Bild zeigen, bevor die Klasse abstimmen kann.
 
 bins-range = { $from } bis { $to } { $unit }
 
 ## Defences on the curve
-
-defence-none = ohne
-defence-fixed = feste Position
-defence-by-group = nach Gruppen
-defence-frozen = eingefroren R { $rate }
-defence-noise = Rauschen ε { $epsilon }
-defence-encrypted = verschlüsselt
-defence-keyed = verschlüsselt, mit Schlüssel
 
 ## The presenter
 

@@ -515,25 +515,23 @@ patience-steps = step { $step } of { $all }
 patience-scrub = Pictures of the search, from the first to the last
 
 trade-title = Trade-off
-trade-headline = How much do you keep home?
+trade-headline = What does hiding cost?
 trade-line-costs = The more stays home, the less the class can learn.
-trade-line-vote = Left leaks less, up names more pictures right. Vote for R!
+trade-line-vote = A larger R hides more and slows down learning. Vote!
 trade-line-votes = These are your votes.
 trade-line-run = Now the class runs the median of your votes.
-trade-say = Each grey dot was measured with another class: the further left, the less leaks; the further up, the more pictures the model names right.
-trade-ask = Where on this curve should a hospital be?
+trade-say = All columns have the same model, the same photograph and the same rounds; only R differs. Above is what an attacker who knows the gaps sees, below how many test pictures the model names right.
+trade-ask = Which column would you defend to a patient, and which to a doctor?
 trade-answer = There is no right answer. A hospital must weigh right answers against what leaks, and say who decides.
-trade-question = Which R do you choose?
+trade-question = Which R would your hospital use?
 trade-unit = %
 trade-runs = The class runs R = { $rate }.
-trade-chart = Accuracy by leakage
-trade-less = ◀ leaks less
-trade-more = leaks more (SSIM) ▶
-trade-accuracy = ▲ named right
-trade-measured = ✚ measured before
-trade-class = ● this class
-trade-robots = ◆ robots beside you, live: round { $round }
-trade-behind = What an attack saw under this defence
+trade-right = named right
+trade-chance = guessing: { $share }
+trade-pending = being measured
+trade-none = This relay measures no columns. Start it with --shadow-room.
+trade-seen = What an attacker who knows the gaps sees at R = { $rate }
+trade-setup = One run, round { $round }: { $robots } robots, { $model }, { $pictures } test pictures
 
 member-title = Was it you?
 member-headline = Was this photograph used?
@@ -597,21 +595,12 @@ empty-waiting = Waiting for the first update…
 empty-not-shown = The owner does not show it.
 empty-no-picture = Nothing to see.
 empty-no-search = This relay cannot search.
-empty-no-curve = This relay has no curve.
 empty-no-candidate = No photograph has been chosen yet.
 empty-no-suspects = Two must show their picture before the class can vote.
 
 bins-range = { $from } to { $to } { $unit }
 
 ## Defences on the curve
-
-defence-none = none
-defence-fixed = fixed position
-defence-by-group = by group
-defence-frozen = frozen R { $rate }
-defence-noise = noise ε { $epsilon }
-defence-encrypted = encrypted
-defence-keyed = encrypted, keyed
 
 ## The presenter
 

@@ -480,25 +480,23 @@ patience-steps = { $all }ステップ中{ $step }
 patience-scrub = 探索の画像（最初から最後まで）
 
 trade-title = かねあい
-trade-headline = どれだけ手元に残す？
+trade-headline = 隠すと何を失う？
 trade-line-costs = 手元に多く残すほど、クラスは学びにくくなります。
-trade-line-vote = 左ほど漏れにくく、上ほど正解が増えます。Rに投票！
+trade-line-vote = Rが大きいと、よく隠れますが学習は遅くなります。投票！
 trade-line-votes = みなさんの投票です。
 trade-line-run = みなさんの投票の中央値で、クラスが学習します。
-trade-say = 灰色の点は、それぞれ別のクラスで測ったものです。左ほど漏れにくく、上ほどモデルが正しく答えます。
-trade-ask = 病院なら、この曲線のどこを選ぶべきでしょうか。
+trade-say = どの列も、モデル、写真、ラウンド数は同じで、Rだけが違います。上は欠けた場所を知る攻撃者に見えるもの、下はモデルが正しく答えたテスト画像の割合です。
+trade-ask = 患者に説明するならどの列、医師に説明するならどの列を選びますか。
 trade-answer = 正解はありません。病院は、正解の数と漏れるものを比べ、だれが決めるのかを言わなければなりません。
-trade-question = Rをいくつにしますか。
+trade-question = あなたの病院なら、Rをいくつにしますか。
 trade-unit = %
 trade-runs = クラスはR = { $rate }で学習します。
-trade-chart = 漏れと正解率の関係
-trade-less = ◀ 漏れにくい
-trade-more = 漏れやすい（SSIM） ▶
-trade-accuracy = ▲ 正しく答えた割合
-trade-measured = ✚ 前もって測ったもの
-trade-class = ● このクラス
-trade-robots = ◆ 隣のロボット（実況）：ラウンド{ $round }
-trade-behind = この防御のもとで攻撃が見たもの
+trade-right = 正しく答えた割合
+trade-chance = 当てずっぽう：{ $share }
+trade-pending = 測定中
+trade-none = このリレーは測定していません。--shadow-roomを付けて起動してください。
+trade-seen = R = { $rate }のとき、欠けた場所を知る攻撃者に見えるもの
+trade-setup = 1回の測定、ラウンド{ $round }：ロボット{ $robots }台、{ $model }、テスト画像{ $pictures }枚
 
 member-title = 使われた？
 member-headline = この写真は使われた？
@@ -562,21 +560,12 @@ empty-waiting = 最初の更新を待っています…
 empty-not-shown = 持ち主は見せていません。
 empty-no-picture = 何も見えません。
 empty-no-search = このリレーは探索できません。
-empty-no-curve = このリレーには曲線がありません。
 empty-no-candidate = まだ写真が選ばれていません。
 empty-no-suspects = 投票するには、2人以上が写真を見せる必要があります。
 
 bins-range = { $from }～{ $to }{ $unit }
 
 ## Defences on the curve
-
-defence-none = なし
-defence-fixed = 位置を固定
-defence-by-group = グループ別
-defence-frozen = 固定R { $rate }
-defence-noise = ノイズ ε { $epsilon }
-defence-encrypted = 暗号化
-defence-keyed = 暗号化（鍵つき）
 
 ## The presenter
 

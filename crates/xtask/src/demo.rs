@@ -121,10 +121,10 @@ pub fn build_program(env: &Env) -> Result<PathBuf> {
 }
 
 fn relay_arguments(arguments: &[String]) -> Vec<&str> {
+    // The page opens, and the scene of the trade-off has something to show.
+    let defaults = ["--open", "--shadow-room"];
     let mut all = vec!["relay"];
-    if !arguments.iter().any(|argument| argument == "--open") {
-        all.push("--open");
-    }
+    all.extend(defaults.into_iter().filter(|default| !arguments.iter().any(|argument| argument == default)));
     all.extend(arguments.iter().map(String::as_str));
     all
 }
@@ -142,9 +142,9 @@ mod tests {
     }
 
     #[test]
-    fn the_projector_page_is_opened_once() {
+    fn what_a_demo_adds_is_added_once() {
         let arguments = ["--headless", "4"].map(str::to_owned);
-        assert_eq!(relay_arguments(&arguments), ["relay", "--open", "--headless", "4"]);
-        assert_eq!(relay_arguments(&["--open".to_owned()]), ["relay", "--open"]);
+        assert_eq!(relay_arguments(&arguments), ["relay", "--open", "--shadow-room", "--headless", "4"]);
+        assert_eq!(relay_arguments(&["--open".to_owned()]), ["relay", "--shadow-room", "--open"]);
     }
 }

@@ -22,7 +22,7 @@ use axum_server::Handle;
 use tokio::task::JoinHandle;
 use unmask_recording::{NAME, Recording};
 
-use super::{headers::secured, limits, page, recording::FORM, scopes::host, trade_off};
+use super::{headers::secured, limits, page, recording::FORM, scopes::host};
 
 /// A server of a recorded lesson. Dropping it closes the port.
 #[derive(Debug)]
@@ -77,7 +77,6 @@ pub fn replay(recording: &Recording, port: u16) -> anyhow::Result<Replaying> {
     let router = Router::new()
         .route("/", get(|| async { Redirect::to(page::REPLAY_DOCUMENT) }))
         .route(&format!("/{NAME}"), get(file))
-        .route(&format!("/{}", trade_off::NAME), get(trade_off::show))
         .fallback(get(served_page))
         .layer(from_fn_with_state(state.clone(), own_host))
         .layer(map_response(secured))
@@ -102,9 +101,6 @@ pub fn export_replay(recording: &Recording, folder: &Path) -> anyhow::Result<()>
     for file in page::files_of_replay() {
         let (name, bytes) = file.context("the page in this program cannot be unpacked")?;
         write(if name == page::INDEX { page::REPLAY_DOCUMENT } else { &name }, &bytes)?;
-    }
-    if let Some(measured) = trade_off::measured() {
-        write(trade_off::NAME, &measured)?;
     }
     write(NAME, &recording.packed()?)
 }

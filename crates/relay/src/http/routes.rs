@@ -27,7 +27,7 @@ use super::{
     recording::{self, FORM},
     room,
     scopes::{authorise, guard, host},
-    session, trade_off,
+    session,
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -57,7 +57,6 @@ static ROUTES: &[Route] = &[
     route("GET", "/api/room", None, || get(room::room)),
     // Over HTTP/2 a WebSocket begins with CONNECT instead of GET.
     route("GET", "/ws", Some(Role::Student), || any(room::connect)),
-    route("GET", "/trade-off.json", Some(Role::Student), || get(trade_off::show)),
     route("GET", "/api/events", Some(Role::Projector), || get(room::events)),
     route("GET", "/api/reconstruction/{attack}/{picture}", Some(Role::Projector), || get(room::picture)),
     route("GET", "/api/candidate/{picture}", Some(Role::Projector), || get(room::picture)),

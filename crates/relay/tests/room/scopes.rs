@@ -33,7 +33,6 @@ fn table(relay: &Running) -> Vec<Line> {
         ("POST", "/api/session", "/api/session", pin.as_str(), [200; 5]),
         ("GET", "/api/room", "/api/room", "", [200; 5]),
         ("GET", "/ws", "/ws", "", [401, 401, 101, 101, 101]),
-        ("GET", "/trade-off.json", "/trade-off.json", "", [401, 401, 200, 200, 200]),
         ("GET", "/api/events", "/api/events", "", [401, 401, 403, 200, 200]),
         (
             "GET",

@@ -40,19 +40,6 @@ async fn room_describes_itself() {
     assert!(said("projector").ends_with(&format!("/projector#view={}", relay.running.projector_secret())));
 }
 
-/// The embedded trade-off is served byte for byte, and pages can read it.
-#[tokio::test]
-async fn measured_trade_off_comes_with_the_program() {
-    let relay = Relay::start().await;
-    let bearer = format!("Bearer {}", relay.running.room_key());
-    let (status, head, body) = http(&relay.running, "GET", "/trade-off.json", &[("authorization", &bearer)], "").await;
-    assert!(status == 200 && head.contains("content-type: application/json"), "{status} {head}\n{body}");
-    let committed = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/trade-off.json");
-    assert_eq!(body, std::fs::read_to_string(committed).unwrap());
-    let curve: unmask_core::TradeOffCurve = serde_json::from_str(&body).unwrap();
-    assert!(curve.points.iter().any(|point| point.defence == unmask_core::Defence::None && point.ssim.is_some()));
-}
-
 /// Joins over HTTPS under each name, trusting only this certificate.
 async fn greet_over_https(running: &Running, trusted: &CertificateDer<'static>) {
     let mut roots = RootCertStore::empty();

@@ -1,11 +1,9 @@
 //! Chart geometry: takes numbers, returns SVG paths, bars and marks.
 
-use unmask_core::{CurvePoint, Defence, MeanInterval, TradeOffPoint};
+use unmask_core::Defence;
 use unmask_wire::view::{CountBinView, LossPoint, MembershipView};
 
-use unmask_words::say;
-
-use super::{attacks::share, decimal, defence_label};
+use super::attacks::share;
 
 /// The box that holds the curve, in SVG units.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -316,89 +314,6 @@ impl Residuals {
     }
 }
 
-/// A measured point with the ends of its intervals, in SVG units.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Cross {
-    pub x: f32,
-    pub y: f32,
-    /// Left and right end of the leakage interval.
-    pub across: [f32; 2],
-    /// Upper and lower end of the accuracy interval.
-    pub up: [f32; 2],
-    pub text: String,
-}
-
-/// A point measured during the lesson.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Dot {
-    pub x: f32,
-    /// On the axis if no accuracy was measured.
-    pub y: f32,
-    pub has_accuracy: bool,
-    pub defence: Defence,
-}
-
-/// The trade-off chart: leakage on the horizontal axis, accuracy on the vertical one.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct TradeOffChart {
-    pub measured: Vec<Cross>,
-    /// A line through the measured points, from left to right.
-    pub path: String,
-    /// The class's own points.
-    pub class: Vec<Dot>,
-    /// Points of the robots that train alongside the class.
-    pub robots: Vec<Dot>,
-    /// Ticks of the leakage axis, left to right.
-    pub leakage: Vec<Mark>,
-    /// Ticks of the accuracy axis, bottom to top.
-    pub accuracy: Vec<Mark>,
-}
-
-impl TradeOffChart {
-    /// Draws into `frame` the curve of one data set (that of the first point), the class's own points and the robots'.
-    pub fn new(curve: &[CurvePoint], class: &[TradeOffPoint], robots: &[TradeOffPoint], frame: Frame) -> Self {
-        let data = curve.first().map(|point| point.data.clone());
-        let points = curve.iter().filter(|point| Some(&point.data) == data.as_ref());
-        let points: Vec<(&CurvePoint, MeanInterval)> = points.filter_map(|point| Some((point, point.ssim?))).collect();
-        let highs = points.iter().map(|(point, _)| point.accuracy.high);
-        let live = class.iter().chain(robots).filter_map(|point| point.accuracy);
-        let highest = highs.chain(live).filter(|high| high.is_finite());
-        let top = (highest.fold(0.45_f64, f64::max) * 10.0).ceil().min(10.0) / 10.0;
-        let bottom = frame.top + frame.height;
-        let x = |ssim: f64| frame.left + ssim.clamp(0.0, 1.0) as f32 * frame.width;
-        let y = |accuracy: f64| bottom - (accuracy / top).clamp(0.0, 1.0) as f32 * frame.height;
-        let mut measured: Vec<Cross> = points
-            .into_iter()
-            .map(|(point, ssim)| Cross {
-                x: x(ssim.mean),
-                y: y(point.accuracy.mean),
-                across: [x(ssim.low), x(ssim.high)],
-                up: [y(point.accuracy.high), y(point.accuracy.low)],
-                text: defence_label(point.defence),
-            })
-            .collect();
-        measured.sort_by(|one, other| one.x.total_cmp(&other.x));
-        let dot = |point: &TradeOffPoint| {
-            Some(Dot {
-                x: x(point.ssim?.into()),
-                y: point.accuracy.map_or(bottom, y),
-                has_accuracy: point.accuracy.is_some(),
-                defence: point.defence,
-            })
-        };
-        let tick = |at: f32, share: f64| Mark { at, text: say::unit::percent(format_args!("{:.0}", share * 100.0)) };
-        let places: Vec<(f32, f32)> = measured.iter().map(|point| (point.x, point.y)).collect();
-        Self {
-            path: path(&places),
-            measured,
-            class: class.iter().filter_map(dot).collect(),
-            robots: robots.iter().filter_map(dot).collect(),
-            leakage: [0.0, 0.5, 1.0].map(|ssim| Mark { at: x(ssim), text: decimal(ssim.to_string()) }).to_vec(),
-            accuracy: [0.0, top / 2.0, top].map(|accuracy| tick(y(accuracy), accuracy)).to_vec(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -556,56 +471,5 @@ mod tests {
     fn no_residual_draws_nothing() {
         let refused = MembershipView { distractors: vec![0.5], ..MembershipView::default() };
         assert_eq!(Residuals::new(&refused, 0.0, 1.0), Residuals::default());
-    }
-
-    fn interval([mean, low, high]: [f64; 3]) -> MeanInterval {
-        MeanInterval { mean, low, high }
-    }
-
-    fn measured(data: &str, defence: &str, accuracy: [f64; 3], ssim: Option<[f64; 3]>) -> CurvePoint {
-        CurvePoint {
-            data: data.to_owned(),
-            defence: defence.parse().expect("a defence"),
-            rate: None,
-            rounds: 90,
-            accuracy: interval(accuracy),
-            ssim: ssim.map(interval),
-            attacker: None,
-            stage: None,
-            seeds: vec![1],
-            attackers: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn what_leaks_less_stands_further_left() {
-        let curve = [
-            measured("generated", "none", [0.4, 0.35, 0.45], Some([1.0, 0.95, 1.0])),
-            measured("generated", "random-binary:0.5", [0.38, 0.3, 0.4], Some([0.2, 0.1, 0.3])),
-            measured("cifar10", "none", [0.9; 3], None),
-        ];
-        let class = [
-            TradeOffPoint { defence: Defence::None, rounds: 3, accuracy: None, ssim: Some(0.9) },
-            TradeOffPoint { defence: Defence::None, rounds: 3, accuracy: Some(0.2), ssim: Some(0.5) },
-            TradeOffPoint { defence: Defence::FixedPosition, rounds: 3, accuracy: Some(0.3), ssim: None },
-        ];
-        let chart = TradeOffChart::new(&curve, &class, &class[1..2], FRAME);
-        assert_eq!(chart.measured.len(), 2);
-        assert!(chart.measured[0].x < chart.measured[1].x && chart.measured[0].text != "none");
-        assert_eq!(chart.measured[1].x, FRAME.left + FRAME.width);
-        assert_eq!((chart.class.len(), chart.class[0].y, chart.class[0].has_accuracy), (2, 60.0, false));
-        assert!(chart.class[1].y < 60.0);
-        assert_eq!(chart.robots, chart.class[1..]);
-        assert!(chart.accuracy.windows(2).all(|pair| pair[1].at < pair[0].at));
-        let nothing = TradeOffChart::new(&[], &[], &[], FRAME);
-        assert!(nothing.measured.is_empty() && nothing.path.is_empty() && nothing.leakage.len() == 3);
-    }
-
-    #[test]
-    fn an_accuracy_beyond_the_axis_lengthens_it() {
-        let point = measured("generated", "none", [0.8, 0.75, 0.85], Some([0.5, 0.45, 0.55]));
-        let chart = TradeOffChart::new(&[point], &[], &[], FRAME);
-        assert_eq!(chart.accuracy.last().map(|tick| tick.text.as_str()), Some("90 %"));
-        assert!(chart.measured[0].up[0] >= FRAME.top);
     }
 }

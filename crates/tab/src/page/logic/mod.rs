@@ -4,6 +4,7 @@ pub mod address;
 pub mod attacks;
 pub mod chart;
 pub mod clock;
+pub mod columns;
 pub mod drafts;
 pub mod input;
 pub mod keys;
@@ -17,9 +18,7 @@ pub mod votes;
 pub mod wall;
 
 use serde::Serialize;
-use unmask_core::{
-    Aggregation, Architecture, Defence, EncryptionStart, GaussianNoise, GroupRates, OptimiserKind, Rule,
-};
+use unmask_core::{Aggregation, Architecture, Defence, EncryptionStart, GaussianNoise, OptimiserKind, Rule};
 use unmask_data::metrics::RECOGNISABLE_FROM;
 use unmask_wire::view::{ClientState, EncryptionView, FederationLink, FederationView, JournalView, NextView, Phase};
 
@@ -45,22 +44,6 @@ pub fn rule(rule: Rule) -> String {
         Rule::FedAvg { epochs, rate } => {
             say::details::averaged(epochs.into(), rule.title(), decimal(number(rate.into())))
         }
-    }
-}
-
-/// The short name of a defence, for labels in charts.
-pub fn defence_label(defence: Defence) -> String {
-    let rate = |rates: GroupRates| {
-        rates.single().map_or(say::defence::by_group().to_owned(), |rate| decimal(rate.to_string()))
-    };
-    match defence {
-        Defence::None => say::defence::none().to_owned(),
-        Defence::FixedPosition => say::defence::fixed().to_owned(),
-        Defence::RandomBinary { rates } => format!("R {}", rate(rates)),
-        Defence::FrozenBinary { rates } => say::defence::frozen(rate(rates)),
-        Defence::Gaussian(noise) => say::defence::noise(decimal(noise.epsilon().to_string())),
-        Defence::Encrypted { start: EncryptionStart::Plain } => say::defence::encrypted().to_owned(),
-        Defence::Encrypted { start: EncryptionStart::Keyed } => say::defence::keyed().to_owned(),
     }
 }
 
@@ -380,16 +363,6 @@ mod tests {
         assert_eq!(next(&fresh, pico), "new weights");
         let nano = Architecture::from(VitPreset::Nano).with_april_block(true);
         assert_eq!(next(&fresh, nano), "vit_pico_patch4_16; standard block; new weights");
-    }
-
-    #[test]
-    fn a_curve_calls_a_defence_as_the_field_does_and_in_every_language() {
-        for form in ["none", "fixed-position", "random-binary:0.5", "frozen-binary:0.8", "gaussian", "encrypted"] {
-            let defence: Defence = form.parse().expect("a defence");
-            assert_eq!(defence_label(defence), defence.label());
-        }
-        let masked = "random-binary:0.5".parse().expect("a defence");
-        assert_eq!(Language::German.speaking(|| defence_label(masked)), "R 0,5");
     }
 
     #[test]

@@ -180,7 +180,6 @@ pub struct Frame {
     number: u64,
     pub attack: AttackMethod,
     pub client: ClientId,
-    pub defence: Defence,
     /// The scene that showed it; `None` if the beat showed other attacks.
     pub scene: Option<Scene>,
     pub nickname: String,
@@ -231,7 +230,6 @@ impl Reel {
                         number: count.get_value(),
                         attack: result.attack,
                         client: result.client,
-                        defence: result.defence,
                         scene: shown_in(room, result.attack),
                         nickname: shown_nickname(&result.nickname),
                         round: result.round,

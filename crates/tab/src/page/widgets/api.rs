@@ -5,7 +5,6 @@ use gloo_file::Blob;
 use gloo_net::http::{Request, Response};
 use leptos::prelude::*;
 use serde::de::DeserializeOwned;
-use unmask_core::TradeOffCurve;
 use unmask_wire::view::{Control, Role, RoomView, SessionRequest, SessionView};
 use unmask_words::say;
 use wasm_bindgen::JsValue;
@@ -60,12 +59,6 @@ pub async fn room() -> Result<Option<RoomView>, Failure> {
         return Ok(None);
     }
     serde_json::from_value(room).map(Some).map_err(|error| Failure::NoAnswer(unreadable("/api/room", &error)))
-}
-
-/// The trade-off curve measured before the lesson; `None` if the site has none.
-pub async fn trade_off() -> Option<TradeOffCurve> {
-    let answer = Request::get("trade-off.json").send().await.ok()?;
-    if answer.ok() { answer.json().await.ok() } else { None }
 }
 
 async fn read<T: DeserializeOwned>(route: &str, answer: Result<Response, gloo_net::Error>) -> Result<T, Failure> {
