@@ -69,6 +69,7 @@ async fn a_student_says_whether_the_class_may_see_what_leaks() {
     let browser = Browser::start().await;
     let sample = browser.open(&relay.student_link("localhost", "nickname=Sam&image=cat&join=1"), PHONE).await;
     assert_eq!(relay.client("Sam").await["may_show"], true);
+    assert_eq!(relay.client("Sam").await["lends_update"], true);
     assert!(!sample.shows("may-show").await);
 
     let tab = browser.open(&relay.student_link("localhost", "nickname=Ada"), PHONE).await;
@@ -85,10 +86,14 @@ async fn a_student_says_whether_the_class_may_see_what_leaks() {
     // A reload asks nothing again and changes nothing.
     tab.click("may-show").await;
     wait_for("the student's consent", || async { (relay.client("Ada").await["may_show"] == true).then_some(()) }).await;
+    assert_eq!(relay.client("Ada").await["lends_update"], false);
+    tab.click("may-lend").await;
+    wait_for("the loan", || async { (relay.client("Ada").await["lends_update"] == true).then_some(()) }).await;
     tab.reload().await;
     tab.click("rejoin").await;
     tab.attribute_is("connection", "data-state", "online").await;
     assert_eq!(relay.client("Ada").await["may_show"], true);
+    assert_eq!(relay.client("Ada").await["lends_update"], true);
 }
 
 /// A tab in the background is marked as away on the roster and releases its wake lock; in the foreground both are

@@ -9,6 +9,7 @@ pub mod drafts;
 pub mod input;
 pub mod keys;
 pub mod learning;
+pub mod loan;
 pub mod names;
 pub mod remembered;
 pub mod swarm;

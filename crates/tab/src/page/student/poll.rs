@@ -6,11 +6,9 @@ use unmask_lesson::{Answers, Poll, Question as Asked};
 use unmask_wire::PollState;
 use unmask_words::say;
 
-use super::{
-    loan::{self, Loan},
-    trainer::Trainer,
-};
+use super::{loan::Loan, trainer::Trainer};
 use crate::page::logic::{
+    loan,
     turn::{self, Link},
     votes::{self, Tally},
 };

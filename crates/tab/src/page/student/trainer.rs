@@ -14,9 +14,10 @@ use unmask_words::say;
 use wasm_bindgen::JsCast;
 use web_sys::{MessageEvent, Worker};
 
-use super::{loan::Borrowed, saved::SavedJoin};
+use super::saved::SavedJoin;
 use crate::{
     page::logic::{
+        loan::Borrowed,
         remembered::Remembered,
         sentence,
         turn::{Link, Situation, Turn, Work},
