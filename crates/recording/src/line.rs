@@ -7,7 +7,7 @@ use unmask_core::ClientId;
 use crate::change::Change;
 
 /// Version of the file format; increases with every change of it.
-pub(crate) const FORMAT: u32 = 3;
+pub(crate) const FORMAT: u32 = 4;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Head {

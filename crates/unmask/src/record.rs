@@ -9,7 +9,7 @@ use anyhow::{Context, ensure};
 use clap::{Args, Parser};
 use tokio::time::sleep;
 use tracing::info;
-use unmask_lesson::{Place, Scene, plan};
+use unmask_lesson::{Beat, Place, Scene, plan};
 use unmask_relay::Running;
 use unmask_wire::view::RoomView;
 
@@ -96,7 +96,9 @@ impl Lesson<'_> {
             }
             self.until("the room to be where the lesson is", |room| room.lesson.place() == place).await?;
             sleep(if place.scene == Scene::Patience { SEARCH } else { STEP }).await;
-            next = place.next();
+            // Only people attack each other's updates.
+            let is_for_people = |place: &Place| matches!(place.beat(), Beat::AttackOthers | Beat::ShowScores);
+            next = std::iter::successors(place.next(), |place| place.next()).find(|place| !is_for_people(place));
         }
         Ok(())
     }
