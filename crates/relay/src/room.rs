@@ -38,6 +38,7 @@ mod tasks;
 mod ticket;
 mod timers;
 mod trade_off;
+mod updates;
 mod view;
 
 use std::sync::Arc;
@@ -47,7 +48,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use tracing::warn;
-use unmask_core::{AttackMethod, ClientId, RoundSettings, TrainOn};
+use unmask_core::{ClientId, RoundSettings, TrainOn};
 use unmask_defence::ProtectedUpdate;
 use unmask_federation::{Event, ReceivedUpdate, Room, RoomPhase};
 use unmask_lesson::Beat;
@@ -84,7 +85,7 @@ pub(crate) use self::{
     snapshot::{JoinAddresses, Snapshot},
 };
 use crate::{
-    attacks::{Attacks, Pictures, Reconstruction, Report},
+    attacks::{Attacks, Pictures},
     config::RelayConfig,
     connection::{
         in_flight::InFlight,
@@ -327,7 +328,7 @@ impl Actor {
         }
     }
 
-    fn message(&mut self, connection: Connection, message: ClientMessage, mut values: Vec<f32>, bytes: u64) {
+    fn message(&mut self, connection: Connection, message: ClientMessage, values: Vec<f32>, bytes: u64) {
         let client = connection.client;
         if let Some(entry) = self.roster.get_mut(client) {
             entry.has_its_ticket();
@@ -347,21 +348,16 @@ impl Actor {
                 if let Some(entry) = self.roster.get_mut(client) {
                     entry.count_bytes(bytes);
                 }
-                let statistics = self.room.model().state.statistics.len();
-                let statistics = values.split_off(values.len().saturating_sub(statistics));
                 let update = ProtectedUpdate { form, values };
-                let loan = self.loan(client, (round, samples), &update);
-                let received = ReceivedUpdate { client, round, policy, loss, samples, update, statistics };
-                let checked = self.room.accept(received);
-                if let Ok(accepted) = &checked {
-                    let may_show = self.roster.get(client).is_some_and(Entry::may_show);
-                    self.attacks.read(accepted, &self.room.settings(), self.room.model(), may_show);
-                    if let Some(((header, values), contest)) = loan.zip(self.contest.as_mut()) {
-                        contest.take(client, header, values);
-                    }
-                }
-                self.feed(Event::Checked(checked));
-                self.attacks.forget_read();
+                self.take_update(ReceivedUpdate {
+                    client,
+                    round,
+                    policy,
+                    loss,
+                    samples,
+                    update,
+                    statistics: Vec::new(),
+                });
             }
             ClientMessage::Sealed { policy, check } => {
                 if let Some(entry) = self.roster.get_mut(client) {
@@ -434,19 +430,6 @@ impl Actor {
     /// Attacks everybody while the wall shows everybody.
     fn look_at_everybody(&mut self) {
         self.attacks.attack_everybody(self.stage.place().beat() == Beat::ShowEverybody);
-    }
-
-    /// Takes a report of an attack and sends any reconstruction to the attacked client, which scores it.
-    fn take_report(&mut self, report: Report) {
-        let config = self.room.model().architecture.vit();
-        let shown = |client| self.roster.get(client).filter(|entry| entry.is_present() && entry.may_show());
-        let nickname = |client| shown(client).map(|entry| entry.nickname().to_owned());
-        if let Some(Reconstruction { client, method, message, values }) =
-            self.attacks.take_report(report, config.as_ref(), nickname)
-        {
-            let slot = AttackMethod::ALL.iter().position(|other| *other == method).unwrap_or_default();
-            self.send(client, Slot::Reconstruction(slot), &message, &values);
-        }
     }
 
     /// Tells both the client and the room why something was refused.

@@ -90,6 +90,7 @@ pub struct ClientView {
     /// Whether the class may see what leaks of its picture; clients without consent are not attacked.
     pub may_show: bool,
     /// Whether other devices of the class may get its masked update.
+    #[serde(default)]
     pub lends_update: bool,
     /// Whether nobody sits at it.
     pub is_robot: bool,

@@ -150,7 +150,7 @@ impl Contest {
         (self.is_open && self.is_dealt).then(|| self.deal(client))
     }
 
-    /// Drops the update of a client that lends no more. Whoever had it gets another one, if the question is open.
+    /// Drops the update of a client that lends no more. Those who had it get another one, if the question is open.
     pub(super) fn withdraw(&mut self, owner: ClientId) -> Vec<Dealt> {
         self.lent.retain(|lent| lent.owner != owner);
         let had_it = self.players.iter().filter(|player| player.owner == Some(owner));

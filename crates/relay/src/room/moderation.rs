@@ -185,6 +185,7 @@ impl Actor {
     pub(super) fn hide_originals(&mut self) {
         for client in self.shared.pictures.forget_originals() {
             self.attacks.forget_candidate_of(client);
+            self.stop_lending(client);
             self.tell_shown(client, false);
         }
     }

@@ -5,6 +5,7 @@ mod details;
 mod draft;
 mod farewell;
 mod join;
+mod leaks;
 mod loan;
 mod poll;
 mod room;

@@ -11,8 +11,9 @@ use super::{
     draft::JoinDraft,
     farewell::Farewell,
     join::Consent,
+    leaks::Leaked,
     poll::{Outcome, Question},
-    trainer::{Leaked, Trainer},
+    trainer::Trainer,
 };
 use crate::{
     page::{
