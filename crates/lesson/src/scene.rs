@@ -190,6 +190,12 @@ impl Beat {
             Self::AskUsed | Self::TellUsed | Self::TestStranger => &[],
         }
     }
+
+    /// Whether the relay draws the tables of numbers behind an update of this beat: for the beats that show them, and
+    /// one before, so that they are there at once. Drawn in every round, they would fill a lesson's recording.
+    pub const fn draws_tables(self) -> bool {
+        matches!(self, Self::UsualBlock | Self::FindPositions | Self::FindPatches | Self::SolvePatch)
+    }
 }
 
 #[cfg(test)]

@@ -34,6 +34,7 @@ use tracing::warn;
 use unmask_attack::{KnownStart, Searches, Tensors, WholeUpdate};
 use unmask_core::{AttackMethod, ClientId, Defence, KeyCheck, RoundSettings, VitConfig};
 use unmask_federation::{Accepted, GlobalModel, Seal};
+use unmask_lesson::Beat;
 use unmask_wire::{
     RelayMessage,
     view::{AttackView, BudgetView, LabelView, LeakView, MembershipView},
@@ -196,11 +197,18 @@ impl Attacks {
     }
 
     /// Extracts what the attacks need from an update that the room accepts, if the client is the target or everybody is
-    /// attacked.
+    /// attacked. The lesson's beat decides whether the wall shows the numbers themselves.
     ///
     /// Call this before the update completes its round, which changes the weights. If the attacks held the model
     /// instead, the optimiser's step would have to copy it.
-    pub(crate) fn read(&mut self, accepted: &Accepted, settings: &RoundSettings, model: &GlobalModel, may_show: bool) {
+    pub(crate) fn read(
+        &mut self,
+        accepted: &Accepted,
+        settings: &RoundSettings,
+        model: &GlobalModel,
+        may_show: bool,
+        beat: Beat,
+    ) {
         let client = accepted.client();
         let (is_target, is_wanted) = (self.target == Some(client), may_show && self.everybody.wants(client));
         if !is_target && !is_wanted {
@@ -218,7 +226,8 @@ impl Attacks {
             samples: accepted.samples(),
         };
         let (batch, encryption) = (settings.batch(), settings.encryption());
-        let sent = Sent { about, batch, encryption, model, update: accepted.update() };
+        let draws_tables = beat.draws_tables();
+        let sent = Sent { about, batch, encryption, model, update: accepted.update(), draws_tables };
         self.leak = is_wanted.then(|| Job::new(&sent));
         if !is_target {
             return;

@@ -2,6 +2,7 @@
 
 mod learning;
 mod lesson;
+mod tables;
 
 use serde::{Deserialize, Serialize};
 use unmask_core::{
@@ -15,6 +16,7 @@ pub use unmask_core::ClientState;
 pub use self::{
     learning::{AccuracyPoint, DataView, EvaluationView},
     lesson::{LessonView, PodiumView, PollView, WinnerView},
+    tables::TablesView,
 };
 
 /// The rights of a visitor. Each role has its own secret.
@@ -146,20 +148,6 @@ pub struct AttackView {
     pub tables: Option<TablesView>,
     /// What several rounds revealed together, if the attack gathers rounds.
     pub gathered: Option<GatheredView>,
-}
-
-/// The tables of embedding inversion, a pixel for each number that arrived.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct TablesView {
-    /// Address of G_pos without the class token's row, `[patches, dim]`, as PNG.
-    pub positions: Option<String>,
-    /// Address of G_E, `[dim, patch * patch * 3]`, as PNG.
-    pub patches: Option<String>,
-    /// Side of a patch in pixels.
-    pub patch: u16,
-    /// Patches along each side of the picture.
-    pub per_side: u16,
-    pub dim: u32,
 }
 
 /// What one update of a client gives away.

@@ -22,6 +22,8 @@ pub(crate) struct Sent<'a> {
     /// The model from which the client computed the update.
     pub(crate) model: &'a GlobalModel,
     pub(crate) update: &'a CheckedUpdate<'static>,
+    /// Whether the lesson shows the numbers themselves.
+    pub(crate) draws_tables: bool,
 }
 
 impl Sent<'_> {
@@ -45,6 +47,8 @@ pub(crate) struct Job {
     /// How the update is encrypted, if it is.
     pub(crate) encryption: Option<(EncryptionStart, KeyCheck)>,
     pub(crate) architecture: Architecture,
+    /// Whether the lesson shows the numbers themselves.
+    pub(crate) draws_tables: bool,
     /// The attacks' input, without the parts added later: keys, rounds, and the model for a search.
     pub(super) observation: Observation,
 }
@@ -63,7 +67,8 @@ impl Job {
         observation.batch = usize::try_from(sent.about.samples).unwrap_or(usize::MAX);
         observation.local_steps = sent.about.rule.local_steps(sent.about.samples, sent.batch);
         observation.encryption = encryption.map(|_| Encryption::default());
-        Self { about: sent.about, concealment, encryption, architecture, observation }
+        let (about, draws_tables) = (sent.about, sent.draws_tables);
+        Self { about, concealment, encryption, architecture, draws_tables, observation }
     }
 
     /// Copies what a search needs of the update, including all weights: this takes a model's memory.

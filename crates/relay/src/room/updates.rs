@@ -20,7 +20,8 @@ impl Actor {
         let checked = self.room.accept(received);
         if let Ok(accepted) = &checked {
             let may_show = self.roster.get(client).is_some_and(Entry::may_show);
-            self.attacks.read(accepted, &self.room.settings(), self.room.model(), may_show);
+            let beat = self.stage.place().beat();
+            self.attacks.read(accepted, &self.room.settings(), self.room.model(), may_show, beat);
             if let Some(((header, values), contest)) = loan.zip(self.contest.as_mut()) {
                 contest.take(client, header, values);
             }

@@ -1,7 +1,7 @@
 //! A student's consent. Withdrawing it removes the pictures made from their updates.
 
 use crate::support::{
-    Client, Relay, find_card,
+    Client, Relay, card, find_card,
     private::{picture, revealing_gradient},
     state, view,
 };
@@ -82,11 +82,21 @@ async fn the_wall_shows_everybody_who_agreed() {
     assert_eq!(relay.get(&paths[1]).await.0, 404);
 }
 
+/// A recording has no room for the numbers of every round.
+#[tokio::test]
+async fn numbers_are_drawn_only_for_the_steps_that_show_them() {
+    let relay = Relay::start().await;
+    let mut ada = relay.client("Ada").await;
+    attacked(&relay, &mut ada, 1).await;
+    assert_eq!(card(&relay.room().await, "embedding").tables, None);
+}
+
 /// A client that withdraws consent is no longer shown, and another becomes the target.
 #[tokio::test]
 async fn consent_can_be_withdrawn() {
     let relay = Relay::start().await;
     let mut ada = relay.client("Ada").await;
+    relay.control(Control::Lesson { scene: Scene::April, beat: 3 }).await;
     let path = attacked(&relay, &mut ada, 1).await;
     let tables = find_card(&relay.room().await, "embedding").and_then(|card| card.tables.clone()).expect("tables");
     let table = tables.positions.expect("G_pos");
