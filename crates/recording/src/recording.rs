@@ -344,7 +344,7 @@ fn head_of(line: &[u8]) -> Result<Head, RecordingError> {
 mod tests {
     use proptest::prelude::*;
     use unmask_core::ClientId;
-    use unmask_wire::view::{AttackView, ClientState, ClientView, LogLine, LossPoint};
+    use unmask_wire::view::{AttackView, ClientState, ClientView, LogLine, LossPoint, TablesView};
 
     use super::*;
     use crate::Player;
@@ -370,6 +370,15 @@ mod tests {
         format!("/api/reconstruction/april/{round}-{client}.png")
     }
 
+    fn tables(client: u32, round: u32) -> [String; 2] {
+        ["positions", "patches"].map(|name| format!("/api/reconstruction/{name}/{round}-{client}.png"))
+    }
+
+    /// The pictures that an attack makes of a client's update.
+    fn made(client: u32, round: u32) -> impl Iterator<Item = String> {
+        tables(client, round).into_iter().chain([address(client, round)])
+    }
+
     fn png(address: &str) -> Vec<u8> {
         [&PNG, address.as_bytes()].concat()
     }
@@ -379,13 +388,17 @@ mod tests {
         let losses = (round.saturating_sub(5)..round)
             .map(|round| LossPoint { round, loss: 0.1, updates: 1, defence: Default::default() })
             .collect();
-        let attack = |(id, _): &(u32, bool)| AttackView {
-            client: ClientId(*id),
-            round,
-            nickname: format!("Ada {id}"),
-            picture: Some(address(*id, round)),
-            ssim: Some(0.3),
-            ..AttackView::default()
+        let attack = |(id, _): &(u32, bool)| {
+            let [positions, patches] = tables(*id, round).map(Some);
+            AttackView {
+                client: ClientId(*id),
+                round,
+                nickname: format!("Ada {id}"),
+                picture: Some(address(*id, round)),
+                ssim: Some(0.3),
+                tables: Some(TablesView { positions, patches, ..TablesView::default() }),
+                ..AttackView::default()
+            }
         };
         let line = |(id, _): &(u32, bool)| LogLine { number: (*id).into(), round, text: format!("Ada {id} joined.") };
         RoomView {
@@ -496,11 +509,11 @@ mod tests {
             let own = STANDARD.encode(png(&format!("/api/original/{gone}.png")));
             prop_assert!(!text.contains(&own));
             for round in 0..20 {
-                let own = STANDARD.encode(png(&address(gone, round)));
-                prop_assert!(!text.contains(&own) && !text.contains(&address(gone, round)));
-                for other in (1..5).filter(|other| *other != gone) {
-                    let picture = |recording: &Recording| recording.known.contains(&address(other, round));
-                    prop_assert_eq!(picture(&recording), picture(&before));
+                for own in made(gone, round) {
+                    prop_assert!(!text.contains(&STANDARD.encode(png(&own))) && !text.contains(&own));
+                }
+                for other in (1..5).filter(|other| *other != gone).flat_map(|other| made(other, round)) {
+                    prop_assert_eq!(recording.known.contains(&other), before.known.contains(&other));
                 }
             }
             let name = format!("Ada {gone}");
@@ -519,7 +532,7 @@ mod tests {
         let text = recorded(&[room(3, &[(1, false), (2, true)])]).text_from(0).unwrap();
         assert!(!text.contains("reconstruction") && !text.contains("original/1"), "{text}");
         let text = recorded(&[room(3, &[(2, true), (1, false)])]).text_from(0).unwrap();
-        assert!(text.contains(&STANDARD.encode(png(&address(2, 3)))), "{text}");
+        assert!(made(2, 3).all(|own| text.contains(&STANDARD.encode(png(&own)))), "{text}");
     }
 
     #[test]
@@ -571,8 +584,8 @@ mod tests {
     fn a_room_that_stays_as_it_is_takes_no_place() {
         let room = room(3, &[(1, true)]);
         let recording = recorded(&[room.clone(), RoomView { deadline_seconds: Some(3.0), ..room.clone() }, room]);
-        // The reconstruction, the original, and one state.
-        assert_eq!(recording.len(), 3);
+        // The reconstruction, its two tables, the original, and one state.
+        assert_eq!(recording.len(), 5);
     }
 
     #[test]
