@@ -14,9 +14,10 @@ impl Tiles {
         self.per_side / 2 * self.per_side + self.per_side / 2
     }
 
-    /// Where row `at` of a table with a row for each patch is, in percent as `background-position` counts.
-    pub fn row(self, at: usize) -> f32 {
-        percent(at, self.count())
+    /// The style that shows only the row of one patch in a table with a row for each.
+    pub fn row(self, at: usize, source: &str) -> String {
+        let (count, y) = (self.count().max(1), percent(at, self.count()));
+        format!("background-image: url(\"{source}\"); background-size: 100% {count}00%; background-position: 0 {y}%")
     }
 
     /// The style that shows only one patch of a picture.
@@ -44,7 +45,9 @@ mod tests {
         assert!(crop(0).ends_with("background-size: 500%; background-position: 0% 0%"), "{}", crop(0));
         assert!(crop(12).ends_with("position: 50% 50%") && crop(24).ends_with("position: 100% 100%"));
         assert!(crop(23).ends_with("position: 75% 100%") && crop(23).starts_with("background-image: url(\"/a.png\")"));
-        assert_eq!((tiles.row(0), tiles.row(24)), (0.0, 100.0));
+        let row = |at| tiles.row(at, "/a.png");
+        assert!(row(0).ends_with("background-size: 100% 2500%; background-position: 0 0%"), "{}", row(0));
+        assert!(row(24).ends_with("position: 0 100%") && row(6).ends_with("position: 0 25%"));
         assert_eq!(
             Tiles { per_side: 1 }.crop(0, "a"),
             "background-image: url(\"a\"); background-size: 100%; background-position: 0% 0%"
