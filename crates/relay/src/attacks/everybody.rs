@@ -139,7 +139,7 @@ mod tests {
             rule: Rule::FedSgd,
             samples: 1,
         };
-        Job::new(&Sent { about, batch: 1, encryption: None, model: &model, update: &update })
+        Job::new(&Sent { about, batch: 1, encryption: None, model: &model, update: &update, draws_tables: false })
     }
 
     #[test]
