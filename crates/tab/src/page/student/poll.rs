@@ -1,6 +1,7 @@
 //! The class's question: the student's answer while it is open, the class's answers once it is closed.
 
-use gloo_timers::callback::Timeout;
+use std::time::Duration;
+
 use leptos::prelude::*;
 use unmask_lesson::{Answers, Poll, Question as Asked};
 use unmask_wire::PollState;
@@ -83,8 +84,8 @@ fn Choices(trainer: Trainer, number: u32, names: Memo<Vec<String>>) -> impl Into
     }
 }
 
-/// How long a choice rests before the wall shows it, so that a moving thumb does not flood the room.
-const REST: u32 = 250;
+/// The time between two answers of a moving thumb, so that it does not flood the room.
+const PACE: Duration = Duration::from_millis(250);
 
 /// A slider for the mask of the student's own update. The picture above follows it, and so does the wall.
 #[component]
@@ -95,16 +96,25 @@ fn OwnRate(trainer: Trainer, number: u32, least: u16, most: u16, poll: Poll) -> 
         trainer.sent.track();
         trainer.try_mask(u8::try_from(chosen()).unwrap_or(u8::MAX));
     });
-    let resting = StoredValue::new_local(None::<Timeout>);
+    // The wall follows a moving thumb, a few times a second.
+    let is_due = StoredValue::new(false);
+    let tell = move || {
+        // The question may be gone by now.
+        if is_due.try_set_value(false).is_some() {
+            return;
+        }
+        let rate = untrack(|| trainer.chosen(number).filter(|_| !is_offline(trainer)));
+        if let Some(rate) = rate {
+            trainer.answer(number, rate);
+        }
+    };
     Effect::new(move |_| {
         let rate = trainer.chosen(number);
-        let tell = move || {
-            if let Some(rate) = rate.filter(|_| !is_offline(trainer)) {
-                trainer.answer(number, rate);
-            }
-        };
-        let is_news = rate.is_some() && trainer.answered(number) != rate;
-        resting.set_value(is_news.then(|| Timeout::new(REST, tell)));
+        let is_news = rate.is_some() && untrack(|| trainer.answered(number)) != rate;
+        if is_news && !is_due.get_value() {
+            is_due.set_value(true);
+            set_timeout(tell, PACE);
+        }
     });
     view! { <div class="guess-form"><Slider trainer number least most poll first=least/></div> }
 }
