@@ -78,7 +78,11 @@ async fn of_the_whole_lesson() {
                 }
                 (2, 2) => take(&phone, "phone-result", false).await,
                 // The robots and the student.
-                (2, 3) => drop(beamer.wait_for(&counted("everybody", 5)).await),
+                (2, 3) => {
+                    beamer.wait_for(&counted("everybody", 5)).await;
+                    // Until the last one has turned over.
+                    tokio::time::sleep(std::time::Duration::from_secs(4)).await;
+                }
                 (3, 0) => {
                     phone.attribute("leak", "data-ssim").await;
                     take(&phone, "phone-leak", false).await;

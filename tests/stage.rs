@@ -26,7 +26,7 @@ const ROBOTS: usize = 2;
 /// Answers the question on a phone with the proposed value; true once the phone shows the recorded answer. A device
 /// that was late twice sits out until its student asks to come back.
 const VOTE: &str = r#"(() => {
-  const at = id => document.querySelector(`[data-testid="${id}"]`);
+  const at = id => [...document.querySelectorAll(`[data-testid="${id}"]`)].find(it => it.checkVisibility());
   if (at('voted')?.innerText) return true;
   (at('come-back') ?? at('answer') ?? at('guess-send') ?? at('guess-more'))?.click();
   return null;
@@ -206,7 +206,6 @@ async fn space_leads_a_class_through_the_whole_lesson() {
                 poll(&relay, "everybody's vote", |poll| poll["voters"] == STUDENTS.len()).await;
             }
             assert_fits(&teacher, &place).await;
-            teacher.screenshot(&format!("stage-{scene}-{beat}")).await;
             if (scene, beat) == SEARCH {
                 // The class has trained for five scenes, but the search attacks an untrained model.
                 teacher.wait_for(FOUND).await;
@@ -214,6 +213,11 @@ async fn space_leads_a_class_through_the_whole_lesson() {
             match (scene, beat) {
                 (2, 3) => drop(teacher.wait_for(&counted("everybody", STUDENTS.len() + ROBOTS)).await),
                 (3, 5) => drop(teacher.attribute("solved", "data-patch").await),
+                (5, 2) => students[2].click("know-gaps").await,
+                (5, 3) => {
+                    let counts = "document.querySelector('[data-testid=\"podium-counts\"]')?.innerText || null";
+                    assert!(teacher.wait_for(counts).await.contains(" of 3"), "{place}");
+                }
                 (4, 0) => drop(teacher.wait_for(&counted("swarm-dot", STUDENTS.len() + ROBOTS)).await),
                 (9, 3) => {
                     assert!(students[1].text("farewell-score").await.contains(" of "), "{place}");
@@ -223,6 +227,7 @@ async fn space_leads_a_class_through_the_whole_lesson() {
                 (8, 2) => teacher.attribute_is("was-it", "data-verdict", "stranger").await,
                 _ => {}
             }
+            teacher.screenshot(&format!("stage-{scene}-{beat}")).await;
             for student in &students {
                 // The phone tells an answer only together with the wall.
                 let judged = student.run("document.querySelector('[data-testid=\"judged\"]')?.innerText ?? ''").await;

@@ -5,7 +5,7 @@ use unmask_lesson::{Beat, Scene};
 use unmask_words::say;
 
 use super::{
-    parts::{Attacked, Frame, Stage},
+    parts::{Attacked, Frame, Stage, clearest},
     suspects::{Suspects, suspects},
     wall::Everybody,
 };
@@ -47,13 +47,10 @@ fn Question(stage: Stage) -> impl IntoView {
 fn TakeHome(stage: Stage) -> impl IntoView {
     let strip = Memo::new(move |_| {
         stage.reel.frames.with(|frames| {
-            let ssim = |frame: &&Frame| frame.ssim.unwrap_or(f32::NEG_INFINITY);
-            let of = |scene: Scene| frames.iter().filter(move |frame| frame.scene == Some(scene));
-            let clearest = |scene| of(scene).max_by(|one, other| ssim(one).total_cmp(&ssim(other)));
             // The last scene's own picture is behind a mask.
             let scenes = Scene::ALL.into_iter().filter(|scene| *scene != Scene::Debrief);
             let moment = |scene| {
-                let Frame { source, nickname, .. } = clearest(scene)?.clone();
+                let Frame { source, nickname, .. } = clearest(frames, scene)?.clone();
                 Some(Moment { scene, source, nickname })
             };
             scenes.filter_map(moment).collect::<Vec<_>>()

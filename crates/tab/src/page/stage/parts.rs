@@ -305,21 +305,34 @@ fn shown_in(room: &RoomView, attack: AttackMethod) -> Option<Scene> {
     shown.map(|_| place.scene)
 }
 
+/// The picture of a scene that came closest to the original; of equal ones, and without scores, the last.
+pub fn clearest(frames: &[Frame], scene: Scene) -> Option<&Frame> {
+    let ssim = |frame: &Frame| frame.ssim.unwrap_or(f32::NEG_INFINITY);
+    let of_scene = frames.iter().filter(|frame| frame.scene == Some(scene));
+    of_scene.max_by(|one, other| ssim(one).total_cmp(&ssim(other)))
+}
+
 /// Drops every second picture of a search that has too many, so that the time-lapse keeps its ends; for other attacks,
-/// drops the oldest.
+/// drops the oldest, but not the clearest of a scene, which the end of the lesson shows again.
 fn thin(frames: &mut Vec<Frame>, is_search: bool, most: usize) {
     let is_one = |frame: &Frame| frame.attack.is_search() == is_search;
     let count = frames.iter().filter(|frame| is_one(frame)).count();
     if count <= most {
         return;
     }
+    let clearest: Vec<u64> =
+        Scene::ALL.into_iter().filter_map(|scene| clearest(frames, scene)).map(|frame| frame.number).collect();
     let mut place = 0;
     frames.retain(|frame| {
         if !is_one(frame) {
             return true;
         }
         place += 1;
-        if is_search { place % 2 == 1 || place == count } else { place > count - most }
+        if is_search {
+            place % 2 == 1 || place == count
+        } else {
+            place > count - most || clearest.contains(&frame.number)
+        }
     });
 }
 
