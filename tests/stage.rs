@@ -1,7 +1,7 @@
 //! The stage, end to end: a teacher plays the lesson by keyboard, with a class or with robots.
 
 use serde_json::{Value, json};
-use unmask_lesson::{Place, Question, Scene};
+use unmask_lesson::{Place, Scene};
 
 use crate::{
     ONE_AT_A_TIME, PHONE,
@@ -216,7 +216,8 @@ async fn space_leads_a_class_through_the_whole_lesson() {
                 (5, 2) => students[2].click("know-gaps").await,
                 (5, 3) => {
                     let counts = "document.querySelector('[data-testid=\"podium-counts\"]')?.innerText || null";
-                    assert!(teacher.wait_for(counts).await.contains(" of 3"), "{place}");
+                    let said = teacher.wait_for(counts).await;
+                    assert!(said.as_str().is_some_and(|said| said.contains(" of 3")), "{place}: {said}");
                 }
                 (4, 0) => drop(teacher.wait_for(&counted("swarm-dot", STUDENTS.len() + ROBOTS)).await),
                 (9, 3) => {

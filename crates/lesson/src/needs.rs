@@ -146,7 +146,9 @@ impl Needs {
             Beat::MaskApril => Self { model: Model::AprilBlock, defence: Wanted::Masked, ..Self::PICTURES },
             Beat::UsualBlock => Self { model: Model::Ordinary, ..undefended },
             // Solving for a patch needs as many equations as patches.
-            Beat::FindPositions | Beat::FindPatches | Beat::SolvePatch => few(open),
+            // The numbers stand still while the class looks at them.
+            Beat::FindPositions => Self { rounds: Rounds::OneLast, ..few(open) },
+            Beat::FindPatches | Beat::SolvePatch => Self { rounds: Rounds::Any, ..few(open) },
             Beat::MoveMask if chosen_rate(room, Question::OwnRate).is_some_and(|rate| rate > 0.0) => {
                 let rate = chosen_rate(room, Question::OwnRate).unwrap_or(HALF);
                 Self { defence: Wanted::Exactly(masked(rate)), ..Self::PICTURES }

@@ -54,7 +54,7 @@ fn Podium(stage: Stage) -> impl IntoView {
         move || podium.with(|podium| podium.as_ref().map(|podium| podium.winners.clone()).unwrap_or_default());
     let step = |(index, WinnerView { nickname, place, points, .. }): (usize, WinnerView)| {
         view! {
-            <li class=format!("step step-{}", index + 1) data-testid="step" data-place=place data-points=points>
+            <li class=format!("podium-step podium-step-{}", index + 1) data-testid="step" data-place=place data-points=points>
                 <b class="step-name">{shown_nickname(&nickname)}</b>
                 <span class="step-points">{say::contest::points(points.into())}</span>
                 <span class="step-place" aria-hidden="true">{place}</span>
