@@ -57,6 +57,8 @@ async fn everybody_reads_the_lesson_in_a_language_of_their_own() {
     arrive(&relay, &stage, 4, 0).await;
     stage.press(' ').await;
     arrive(&relay, &stage, 4, 1).await;
+    stage.press(' ').await;
+    arrive(&relay, &stage, 4, 2).await;
     let answers = "[...document.querySelectorAll('[data-testid=\"answer\"]')].map(it => it.innerText).join()";
     says(&phone, "de", "question", "Ist das Bild jetzt sicher?").await;
     phone.wait_for(&format!("{answers} === 'Ja,Nein' || null")).await;
