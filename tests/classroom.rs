@@ -208,7 +208,7 @@ async fn a_reloaded_tab_comes_back_with_one_tap() {
     let relay = Relay::start(&["--start"]).await;
     let browser = Browser::start().await;
     let tab =
-        browser.open(&relay.student_link("localhost", "nickname=Ada&image=cat&label=animal&device=cpu"), PHONE).await;
+        browser.open(&relay.student_link("localhost", "nickname=Ada&image=cat&label=plant&device=cpu"), PHONE).await;
     tab.wait_for("document.querySelector('[data-testid=\"picture-name\"]')?.innerText === 'cat' || null").await;
     tab.click("join").await;
     relay.rounds(1).await;
@@ -219,7 +219,7 @@ async fn a_reloaded_tab_comes_back_with_one_tap() {
     tab.click("rejoin").await;
     tab.attribute_is("connection", "data-state", "online").await;
     assert_eq!(relay.client("Ada").await["id"], before);
-    assert!(tab.text("trains-on").await.contains("dog"));
+    assert!(tab.text("trains-on").await.contains("plant"));
     tab.attribute("attacked", "data-ssim").await;
 
     // A student who leaves is not asked to come back.
