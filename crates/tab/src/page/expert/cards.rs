@@ -201,7 +201,7 @@ pub fn Budget(feed: Feed, teacher: Teacher) -> impl IntoView {
 #[component]
 pub fn LabelCard(feed: Feed) -> impl IntoView {
     let label = feed.optional(|room| room.label.clone());
-    let names = feed.part(|room| names::classes_in_force(room));
+    let names = feed.part(names::classes_in_force);
     let names = Memo::new(move |_| names.get().unwrap_or_default());
     let is_shared = feed.part(|room| room.data.as_ref().is_some_and(|data| data.train_on == TrainOn::Shared));
     let headline = optional(label, move |label| names.with(|names| attacks::labels(label, names)));
