@@ -16,6 +16,7 @@ mod scene;
 mod situation;
 
 pub use mask::{flipped, masked, stepped, uniform_rate};
+pub use needs::{MAX_LENT_PARAMETERS, MAX_OWN_MASK_PARAMETERS};
 pub use place::Place;
 pub use plan::{Change, Plan, plan};
 pub use poll::{Answers, MAX_SUSPECTS, NO, Poll, PollError, Question, Suspect, YES, median};

@@ -4,6 +4,11 @@ use unmask_core::{Architecture, Defence, GroupRates, VitPreset};
 
 use crate::{Beat, Place, Question, Situation, mask::HALF, masked, median, uniform_rate};
 
+/// The largest model, in parameters, whose gradient a phone attacks while its owner moves a mask's rate.
+pub const MAX_OWN_MASK_PARAMETERS: usize = 2_000_000;
+/// The largest model, in parameters, whose updates phones borrow and attack.
+pub const MAX_LENT_PARAMETERS: usize = 4_000_000;
+
 /// What a place of the lesson needs of the room.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Needs {
@@ -43,6 +48,10 @@ pub(crate) enum Model {
     Ordinary,
     /// One with so few patches for its width that rank undoes a mask.
     FewPatches,
+    /// A Vision Transformer whose masks phones try on their own gradient.
+    OwnMask,
+    /// As [`FewPatches`](Self::FewPatches), and so small that phones attack its updates.
+    Lent,
     /// One that a search can invert.
     Searched,
 }
@@ -79,6 +88,7 @@ impl Model {
         let april = coming.april_block();
         let few = matches!(preset, Some(VitPreset::NanoPatch8 | VitPreset::LabPatch8 | VitPreset::SmallPatch32));
         let searched = matches!(preset, Some(VitPreset::Nano | VitPreset::Lab));
+        let has_most = |most: usize| coming.layout().len() <= most;
         let (will_do, other) = match self {
             Self::Any => (true, coming),
             Self::Vit => (coming.vit().is_some(), VitPreset::Nano.into()),
@@ -89,6 +99,8 @@ impl Model {
             }
             Self::Ordinary => (coming.vit().is_some() && !april, VitPreset::NanoPatch8.into()),
             Self::FewPatches => (few && !april, VitPreset::NanoPatch8.into()),
+            Self::OwnMask => (coming.vit().is_some() && has_most(MAX_OWN_MASK_PARAMETERS), VitPreset::Nano.into()),
+            Self::Lent => (few && !april && has_most(MAX_LENT_PARAMETERS), VitPreset::NanoPatch8.into()),
             Self::Searched => (searched && !april, VitPreset::Nano.into()),
         };
         (!will_do).then_some(other)
@@ -153,13 +165,14 @@ impl Needs {
                 let rate = chosen_rate(room, Question::OwnRate).unwrap_or(HALF);
                 Self { defence: Wanted::Exactly(masked(rate)), ..Self::PICTURES }
             }
-            Beat::MoveOwnMask | Beat::MoveMask | Beat::VoteSafe | Beat::ShowSafeVotes | Beat::VoteMasked => {
+            Beat::MoveOwnMask => Self { model: Model::OwnMask, defence: Wanted::Masked, ..Self::PICTURES },
+            Beat::MoveMask | Beat::VoteSafe | Beat::ShowSafeVotes | Beat::VoteMasked => {
                 Self { defence: Wanted::Masked, ..Self::PICTURES }
             }
             Beat::IgnoresMask | Beat::KnowsMask => few(half),
             // One round, whose updates the phones attack with the weights that they have.
-            Beat::AttackOthers => Self { rounds: Rounds::OneLast, ..few(half) },
-            Beat::ShowScores => Self { rounds: Rounds::AsTheyAre, ..few(half) },
+            Beat::AttackOthers => Self { model: Model::Lent, rounds: Rounds::OneLast, ..few(half) },
+            Beat::ShowScores => Self { model: Model::Lent, rounds: Rounds::AsTheyAre, ..few(half) },
             // The search for the patches needs weights as they begin.
             Beat::FixedPosition => Self {
                 is_fresh: true,

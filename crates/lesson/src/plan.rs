@@ -163,7 +163,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        masked,
+        MAX_LENT_PARAMETERS, MAX_OWN_MASK_PARAMETERS, masked,
         situation::tests::{room, volunteer},
     };
 
@@ -339,6 +339,24 @@ mod tests {
         let room = Situation { architecture: ResnetPreset::Nano.into(), round: 3, ..room() };
         assert_eq!(plan(&room, Place::start(Scene::Lobby)).loses_rounds, None);
         assert_eq!(plan(&room, Place::start(Scene::Guess)).loses_rounds, Some(3));
+    }
+
+    #[test]
+    fn a_model_too_large_for_phones_gives_way_where_phones_attack() {
+        let patches = Architecture::from(VitPreset::SmallPatch32);
+        let model = |coming: Architecture, scene, beat| {
+            let changes = plan(&Situation { architecture: coming, ..room() }, Place { scene, beat }).changes;
+            changes.iter().find_map(|change| match change {
+                Change::Model(model) => Some(model.layout().len()),
+                _ => None,
+            })
+        };
+        assert!(model(patches, Scene::Mask, 0).expect("another model") <= MAX_OWN_MASK_PARAMETERS);
+        assert!(model(patches, Scene::Attackers, 2).expect("another model") <= MAX_LENT_PARAMETERS);
+        assert_eq!(model(patches, Scene::Attackers, 1), None);
+        for small in [VitPreset::NanoPatch8, VitPreset::LabPatch8] {
+            assert_eq!((model(small.into(), Scene::Mask, 0), model(small.into(), Scene::Attackers, 2)), (None, None));
+        }
     }
 
     #[test]

@@ -189,7 +189,7 @@ impl Attacks {
         self.pictures.forget(|other| other == client);
     }
 
-    /// Attacks one update of each client that may be shown from now on, or no longer.
+    /// Attacks one undefended update of each client that may be shown from now on, or no longer.
     pub(crate) fn attack_everybody(&mut self, is_on: bool) {
         if self.everybody.turn(is_on) {
             self.pictures.forget_everybody();
@@ -210,7 +210,8 @@ impl Attacks {
         beat: Beat,
     ) {
         let client = accepted.client();
-        let (is_target, is_wanted) = (self.target == Some(client), may_show && self.everybody.wants(client));
+        let (is_target, is_wanted) =
+            (self.target == Some(client), may_show && self.everybody.wants(client, settings.defence()));
         if !is_target && !is_wanted {
             return;
         }

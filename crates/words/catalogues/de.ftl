@@ -436,6 +436,7 @@ mask-line-vote = Ist das Bild jetzt sicher? Stimmt ab!
 mask-line-votes = Das sind eure Stimmen.
 mask-own-question = Bei welchem R ist dein eigenes Bild weg?
 mask-own-median = Die Hälfte von euch hielt bei R = { $rate } oder früher an.
+mask-own-nobody = Niemand hat den Regler bewegt.
 mask-say = Jedes Handy entscheidet zufällig, welche Zahlen daheim bleiben; dieser Angreifer liest die Lücken als Nullen.
 mask-ask = Welches R würde euch reichen?
 mask-answer = Für kein R ist bewiesen, dass es reicht. Bei R = 0,5 sieht hier meist mindestens ein Angreifer das Bild.

@@ -437,6 +437,7 @@ mask-line-vote = Is the picture safe now? Vote!
 mask-line-votes = These are your votes.
 mask-own-question = At which R is your own picture gone?
 mask-own-median = Half of you stopped at R = { $rate } or below.
+mask-own-nobody = Nobody moved the slider.
 mask-say = Each phone decides at random which numbers stay home; this attacker reads the gaps as zeros.
 mask-ask = Which R would be enough for you?
 mask-answer = No R is proved to be enough. At R = 0.5, at least one attacker here usually sees the picture.

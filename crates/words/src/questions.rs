@@ -62,6 +62,8 @@ pub fn told(poll: &Poll, place: Place) -> Option<String> {
     Some(match (poll.question, poll.correct) {
         // Each phone has another answer, which it learns on its own.
         (Question::WhoseUpdate, _) => return None,
+        (Question::Rate, None) => return None,
+        (Question::OwnRate, None) => say::mask::own_nobody().to_owned(),
         (Question::Safe, None) => say::mask::unproved().to_owned(),
         // That attacker need not be the one on the wall.
         (Question::Safe, Some(NO)) => say::mask::one_sees().to_owned(),
@@ -122,6 +124,8 @@ mod tests {
         assert_eq!(of(Question::Rate, Some(70), Some(70)), "The class runs R = 70 %. You said 70 %.");
         assert_eq!(of(Question::Gaps, Some(0), Some(1)), "✕ You said No. The answer is Yes.");
         assert!(of(Question::Safe, None, Some(0)).contains("does not prove it safe"));
+        assert_eq!(of(Question::OwnRate, None, None), "Nobody moved the slider.");
+        assert_eq!(of(Question::Rate, None, Some(70)), "You said 70 %.");
         assert!(of(Question::Numbers, None, None).contains("next scenes"));
     }
 

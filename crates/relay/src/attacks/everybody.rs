@@ -1,4 +1,4 @@
-//! What leaks of every volunteer: one update of each, attacked once, for the wall that shows them all.
+//! What leaks of every volunteer: one update of each without a defence, for the wall that shows them all.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::Context;
 use unmask_attack::{AttackProgress, NoSearches, SearchOptions};
-use unmask_core::{Architecture, AttackMethod, ClientId};
+use unmask_core::{Architecture, AttackMethod, ClientId, Defence};
 use unmask_wire::view::LeakView;
 
 use super::{
@@ -25,7 +25,7 @@ pub(super) struct Everybody {
     jobs: SyncSender<Job>,
     /// Whether the class is looking.
     is_on: bool,
-    /// Clients whose update was taken since then.
+    /// Clients whose update was taken since then and is attacked or has shown its picture.
     taken: BTreeSet<ClientId>,
     leaks: BTreeMap<ClientId, LeakView>,
 }
@@ -53,9 +53,9 @@ impl Everybody {
         is_news && self.forget()
     }
 
-    /// Whether this client's next update is to be attacked.
-    pub(super) fn wants(&self, client: ClientId) -> bool {
-        self.is_on && self.taken.len() < MOST_EVERYBODY && !self.taken.contains(&client)
+    /// Whether this client's next update is to be attacked, if it comes with this defence.
+    pub(super) fn wants(&self, client: ClientId, defence: Defence) -> bool {
+        self.is_on && defence == Defence::None && self.taken.len() < MOST_EVERYBODY && !self.taken.contains(&client)
     }
 
     /// Attacks an update that the room has taken.
@@ -73,7 +73,11 @@ impl Everybody {
         }
         let (picture, remark) = match outcome {
             Ok(seen) => (Some(pictures.keep(client, EVERYBODY, &format!("{round}-"), seen.png)), None),
-            Err(reason) => (None, Some(reason.to_string())),
+            Err(reason) => {
+                // Its next update may show more.
+                self.taken.remove(&client);
+                (None, Some(reason.to_string()))
+            }
         };
         self.leaks.insert(client, LeakView { client, picture, remark });
     }
@@ -114,7 +118,7 @@ fn attack(job: &Job) -> Result<Seen, Failure> {
 mod tests {
     use std::sync::mpsc::channel;
 
-    use unmask_core::{Defence, Rule, VitPreset};
+    use unmask_core::{Rule, VitPreset};
     use unmask_defence::{CheckedUpdate, KeyMaterial, PlainUpdate, Protect};
     use unmask_federation::GlobalModel;
 
@@ -147,17 +151,29 @@ mod tests {
         let (told, news) = channel();
         let mut everybody = Everybody::start(move |report| told.send(report).is_ok()).unwrap();
         let (pictures, ada) = (Pictures::default(), ClientId(1));
-        assert!(!everybody.wants(ada), "nobody looks");
+        assert!(!everybody.wants(ada, Defence::None), "nobody looks");
         everybody.turn(true);
-        assert!(everybody.wants(ada));
+        assert!(everybody.wants(ada, Defence::None));
         everybody.take(job(1));
-        assert!(!everybody.wants(ada) && everybody.wants(ClientId(2)));
+        assert!(!everybody.wants(ada, Defence::None) && everybody.wants(ClientId(2), Defence::None));
+        let masked = Defence::RandomBinary { rates: "0.5".parse().unwrap() };
+        assert!(!everybody.wants(ClientId(2), masked), "its masked update is no picture");
         let Ok(Report::Leak(about, outcome)) = news.recv() else { panic!("a report") };
         everybody.found(about.client, outcome, about.round, &pictures);
         let leaks = everybody.views();
         assert_eq!(leaks.len(), 1);
         assert!(leaks[0].picture.is_some() != leaks[0].remark.is_some(), "{leaks:?}");
         assert!(everybody.turn(false) && everybody.views().is_empty());
+    }
+
+    #[test]
+    fn an_update_that_shows_nothing_gives_way_to_the_next() {
+        let mut everybody = Everybody::start(|_| true).unwrap();
+        let (pictures, ada) = (Pictures::default(), ClientId(1));
+        everybody.turn(true);
+        everybody.take(job(1));
+        everybody.found(ada, Err(Failure::BrokeDown { what: "the attack" }), 4, &pictures);
+        assert!(everybody.views()[0].remark.is_some() && everybody.wants(ada, Defence::None));
     }
 
     #[test]
@@ -178,6 +194,6 @@ mod tests {
         everybody.turn(true);
         let most = u32::try_from(MOST_EVERYBODY).unwrap();
         everybody.taken.extend((0..most).map(ClientId));
-        assert!(!everybody.wants(ClientId(most)));
+        assert!(!everybody.wants(ClientId(most), Defence::None));
     }
 }

@@ -65,8 +65,10 @@ pub(crate) enum Slot {
     Lesson,
     /// Whether the class sees this client's picture.
     Original,
-    /// Another client's update to attack, or word that there is none.
+    /// Another client's update to attack.
     Loan,
+    /// Word that there is no update to attack any longer. It must arrive even if a loan is taken back.
+    LoanEnded,
     /// The reconstruction by the attack with this number.
     Reconstruction(usize),
 }
@@ -192,10 +194,11 @@ mod tests {
     async fn a_message_taken_back_is_not_sent() {
         let (outbox, waiting) = outbox();
         put(&outbox, Slot::Loan, 1);
-        put(&outbox, Slot::Lesson, 2);
+        put(&outbox, Slot::LoanEnded, 2);
+        put(&outbox, Slot::Lesson, 3);
         outbox.take_back(Slot::Loan);
         drop(outbox);
-        assert_eq!(drain(&waiting).await, [2]);
+        assert_eq!(drain(&waiting).await, [2, 3], "word of a withdrawal is never taken back");
     }
 
     #[tokio::test]

@@ -2,17 +2,21 @@
 
 use unmask_core::{AttackMethod, MembershipVerdict};
 use unmask_data::metrics::Level;
-use unmask_lesson::{NO, Question, YES, median};
+use unmask_lesson::{NO, Question, YES, median, uniform_rate};
 use unmask_wire::view::{AttackView, RoomView};
 
-/// The answer to the class's question, once the lesson tells it; `None` if there is none so far, or if it is known
-/// already.
+/// The answer to the class's question, once the lesson tells it; `None` if there is none so far, or if it is the one
+/// that is known already. Only the rate that the class runs can change.
 pub(super) fn measured(view: &RoomView) -> Option<u16> {
     let asked = view.lesson.poll.as_ref()?;
-    if asked.is_open || asked.poll.correct.is_some() || !view.lesson.place().tells(asked.poll.question) {
+    let question = asked.poll.question;
+    if asked.is_open || !view.lesson.place().tells(question) {
         return None;
     }
-    match asked.poll.question {
+    if asked.poll.correct.is_some() && question != Question::Rate {
+        return None;
+    }
+    let answer = match question {
         Question::Half => shows(view, AttackMethod::April),
         Question::Gaps => shows(view, AttackMethod::Completion),
         // No attack proves that a picture is safe.
@@ -23,14 +27,17 @@ pub(super) fn measured(view: &RoomView) -> Option<u16> {
             let seconds = recognised.min_by(f64::total_cmp)?.round() as u16;
             Some(seconds.clamp(answers.least(), answers.most()))
         }
-        Question::OwnRate | Question::Rate => median(asked.counted()),
+        // Robots move their sliders at random.
+        Question::OwnRate => median(&asked.votes),
+        Question::Rate => uniform_rate(view.coming_defence()).map(|rate| (rate.get() * 100.0).round() as u16),
         Question::Used => match view.membership.as_ref().filter(|it| it.owner == view.target)?.verdict? {
             MembershipVerdict::Member => Some(YES),
             MembershipVerdict::Stranger => Some(NO),
             MembershipVerdict::Undecided => None,
         },
         Question::Numbers | Question::Whose | Question::WhoseUpdate | Question::WhoseMasked => None,
-    }
+    };
+    answer.filter(|answer| asked.poll.correct != Some(*answer))
 }
 
 /// Whether an attack shows the target's picture. In outlines, each of the class sees something else.
@@ -56,7 +63,7 @@ fn level(attack: &AttackView) -> Option<Level> {
 #[cfg(test)]
 mod tests {
     use unmask_core::ClientId;
-    use unmask_lesson::{Place, Poll, Scene};
+    use unmask_lesson::{Place, Poll, Scene, masked};
     use unmask_wire::view::{LessonView, MembershipView, PollView, SearchView};
 
     use super::*;
@@ -95,13 +102,25 @@ mod tests {
 
     #[test]
     fn numbers_are_measured_within_the_answers() {
-        assert_eq!(measured(&told(Question::Rate)), Some(50), "the median of the people's votes");
         let searched = |after| {
             let search = SearchView { recognised_after: after, ..SearchView::default() };
             let attack = AttackView { search: Some(search), ..seen(AttackMethod::MatchingAware, 0.9) };
             measured(&RoomView { attacks: vec![attack], ..told(Question::Seconds) })
         };
         assert_eq!((searched(Some(17.6)), searched(Some(400.0)), searched(None)), (Some(18), Some(60), None));
+    }
+
+    #[test]
+    fn a_rate_is_the_peoples_own_or_the_one_that_runs() {
+        assert_eq!(measured(&told(Question::OwnRate)), Some(50));
+        let mut robots = told(Question::OwnRate);
+        robots.lesson.poll.as_mut().expect("a question").votes.clear();
+        assert_eq!(measured(&robots), None, "only robots moved their sliders");
+        let mut runs = RoomView { defence: masked(0.7), ..told(Question::Rate) };
+        assert_eq!(measured(&runs), Some(70));
+        runs.lesson.poll.as_mut().expect("a question").poll.correct = Some(70);
+        assert_eq!(measured(&runs), None, "it is known");
+        assert_eq!(measured(&RoomView { defence: masked(0.2), ..runs }), Some(20), "the teacher chose another one");
     }
 
     #[test]
@@ -120,7 +139,7 @@ mod tests {
         let mut early = told(Question::Rate);
         early.lesson.beat = 2;
         assert_eq!((early.lesson.scene, measured(&early)), (Scene::TradeOff, None));
-        let mut open = told(Question::Rate);
+        let mut open = told(Question::OwnRate);
         let mut known = open.clone();
         open.lesson.poll.as_mut().expect("a question").is_open = true;
         known.lesson.poll.as_mut().expect("a question").poll.correct = Some(3);

@@ -2,11 +2,12 @@
 //!
 //! The updates are here only while the question is open, and nowhere else: not in the journal, the log or the recording.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use rand::{SeedableRng, seq::IndexedRandom, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 use unmask_core::ClientId;
+use unmask_lesson::MAX_LENT_PARAMETERS;
 use unmask_wire::{
     LoanHeader,
     view::{PodiumView, WinnerView},
@@ -17,8 +18,6 @@ const BEFORE: u8 = 2;
 const AFTER: u8 = 1;
 /// People named on the podium.
 const STEPS: usize = 3;
-/// The largest update lent, in values: phones attack no larger one.
-const MAX_VALUES: usize = 4_000_000;
 
 /// An update that its owner lends.
 #[derive(Debug)]
@@ -73,9 +72,13 @@ pub(super) struct Contest {
     earlier: u32,
     /// Of one round, in the order of arrival.
     lent: Vec<Arc<Lent>>,
+    /// Clients that have withdrawn theirs. Borrowers that are away learn it when they come back.
+    withdrawn: BTreeSet<ClientId>,
     players: Vec<Player>,
     /// Whether the updates of a round were handed out; later rounds change nothing.
     is_dealt: bool,
+    /// Whether a round brought nothing to hand out.
+    was_empty: bool,
     is_open: bool,
     is_told: bool,
     guesses: u32,
@@ -90,8 +93,10 @@ impl Contest {
             suspects,
             earlier,
             lent: Vec::new(),
+            withdrawn: BTreeSet::new(),
             players: Vec::new(),
             is_dealt: false,
+            was_empty: false,
             is_open: true,
             is_told: false,
             guesses: 0,
@@ -110,12 +115,13 @@ impl Contest {
     /// Whether the game waits for this client's update of this round.
     pub(super) fn wants(&self, client: ClientId, round: u32, values: usize) -> bool {
         let is_due = self.is_open && !self.is_dealt && round > self.earlier;
-        is_due && values <= MAX_VALUES && self.suspects.contains(&client)
+        is_due && values <= MAX_LENT_PARAMETERS && self.suspects.contains(&client)
     }
 
     /// Takes an update that the room has accepted.
     pub(super) fn take(&mut self, owner: ClientId, header: LoanHeader, values: Vec<f32>) {
         self.lent.retain(|lent| lent.header.round == header.round && lent.owner != owner);
+        self.withdrawn.remove(&owner);
         self.lent.push(Arc::new(Lent { owner, header, values }));
     }
 
@@ -127,15 +133,17 @@ impl Contest {
         }
     }
 
-    /// A round has closed: hands its updates to these people. `None` if this round changes nothing.
+    /// A round has closed: hands its updates to these people, or tells them that there is none. `None` if this round
+    /// changes nothing.
     pub(super) fn closed(&mut self, round: u32, people: &[ClientId]) -> Option<Vec<Dealt>> {
         if !self.is_open || self.is_dealt || round <= self.earlier {
             return None;
         }
         self.lent.retain(|lent| lent.header.round == round);
         self.is_dealt = !self.lent.is_empty();
-        if !self.is_dealt {
-            return Some(Vec::new());
+        self.was_empty = !self.is_dealt;
+        if self.was_empty {
+            return Some(people.iter().map(|&to| Dealt { to, loan: None }).collect());
         }
         self.players.clear();
         let mut people = people.to_vec();
@@ -145,14 +153,22 @@ impl Contest {
         Some(people.into_iter().map(|client| self.deal(client)).collect())
     }
 
-    /// A person has joined or come back: the update for it, if updates were handed out.
+    /// A person has joined or come back: the update for it, if updates were handed out, or word that there is none or
+    /// that the one it had was withdrawn.
     pub(super) fn joined(&mut self, client: ClientId) -> Option<Dealt> {
-        (self.is_open && self.is_dealt).then(|| self.deal(client))
+        if self.is_open && self.is_dealt {
+            return Some(self.deal(client));
+        }
+        let mut players = self.players.iter();
+        let had = players.find(|player| player.client == client).and_then(|player| player.owner);
+        let has_lost_it = had.is_some_and(|owner| self.withdrawn.contains(&owner));
+        (has_lost_it || self.is_open && self.was_empty).then_some(Dealt { to: client, loan: None })
     }
 
     /// Drops the update of a client that lends no more. Those who had it get another one, if the question is open.
     pub(super) fn withdraw(&mut self, owner: ClientId) -> Vec<Dealt> {
         self.lent.retain(|lent| lent.owner != owner);
+        self.withdrawn.insert(owner);
         let had_it = self.players.iter().filter(|player| player.owner == Some(owner));
         let borrowers: Vec<ClientId> = had_it.map(|player| player.client).collect();
         let again = |client: ClientId| {
@@ -351,9 +367,11 @@ mod tests {
         let mut contest = Contest::new(7, ids(LENDERS), 5, 0);
         assert!(!contest.wants(ClientId(1), 5, 10), "it began before");
         assert!(!contest.wants(ClientId(9), 6, 10), "it is no suspect");
-        assert!(!contest.wants(ClientId(1), 6, MAX_VALUES + 1), "no phone can attack it");
+        assert!(!contest.wants(ClientId(1), 6, MAX_LENT_PARAMETERS + 1), "no phone can attack it");
         assert!(contest.closed(5, &ids([8])).is_none());
-        assert!(contest.closed(6, &ids([8])).is_some_and(|dealt| dealt.is_empty()), "nobody has sent anything");
+        let nothing = contest.closed(6, &ids([8])).unwrap();
+        assert!(nothing.iter().all(|dealt| dealt.loan.is_none()) && nothing.len() == 1, "nobody has sent anything");
+        assert!(contest.joined(ClientId(9)).is_some_and(|dealt| dealt.loan.is_none()), "a newcomer learns it too");
         contest.take(ClientId(1), header(7), vec![1.0]);
         contest.take(ClientId(2), header(8), vec![2.0]);
         let dealt = contest.closed(8, &ids([8])).unwrap();
@@ -392,6 +410,8 @@ mod tests {
         let again = contest.withdraw(ClientId(1));
         assert!(!again.is_empty() && again.iter().all(|dealt| dealt.loan.is_none()));
         assert!(contest.tell().iter().all(|score| score.owner == 0));
+        assert!(contest.joined(ClientId(5)).is_some_and(|dealt| dealt.loan.is_none()), "it was away");
+        assert!(contest.joined(ClientId(9)).is_none(), "it never had one");
     }
 
     #[test]
@@ -458,6 +478,6 @@ mod tests {
         let mut contest = lent(&[1, 2], 0);
         contest.forget_model();
         assert!(contest.wants(ClientId(1), 1, 10));
-        assert!(contest.closed(1, &ids([8])).is_some_and(|dealt| dealt.is_empty()));
+        assert!(contest.closed(1, &ids([8])).is_some_and(|dealt| dealt[0].loan.is_none()), "they are of another model");
     }
 }

@@ -43,6 +43,16 @@ impl Actor {
         }
     }
 
+    /// Takes back a restored question about updates: they were nowhere but in the memory of the relay before, so a
+    /// withdrawal would reach nobody. Phones drop what they borrowed with the question.
+    pub(super) fn end_restored_game(&mut self) {
+        if self.stage.drop_question(Question::WhoseUpdate) {
+            self.say(
+                "The game about each other's updates ended with the relay. Go back one step and forward again to play it.",
+            );
+        }
+    }
+
     fn new_contest(&mut self, asked: &PollState) -> Option<Contest> {
         let suspects = asked.poll.suspects.iter().map(|suspect| suspect.client).collect();
         match random::seed() {
@@ -55,8 +65,8 @@ impl Actor {
         }
     }
 
-    /// A copy of an update as its owner lends it; `None` unless the game waits for it and it is the masked gradient of
-    /// private pictures.
+    /// A copy of an update as its owner lends it; `None` unless the game waits for it, it is the masked gradient of
+    /// private pictures, and its owner shows the picture that tells whose it is.
     pub(super) fn loan(
         &self,
         client: ClientId,
@@ -69,7 +79,8 @@ impl Actor {
             && matches!(settings.defence(), Defence::RandomBinary { .. })
             && uniform_rate(settings.defence()).is_some_and(|rate| rate.get() > 0.0);
         let is_private_gradient = settings.pictures() == TrainingPictures::Private && !settings.rule().is_fedavg();
-        let lends = is_masked && is_private_gradient && self.roster.get(client).is_some_and(Entry::may_lend);
+        let shows = self.shared.pictures.original(client).is_some();
+        let lends = is_masked && is_private_gradient && shows && self.roster.get(client).is_some_and(Entry::may_lend);
         if !lends || !contest.wants(client, round, update.values.len()) {
             return None;
         }
@@ -91,10 +102,10 @@ impl Actor {
         let people: Vec<ClientId> = self.roster.present().filter(|entry| !entry.is_robot()).map(Entry::id).collect();
         let Some(dealt) = self.contest.as_mut().and_then(|contest| contest.closed(round, &people)) else { return };
         let loans = dealt.iter().filter(|dealt| dealt.loan.is_some()).count();
-        if dealt.is_empty() {
+        if loans == 0 {
             self.say(format!(
-                "Round {round} brought no update to attack: it needs a mask, a student who lends, and a model that \
-                 phones can attack."
+                "Round {round} brought no update to attack: it needs a mask, a student who lends and shows the \
+                 picture, and a model that phones can attack."
             ));
         } else {
             self.say(format!("{loans} clients got another client's masked update to attack."));
@@ -136,18 +147,18 @@ impl Actor {
         // Those with the same update share one encoded copy.
         let mut encoded: Vec<(ClientId, OutboxMessage)> = Vec::new();
         for Dealt { to, loan } in dealt {
-            let message = match &loan {
-                None => OutboxMessage::encode(&RelayMessage::LoanEnded { poll }, &[]),
-                Some(lent) => {
-                    let known = encoded.iter().find(|(owner, _)| *owner == lent.owner()).map(|(_, it)| it.clone());
-                    known.or_else(|| {
-                        let message = RelayMessage::Loan(lent.header.clone());
-                        let message = OutboxMessage::encode(&message, &lent.values)?;
-                        encoded.push((lent.owner(), message.clone()));
-                        Some(message)
-                    })
-                }
+            let Some(lent) = loan else {
+                self.roster.take_back(to, Slot::Loan);
+                self.send(to, Slot::LoanEnded, &RelayMessage::LoanEnded { poll }, &[]);
+                continue;
             };
+            let known = encoded.iter().find(|(owner, _)| *owner == lent.owner()).map(|(_, it)| it.clone());
+            let message = known.or_else(|| {
+                let message = RelayMessage::Loan(lent.header.clone());
+                let message = OutboxMessage::encode(&message, &lent.values)?;
+                encoded.push((lent.owner(), message.clone()));
+                Some(message)
+            });
             if let Some(message) = message {
                 self.put(to, Slot::Loan, message);
             }
@@ -163,7 +174,7 @@ impl Actor {
     /// Drops the updates that wait to be sent.
     fn take_back_loans(&self) {
         if self.contest.is_some() {
-            self.roster.take_back(Slot::Loan);
+            self.roster.present().for_each(|entry| self.roster.take_back(entry.id(), Slot::Loan));
         }
     }
 }

@@ -70,6 +70,7 @@ impl Actor {
         self.roster = Roster::restore(roster, now);
         self.door.restore(door);
         self.stage = stage;
+        self.end_restored_game();
         self.look_at_everybody();
         self.history = History::restore(history, self.room.update_counts(), room.settings().defence());
         // Lines logged while the journal was opened belong after the restored ones.

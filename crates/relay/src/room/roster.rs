@@ -163,9 +163,11 @@ impl Roster {
         }
     }
 
-    /// Drops the messages in this slot that wait for any client.
-    pub(crate) fn take_back(&self, slot: Slot) {
-        self.present().filter_map(|entry| entry.link.as_ref()).for_each(|link| link.outbox.take_back(slot));
+    /// Drops the messages in this slot that wait for a client.
+    pub(crate) fn take_back(&self, client: ClientId, slot: Slot) {
+        if let Some(link) = self.get(client).and_then(|entry| entry.link.as_ref()) {
+            link.outbox.take_back(slot);
+        }
     }
 
     /// Whether a client lacked the shard of this division; marks the shard as sent.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use unmask_core::ClientId;
-use unmask_lesson::{Place, Poll, PollError, Scene};
+use unmask_lesson::{Place, Poll, PollError, Question, Scene};
 use unmask_wire::{
     LessonState, PollState,
     view::{LessonView, PollView},
@@ -105,6 +105,11 @@ impl Stage {
     pub(crate) fn close(&mut self) -> Result<(), AskError> {
         self.poll.as_mut().ok_or(AskError::NoQuestion)?.is_open = false;
         Ok(())
+    }
+
+    /// Takes back this question, if it is the last one asked. Returns whether it was.
+    pub(crate) fn drop_question(&mut self, question: Question) -> bool {
+        self.poll.take_if(|asked| asked.poll.question == question).is_some()
     }
 
     /// Takes a client's vote, replacing its earlier one.
@@ -210,7 +215,7 @@ impl AskedPoll {
 
 #[cfg(test)]
 mod tests {
-    use unmask_lesson::{Question, Suspect};
+    use unmask_lesson::Suspect;
 
     use super::*;
 

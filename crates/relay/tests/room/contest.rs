@@ -4,6 +4,7 @@ use crate::support::{Client, Plan, Relay, gradient, layout, protect, state};
 use unmask_core::{ClientId, MaskSeed, UpdateForm};
 use unmask_defence::{KeyMaterial, PlainUpdate, Protect, ProtectedUpdate};
 use unmask_lesson::{Poll, Question, Scene, Suspect};
+use unmask_relay::{JournalConfig, RelayConfig};
 use unmask_wire::{
     ClientMessage, LoanHeader, ORIGINAL_SIDE, ORIGINAL_VALUES, RelayMessage,
     view::{ClientState, Control, RoomView},
@@ -24,13 +25,18 @@ async fn show(client: &mut Client) {
     assert_eq!(client.answer().await, RelayMessage::Original { is_shown: true });
 }
 
-/// Goes to the game with these suspects, and runs its round. Each of the clients sends an update of its own number.
-async fn play(relay: &Relay, lenders: &[ClientId], clients: &mut [&mut Client]) {
+/// Goes to the game with these suspects, and begins its round.
+async fn ask(relay: &Relay, lenders: &[ClientId]) {
     relay.control(Control::Defence { defence: "random-binary:0.5".parse().unwrap() }).await;
     relay.control(Control::Lesson { scene: Scene::Attackers, beat: ATTACK }).await;
     let suspects = lenders.iter().map(|client| Suspect { client: *client, nickname: String::new() }).collect();
     relay.control(Control::AskPoll { poll: Poll { question: Question::WhoseUpdate, suspects, correct: None } }).await;
     relay.control(Control::OneRound).await;
+}
+
+/// Plays the game to the end of its round. Each of the clients sends an update of its own number.
+async fn play(relay: &Relay, lenders: &[ClientId], clients: &mut [&mut Client]) {
+    ask(relay, lenders).await;
     for client in clients {
         let plan = client.plan().await;
         let update = update(&plan, client.id.0 as usize);
@@ -181,6 +187,72 @@ async fn an_update_goes_with_its_owner() {
     }
 }
 
+/// A phone that was away keeps no picture of a lender that has withdrawn since.
+#[tokio::test]
+async fn a_borrower_that_comes_back_learns_of_a_withdrawal() {
+    let relay = Relay::start().await;
+    let (mut ada, mut bob, mut cleo) =
+        (relay.client("Ada").await, relay.client("Bob").await, relay.client("Cleo").await);
+    for lender in [&mut ada, &mut bob] {
+        show(lender).await;
+    }
+    let lenders = [ada.id, bob.id];
+    play(&relay, &lenders, &mut [&mut ada, &mut bob, &mut cleo]).await;
+    let (mut lender, _other) = if owner(&mut cleo, &lenders).await == ada.id { (ada, bob) } else { (bob, ada) };
+    relay.control(Control::ClosePoll).await;
+    let ticket = cleo.ticket;
+    drop(cleo);
+    relay.room_when("Cleo gone", |room| state(room, "Cleo") == Some(ClientState::Gone)).await;
+    say(&mut lender, ClientMessage::Consent { may_show: true, may_lend: false }).await;
+    let mut cleo = Client::join(&relay.running, "Cleo", Some(ticket)).await;
+    assert_eq!(news(&mut cleo).await.0, RelayMessage::LoanEnded { poll: 1 });
+    relay.control(Control::Lesson { scene: Scene::Attackers, beat: SCORES }).await;
+    assert!(matches!(news(&mut cleo).await.0, RelayMessage::Scored { poll: 1, .. }));
+}
+
+#[tokio::test]
+async fn a_picture_hidden_during_the_round_is_not_attacked() {
+    let relay = Relay::start().await;
+    let (mut ada, mut bob, mut cleo) =
+        (relay.client("Ada").await, relay.client("Bob").await, relay.client("Cleo").await);
+    for lender in [&mut ada, &mut bob] {
+        show(lender).await;
+    }
+    let lenders = [ada.id, bob.id];
+    ask(&relay, &lenders).await;
+    for client in [&mut bob, &mut ada, &mut cleo] {
+        let plan = client.plan().await;
+        if client.nickname == "Bob" {
+            say(client, ClientMessage::HideOriginal).await;
+        }
+        let update = update(&plan, client.id.0 as usize);
+        client.send_update(&plan, 1.0, update).await;
+    }
+    for borrower in [&mut bob, &mut cleo] {
+        assert_eq!(owner(borrower, &lenders).await, ada.id);
+    }
+    assert_eq!(news(&mut ada).await.0, RelayMessage::LoanEnded { poll: 1 }, "there is only its own");
+}
+
+/// A withdrawal could not reach those who borrowed from the relay before.
+#[tokio::test]
+async fn the_game_ends_with_the_relay() {
+    let journal = |config: &mut RelayConfig| config.journal = Some(JournalConfig::default());
+    let relay = Relay::with(journal).await;
+    let (mut ada, mut bob) = (relay.client("Ada").await, relay.client("Bob").await);
+    for lender in [&mut ada, &mut bob] {
+        show(lender).await;
+    }
+    let lenders = [ada.id, bob.id];
+    play(&relay, &lenders, &mut [&mut ada, &mut bob]).await;
+    assert_eq!(owner(&mut ada, &lenders).await, bob.id);
+    drop((ada, bob));
+    let relay = Relay::within(relay.stop().await, journal).await;
+    relay.log_line("The game about each other's updates ended with the relay").await;
+    let lesson = relay.room().await.lesson;
+    assert_eq!((lesson.scene, lesson.beat, lesson.poll), (Scene::Attackers, ATTACK, None));
+}
+
 /// Only what the consent names is lent: masked updates.
 #[tokio::test]
 async fn an_update_without_a_mask_is_not_lent() {
@@ -198,4 +270,8 @@ async fn an_update_without_a_mask_is_not_lent() {
         client.update(&plan, gradient(1), [1; 32]).await;
     }
     relay.log_line("Round 1 brought no update to attack").await;
+    let mut late = relay.client("Late").await;
+    for client in [&mut ada, &mut bob, &mut late] {
+        assert_eq!(news(client).await.0, RelayMessage::LoanEnded { poll: 1 }, "phones do not wait in vain");
+    }
 }

@@ -5,14 +5,13 @@ use std::ops::ControlFlow;
 use unmask_attack::{AttackProgress, Needs, NoSearches, Observation, Received, SearchOptions, UpdateScale, run};
 use unmask_client::{Client, LocalUpdate, PictureSelection, RoundPlan};
 use unmask_core::{AttackMethod, Rule};
+use unmask_lesson::MAX_OWN_MASK_PARAMETERS;
 
 use super::{own_attack::compared, views};
 use crate::protocol::{OwnMask, Reconstruction};
 
 /// The attack whose picture dissolves.
 const ATTACK: AttackMethod = AttackMethod::Embedding;
-/// The largest model, in parameters, whose gradient is kept.
-const MAX_PARAMETERS: usize = 2_000_000;
 
 /// The last gradient before its defence, and the rate that the student asks about.
 pub struct OwnGradient {
@@ -30,7 +29,11 @@ impl OwnGradient {
     pub fn of(plan: &RoundPlan, trained: &LocalUpdate) -> Option<Self> {
         let is_one = matches!(plan.pictures, PictureSelection::Private) && trained.samples == 1;
         let is_gradient = plan.rule == Rule::FedSgd && plan.cipher.is_none();
-        if !is_one || !is_gradient || trained.values.len() > MAX_PARAMETERS || plan.architecture.vit().is_none() {
+        if !is_one
+            || !is_gradient
+            || trained.values.len() > MAX_OWN_MASK_PARAMETERS
+            || plan.architecture.vit().is_none()
+        {
             return None;
         }
         Some(Self { round: plan.round, values: trained.values.clone(), leaves_at: Vec::new(), asked: None })

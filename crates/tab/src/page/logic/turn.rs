@@ -211,7 +211,7 @@ pub fn work_step(work: Work, milliseconds: Option<f64>) -> String {
 pub fn watch(place: Place) -> &'static str {
     match place.scene {
         // The class could not be asked.
-        Scene::Attackers if place.is_about(Question::WhoseUpdate) => say::contest::nobody_lends(),
+        Scene::Attackers if place.is_about(Question::WhoseUpdate) => say::contest::nothing_lent(),
         Scene::Lobby => say::watch::lobby(),
         Scene::Promise => say::watch::promise(),
         Scene::Guess => say::watch::guess(),

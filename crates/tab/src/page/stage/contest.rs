@@ -7,7 +7,7 @@ use unmask_words::{say, shown_nickname};
 
 use super::{
     parts::Stage,
-    suspects::{Suspects, suspects},
+    suspects::{Suspects, asked, suspects},
 };
 
 #[component]
@@ -32,7 +32,7 @@ pub fn Contest(stage: Stage) -> impl IntoView {
 /// Why there is no podium.
 fn why_nobody(room: &RoomView) -> Option<&'static str> {
     match &room.podium {
-        None if room.lesson.poll.is_none() => Some(say::contest::nobody_lends()),
+        None if asked(room).is_none() => Some(say::contest::nobody_lends()),
         None => Some(say::contest::nobody_played()),
         Some(podium) if podium.attackers == 0 => Some(say::contest::nobody_played()),
         Some(podium) if podium.winners.is_empty() => Some(say::contest::nobody_found()),

@@ -33,8 +33,8 @@ pub struct Stage {
     pub reel: Reel,
     /// The loss that the presenter is being asked about.
     pub loss: RwSignal<Option<Loss>>,
-    /// The place that the lesson is moving to.
-    going: RwSignal<Option<Place>>,
+    /// Whether the changes that take the lesson to a place are under way.
+    is_going: RwSignal<bool>,
     coming: Memo<Option<Defence>>,
     /// A chosen defence that the room has not confirmed, so that fast key presses add up.
     chosen: RwSignal<Option<Defence>>,
@@ -51,18 +51,10 @@ impl Stage {
             place: Memo::new(move |_| place.get().unwrap_or_default()),
             reel: Reel::collect(feed),
             loss: RwSignal::new(None),
-            going: RwSignal::new(None),
+            is_going: RwSignal::new(false),
             coming,
             chosen: RwSignal::new(None),
         };
-        // Two effects, one for each value: setting a signal reruns every reader, including the effect that set it.
-        Effect::new(move |_| {
-            let has_failed = teacher.problem.with(Option::is_some);
-            let is_there = |going: Place| going == stage.place.get();
-            if stage.going.get().is_some_and(|going| is_there(going) || has_failed) {
-                stage.going.set(None);
-            }
-        });
         Effect::new(move |_| {
             let has_failed = teacher.problem.with(Option::is_some);
             let is_there = |chosen: Defence| Some(chosen) == coming.get();
@@ -81,13 +73,13 @@ impl Stage {
     /// Goes to a place, or first asks whether the rounds that this costs may be lost.
     pub fn go(self, place: Place) {
         // One step at a time: the next plan depends on the room after this one.
-        if self.going.get_untracked().is_some() {
+        if self.is_going.get_untracked() {
             return;
         }
         let Some(plan) = self.plan(place) else { return };
         match plan.loses_rounds {
             Some(rounds) => self.loss.set(Some(Loss { place, rounds })),
-            None => self.follow(place, plan.changes),
+            None => self.make(plan.changes),
         }
     }
 
@@ -96,7 +88,7 @@ impl Stage {
         let Some(loss) = self.loss.get_untracked() else { return };
         self.loss.set(None);
         if let Some(plan) = self.plan(loss.place) {
-            self.follow(loss.place, plan.changes);
+            self.make(plan.changes);
         }
     }
 
@@ -104,11 +96,14 @@ impl Stage {
         self.now(|room| plan(&room.situation(), place))
     }
 
-    fn follow(self, place: Place, changes: Vec<Change>) {
-        if self.place.get_untracked() != place {
-            self.going.set(Some(place));
-        }
-        self.teacher.send_all(changes.into_iter().map(Control::from).collect());
+    /// Makes the changes. The next plan waits for the room after them.
+    fn make(self, changes: Vec<Change>) {
+        self.is_going.set(true);
+        spawn_local(async move {
+            self.teacher.send_in_order(changes.into_iter().map(Control::from).collect()).await;
+            self.feed.refresh().await;
+            self.is_going.set(false);
+        });
     }
 
     pub fn next(self) {

@@ -17,9 +17,14 @@ pub struct Suspect {
     is_right: bool,
 }
 
+/// The class's question about pictures, if it was asked. A scene may have another question before it.
+pub fn asked(room: &RoomView) -> Option<&PollView> {
+    room.lesson.poll.as_ref().filter(|asked| asked.poll.question.asks_whose())
+}
+
 /// The suspects of the class's question, or those that it would have now.
 pub fn suspects(room: &RoomView, coming: impl Fn(&RoomView) -> Vec<unmask_lesson::Suspect>) -> Vec<Suspect> {
-    let asked = room.lesson.poll.as_ref();
+    let asked = asked(room);
     let suspects = asked.map_or_else(|| coming(room), |asked| asked.poll.suspects.clone());
     // Where each phone has its own answer, the votes for one say nothing.
     let is_counted = |asked: &&PollView| !asked.is_open && asked.poll.question != Question::WhoseUpdate;
@@ -71,7 +76,7 @@ pub fn Suspects(
             </figure>
         }
     };
-    let voters = stage.feed.optional(|room| room.lesson.poll.as_ref().map(|poll| poll.voters));
+    let voters = stage.feed.optional(|room| asked(room).map(|poll| poll.voters));
     view! {
         <div class="suspects">
             {move || suspects.get().into_iter().map(suspect).collect_view()}

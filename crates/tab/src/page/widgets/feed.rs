@@ -167,6 +167,13 @@ impl Feed {
         });
     }
 
+    /// Fetches the room as it is now: the stream merges changes and lags behind.
+    pub async fn refresh(self) {
+        if let Ok(Some(room)) = api::room().await {
+            self.take(room, self.link.get_untracked());
+        }
+    }
+
     fn take(self, room: RoomView, link: Link) {
         let now = milliseconds();
         self.now.set(now);

@@ -227,16 +227,19 @@ impl Teacher {
 
     /// Sends controls in order, up to the first failure. Clears an earlier error.
     pub fn send_all(self, controls: Vec<Control>) {
+        spawn_local(self.send_in_order(controls));
+    }
+
+    /// As [`send_all`](Self::send_all), until the relay has answered the last one.
+    pub async fn send_in_order(self, controls: Vec<Control>) {
         self.forget_problem();
-        spawn_local(async move {
-            for control in controls {
-                if let Err(problem) = self.checked(api::control(&control).await) {
-                    self.refused.set(Some(control));
-                    self.problem.set(Some(problem));
-                    return;
-                }
+        for control in controls {
+            if let Err(problem) = self.checked(api::control(&control).await) {
+                self.refused.set(Some(control));
+                self.problem.set(Some(problem));
+                return;
             }
-        });
+        }
     }
 
     /// Returns the same outcome. A failure may be the first sign that the relay no longer knows this page, so the
