@@ -422,3 +422,35 @@ async fn robots_guess_whose_picture_it_is() {
     assert_fits(&teacher, "the answer").await;
     teacher.screenshot("stage-guessed").await;
 }
+
+/// A presenter who presses Space before a step is complete leaves no question open, and a class with one lender sees no
+/// votes of an earlier question on the wall.
+#[tokio::test]
+async fn a_hurried_presenter_skips_no_question() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&["--headless", "1"]).await;
+    let browser = Browser::start().await;
+    let teacher = browser.open_view(&relay.stage_link(), PROJECTOR).await;
+    arrive(&relay, &teacher, 0, 0).await;
+    wait_for("a picture", || async { relay.client("robot 1").await["original"].is_string().then_some(()) }).await;
+    // A slow network, so that the room shows the new scene well before its question.
+    let slow = "(() => { const fast = fetch; window.fetch = (...all) => new Promise(go => setTimeout(go, 300)).then(() => fast(...all)); return true })()";
+    teacher.run(slow).await;
+    teacher.click("scene-5").await;
+    wait_for("the next step", || async {
+        teacher.press(' ').await;
+        (place(&relay).await == (5, 1)).then_some(())
+    })
+    .await;
+    let gaps = poll(&relay, "the question closed", |poll| poll["is_open"] == false).await;
+    assert_eq!(gaps["poll"]["question"], "gaps", "{gaps}");
+    arrive(&relay, &teacher, 5, 1).await;
+    wait_for("one more step", || async {
+        teacher.press(' ').await;
+        (place(&relay).await == (5, 2)).then_some(())
+    })
+    .await;
+    arrive(&relay, &teacher, 5, 2).await;
+    teacher.wait_for("document.querySelector('.suspects-note')?.innerText.startsWith('Two must show') || null").await;
+    assert!(!teacher.shows("suspect-votes").await && !teacher.shows("robot-votes").await);
+}
