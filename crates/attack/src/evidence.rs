@@ -1,6 +1,6 @@
 //! What an attack reads: named tensors of one model, validated on insertion.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use faer::{Mat, MatRef};
 use unmask_core::{AttackMethod, Param, ParamLayout, VitConfig};
@@ -19,6 +19,8 @@ pub enum Rounding {
     F16,
     /// 8 significant bits.
     Bf16,
+    /// At most 256 different values in a tensor, as after compression to a byte.
+    Byte,
 }
 
 impl Rounding {
@@ -32,6 +34,8 @@ impl Rounding {
             Self::F16
         } else if all(|value| (value as f32).to_bits() & 0xffff == 0) {
             Self::Bf16
+        } else if has_few_values(values) {
+            Self::Byte
         } else {
             Self::F32
         }
@@ -47,7 +51,8 @@ impl Rounding {
             Self::F64 => 1e-14,
             Self::F32 => 2f64.powi(-25),
             Self::F16 => 2f64.powi(-12),
-            Self::Bf16 => 2f64.powi(-9),
+            // A byte with a sign has 7 bits for the largest value.
+            Self::Bf16 | Self::Byte => 2f64.powi(-9),
         }
     }
 
@@ -57,8 +62,22 @@ impl Rounding {
             Self::F32 => "f32",
             Self::F16 => "f16",
             Self::Bf16 => "bf16",
+            Self::Byte => "8-bit values",
         }
     }
+}
+
+/// Whether a tensor has many values other than zero, of which at most 255 differ.
+fn has_few_values(values: &[f64]) -> bool {
+    const MANY: usize = 1024;
+    const FEW: usize = 255;
+    let mut different = BTreeSet::new();
+    let mut nonzero = values.iter().filter(|value| **value != 0.0);
+    let is_few = nonzero.by_ref().all(|value| {
+        different.insert(value.to_bits());
+        different.len() <= FEW
+    });
+    is_few && values.iter().filter(|value| **value != 0.0).count() >= MANY
 }
 
 /// Whether an f32 value has at most 11 significant bits and is a multiple of 2^-24, the smallest step of f16.
@@ -263,6 +282,8 @@ mod tests {
         assert_eq!(Rounding::of(&[f64::from(f32::from_bits(0x3dcd_0000)), 2f64.powi(100)]), Rounding::Bf16);
         assert_eq!(Rounding::of(&[0.099_975_585_937_5, 65504.0, -(2f64.powi(-24))]), Rounding::F16);
         assert_eq!(Rounding::of(&[2f64.powi(-25)]), Rounding::Bf16);
+        let bytes: Vec<f64> = (1..2000).map(|i| f64::from(0.013f32 * (i % 127) as f32)).collect();
+        assert_eq!(Rounding::of(&bytes), Rounding::Byte);
         assert_eq!(Rounding::of(&[0.0]), Rounding::F64, "zeros say nothing, and the finest is assumed");
     }
 }

@@ -115,7 +115,7 @@ pub fn label_counts(gradients: &Tensors, batch: usize) -> Result<LabelCounts, At
     let factors = factors(&rows, &bias);
     let (size, share) = (batch as f64, 1.0 / classes as f64);
     let estimates: Vec<f64> = factors.iter().map(|factor| size * (share - factor)).collect();
-    Ok(LabelCounts { counts: round(&estimates, batch), estimates })
+    Ok(LabelCounts { counts: rounded_counts(&estimates, batch), estimates })
 }
 
 /// Gradients of the head's weight, with one row for each class, and of its bias.
@@ -171,7 +171,7 @@ fn factors(rows: &Observed, bias: &Observed) -> Vec<f64> {
 }
 
 /// Rounds `estimates` to whole numbers that sum to `total`: floors, plus one for the largest remainders.
-fn round(estimates: &[f64], total: usize) -> Vec<usize> {
+pub(crate) fn rounded_counts(estimates: &[f64], total: usize) -> Vec<usize> {
     let sum: f64 = estimates.iter().map(|estimate| estimate.max(0.0)).sum();
     let scale = if sum > 0.0 { total as f64 / sum } else { 0.0 };
     let shares: Vec<f64> = estimates.iter().map(|estimate| estimate.max(0.0) * scale).collect();

@@ -52,6 +52,7 @@ mod embedding;
 mod embedding_aware;
 mod error;
 mod evidence;
+mod head_gradient;
 mod known_start;
 mod labels;
 mod least_squares;
@@ -82,6 +83,7 @@ pub use embedding::{SAME_PICTURE, embedding_inversion, embedding_tables, pixel_u
 pub use embedding_aware::embedding_inversion_aware;
 pub use error::{AttackError, TensorSource};
 pub use evidence::{Evidence, Rounding, Tensors};
+pub use head_gradient::{HeadGradient, HeadLabels};
 pub use known_start::{KnownStart, RecoveredKey};
 pub use labels::{LabelCounts, LabelGuess, LabelReading, label, label_counts, read_labels};
 pub use membership::{MEMBER, Members, Membership, STRANGER, membership};

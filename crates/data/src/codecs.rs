@@ -30,6 +30,20 @@ pub enum NotAPicture {
 /// # Errors
 /// [`NotAPicture`]: another format, more than [`MAX_PIXELS`] pixels (the header is enough to tell), or broken data.
 pub fn decode(bytes: &[u8]) -> Result<Picture, NotAPicture> {
+    Ok(decode_turned(bytes, true)?.0)
+}
+
+/// As [`decode`], but leaves the picture as it is stored; `None` if it has no EXIF orientation.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_as_stored(bytes: &[u8]) -> Result<Option<Picture>, NotAPicture> {
+    let (picture, has_orientation) = decode_turned(bytes, false)?;
+    Ok(has_orientation.then_some(picture))
+}
+
+/// The picture, and whether it has an EXIF orientation, which is applied if asked for.
+fn decode_turned(bytes: &[u8], is_turned: bool) -> Result<(Picture, bool), NotAPicture> {
     let mut reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format().map_err(image::ImageError::IoError)?;
     match reader.format() {
         Some(ImageFormat::Png | ImageFormat::Jpeg | ImageFormat::WebP) => {}
@@ -46,14 +60,16 @@ pub fn decode(bytes: &[u8]) -> Result<Picture, NotAPicture> {
     // Broken EXIF data does not make the picture unreadable.
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
     let mut image = DynamicImage::from_decoder(decoder)?;
-    image.apply_orientation(orientation);
+    if is_turned {
+        image.apply_orientation(orientation);
+    }
     let (width, height) = (image.width() as usize, image.height() as usize);
     let picture = if image.color().has_alpha() {
         Picture::from_rgba(width, height, image.to_rgba8().as_raw())
     } else {
         Picture::new(width, height, image.into_rgb8().into_raw())
     };
-    Ok(picture?)
+    Ok((picture?, orientation != Orientation::NoTransforms))
 }
 
 /// Encodes a picture as PNG.

@@ -33,7 +33,7 @@ mod resize;
 mod samples;
 
 #[cfg(feature = "codecs")]
-pub use codecs::{MAX_PIXELS, NotAPicture, decode, encode_png};
+pub use codecs::{MAX_PIXELS, NotAPicture, decode, decode_as_stored, encode_png};
 #[cfg(feature = "codecs")]
 pub use folder::{FileFailure, Folder, FolderError, load_folder};
 /// The error of [`encode_png`].

@@ -74,15 +74,18 @@ impl Picture {
     #[must_use]
     pub fn crop_square(&self) -> Self {
         let side = self.width.min(self.height);
-        let (left, top) = ((self.width - side) / 2, (self.height - side) / 2);
-        let rgb = (top..top + side)
-            .flat_map(|y| {
-                let start = (y * self.width + left) * 3;
-                &self.rgb[start..start + side * 3]
-            })
-            .copied()
-            .collect();
-        Self { width: side, height: side, rgb }
+        self.part(side, side)
+    }
+
+    /// The centred part of this size, which is at most that of the picture.
+    fn part(&self, width: usize, height: usize) -> Self {
+        let (left, top) = ((self.width - width) / 2, (self.height - height) / 2);
+        let row = |y: usize| {
+            let start = (y * self.width + left) * 3;
+            &self.rgb[start..start + width * 3]
+        };
+        let rgb = (top..top + height).flat_map(row).copied().collect();
+        Self { width, height, rgb }
     }
 
     /// `[height, width, 3]` values in [0, 1].
@@ -102,6 +105,37 @@ impl Picture {
         let square = self.crop_square();
         let hwc = resize(&square.to_hwc(), [square.width, square.height], [side, side]);
         hwc_to_chw(&hwc, side, side)
+    }
+
+    /// The largest centred part with the form of `width` x `height` pixels, resized to it: `[height, width, 3]` in [0, 1].
+    ///
+    /// # Panics
+    /// If a side is zero.
+    pub fn fitted(&self, width: usize, height: usize) -> Vec<f32> {
+        assert!(width > 0 && height > 0, "a picture has at least one pixel");
+        let is_too_wide = self.width * height > self.height * width;
+        let part = if is_too_wide {
+            self.part((self.height * width / height).max(1), self.height)
+        } else {
+            self.part(self.width, (self.width * height / width).max(1))
+        };
+        part.squashed(width, height)
+    }
+
+    /// The whole picture, resized to `width` x `height` pixels whatever its form: `[height, width, 3]` in [0, 1].
+    ///
+    /// # Panics
+    /// If a side is zero.
+    pub fn squashed(&self, width: usize, height: usize) -> Vec<f32> {
+        assert!(width > 0 && height > 0, "a picture has at least one pixel");
+        resize(&self.to_hwc(), [self.width, self.height], [width, height])
+    }
+
+    /// The centred part with this share of each side.
+    #[must_use]
+    pub fn centre(&self, share: f64) -> Self {
+        let of = |side: usize| ((side as f64 * share).round() as usize).clamp(1, side);
+        self.part(of(self.width), of(self.height))
     }
 
     /// The centre square at `side` x `side` pixels for display: [`Picture::for_model`] rounded to 8 bits.

@@ -171,3 +171,41 @@ fn folders_and_parts_of_archives() {
     let error = fetch(&Origin::Path(cut), &scratch.path().join("place"), &mut |_| {}).unwrap_err().to_string();
     assert!(error.contains("cut.tar is no complete archive (.tar.gz) of CIFAR-10"), "{error}");
 }
+
+/// A batch as Python's pickle writes it: labels in parts of a thousand, then the pixels in one string.
+fn pickled(records: &[u8]) -> Vec<u8> {
+    const RECORD: usize = 3073;
+    let (labels, pixels): (Vec<u8>, Vec<&[u8]>) =
+        records.chunks_exact(RECORD).map(|record| (record[0], &record[1..])).unzip();
+    let pixels = pixels.concat();
+    let part = |labels: &[u8]| [b"(".to_vec(), labels.iter().flat_map(|label| [b'K', *label]).collect(), b"e".to_vec()];
+    let labels: Vec<u8> = labels.chunks(1000).flat_map(part).flatten().collect();
+    let length = u32::try_from(pixels.len()).unwrap().to_le_bytes();
+    [
+        &b"\x80\x02}q\x01(U\x0bbatch_labelq\x02U\x15training batch 1 of 5q\x03U\x06labelsq\x04]q\x05"[..],
+        &labels,
+        b"U\x04dataq\x06cnumpy.core.multiarray\n_reconstruct\nq\x07T",
+        &length,
+        &pixels,
+        b"q\x08tbu.",
+    ]
+    .concat()
+}
+
+#[test]
+fn the_python_version_holds_the_same_records() {
+    let Some(folder) = real() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let inner = scratch.path().join("cifar-10-batches-py");
+    fs::create_dir(&inner).unwrap();
+    for name in names() {
+        let pickle = pickled(&fs::read(folder.join(name)).unwrap());
+        fs::write(inner.join(name.trim_end_matches(".bin")), pickle).unwrap();
+    }
+    let place = scratch.path().join("place");
+    fetch(&Origin::Path(scratch.path().to_owned()), &place, &mut |_| {}).unwrap();
+    assert!(names().all(|name| fs::read(place.join(name)).unwrap() == fs::read(folder.join(name)).unwrap()));
+    fs::write(inner.join("data_batch_2"), b"\x80\x02}.").unwrap();
+    let error = fetch(&Origin::Path(inner), &place, &mut |_| {}).unwrap_err().to_string();
+    assert!(error.contains("data_batch_2 holds 4 bytes without labels and pixels of 10000 pictures"), "{error}");
+}

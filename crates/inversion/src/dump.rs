@@ -21,6 +21,8 @@ pub use self::{
 /// timm's names of the input layers.
 const FIRST_LAYERS: [&str; 2] = ["patch_embed.proj.weight", "conv1.weight"];
 const POSITION: &str = "pos_embed";
+/// Most rows of a position embedding before those of the patches: a class token and registers.
+const MOST_FRONT: usize = 65;
 /// Foreign tensors that an error names.
 const NAMED: usize = 4;
 
@@ -45,6 +47,11 @@ pub enum DumpError {
         "the position embedding tells images of {0} x {0} pixels, and --side is {side}; leave it out", architecture.side()
     )]
     Side { architecture: Architecture, side: usize },
+    #[error(
+        "--size {width}x{height} does not fit {patches} patches of {patch} x {patch} pixels; both sides must be multiples of \
+         {patch}, and their product {pixels} pixels"
+    )]
+    Size { width: usize, height: usize, patches: usize, patch: usize, pixels: usize },
     #[error(
         "{attack} runs the model, and tensor shapes do not show how many heads share its {dim} dimensions; give --heads"
     )]
@@ -247,10 +254,10 @@ fn read_tensors<T: Number>(
 }
 
 /// Returns the number of rows before the patches' rows if `shape` is a position embedding of a ViT with these patches:
-/// 0, 1 (class token) or 2 (also a distillation token).
+/// 0, 1 (class token), 2 (also a distillation token), or more with registers.
 fn front_rows(config: &VitConfig, shape: &[usize]) -> Option<usize> {
     let &[1, rows, dim] = shape else { return None };
-    rows.checked_sub(config.patches()).filter(|&front| dim == config.dim && front <= 2)
+    rows.checked_sub(config.patches()).filter(|&front| dim == config.dim && front <= MOST_FRONT)
 }
 
 /// Returns a position embedding with exactly one row before the patches' rows: the class token's, or `filler`. Attacks

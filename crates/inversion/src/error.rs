@@ -13,6 +13,8 @@ pub enum InversionError {
     Tensor(#[from] AttackError),
     #[error("{title} cannot work: {source}")]
     Attack { title: &'static str, source: AttackError },
+    #[error("{title} cannot work: {why}")]
+    NothingArrived { title: &'static str, why: String },
     #[error("labels cannot be read: {0}")]
     Labels(#[source] AttackError),
     #[error("membership cannot be determined: {0}")]
@@ -46,6 +48,8 @@ pub enum InversionError {
          --weights, and --fedavg rate=R,steps=N, to attack the difference"
     )]
     UnitNorms { file: String },
+    #[error("{file} has no linear layer after the blocks, whose gradient tells labels")]
+    NoHead { file: String },
     #[error(transparent)]
     Score(#[from] ScoreError),
 }

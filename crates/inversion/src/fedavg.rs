@@ -42,6 +42,11 @@ impl LocalTraining {
         Ok(after.decrease_from(before, UpdateScale::after(self.rate, self.steps()))?)
     }
 
+    /// The product by which a difference of weights exceeds the mean gradient.
+    pub(crate) fn scale(self) -> f64 {
+        self.rate * f64::from(self.steps)
+    }
+
     pub(super) fn steps(self) -> u64 {
         self.steps.into()
     }

@@ -3,16 +3,22 @@
 use std::sync::Arc;
 
 use unmask_attack::{
-    AccumulatedRounds, AttackError, BatchSize, Encryption, Evidence, GoOn, KeySource, KnownStart, Needs, Observation,
-    OnProgress, Rounding, SearchOptions, Searches, TensorNames, TensorSource, Tensors, WholeUpdate, batch_size, run,
+    AccumulatedRounds, AttackError, BatchSize, Encryption, Evidence, GoOn, HeadGradient, KeySource, KnownStart,
+    Membership, Needs, Observation, OnProgress, Rounding, SearchOptions, Searches, TensorNames, TensorSource, Tensors,
+    WholeUpdate, batch_size, run,
 };
-use unmask_core::AttackMethod;
+use unmask_core::{Architecture, AttackMethod, MembershipVerdict, Param, VitConfig};
+use unmask_data::metrics::RECOGNISABLE_FROM;
 use unmask_tensors::TensorFile;
 
 use crate::{
     Asked, Check, DumpError, DumpedModel, DumpedUpdate, InferenceAttack, InversionError, LocalTraining, Report, Told,
-    UpdateFiles, fedavg::refuse_weights, read_model, read_update, read_weights, score,
+    UpdateFiles, decay::Decay, fedavg::refuse_weights, grid::smoother, numbers::Numbers, read_model, read_update,
+    read_weights, score, zeros,
 };
+
+/// timm's name of the position embedding, whose rows before the patches' vary.
+const POSITION: &str = "pos_embed";
 
 #[derive(Debug, Clone)]
 pub enum Update {
@@ -46,21 +52,79 @@ pub struct Inversion {
     pub search: SearchOptions,
 }
 
-/// Known pictures, `[side, side, 3]` in [0, 1].
+/// Known pictures, `[height, width, 3]` in [0, 1].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KnownPictures {
     /// The private pictures, for comparison.
     pub truths: Vec<Vec<f32>>,
+    /// The same pictures as other training code would have fed them, and how.
+    pub other_truths: Vec<(String, Vec<Vec<f32>>)>,
     /// A picture that may have been in the update.
     pub candidate: Option<Vec<f32>>,
 }
 
+/// The same update at the model with each other number of heads that fits its width.
+fn with_other_heads(observation: &Observation) -> impl Iterator<Item = (usize, Observation)> {
+    let whole = observation.whole.clone();
+    let config = whole.as_ref().and_then(|whole| whole.architecture.vit());
+    let dim = config.map_or(0, |config| config.dim);
+    let is_other = move |heads: &usize| dim.is_multiple_of(*heads) && config.is_some_and(|it| it.heads != *heads);
+    (1..=dim).filter(is_other).filter_map(move |heads| {
+        let architecture = Architecture::Vit(VitConfig { heads, ..config? });
+        let whole = WholeUpdate { architecture, ..whole.as_deref()?.clone() };
+        let mut other = observation.clone();
+        other.whole = Some(Arc::new(whole));
+        Some((heads, other))
+    })
+}
+
+/// Why the patches of a square picture may be arranged in another way, as a clause.
+fn arrangement(model: &DumpedModel, method: AttackMethod, pictures: &[Vec<f32>]) -> Option<String> {
+    let config = model.architecture.vit().filter(|_| !model.has_size && !method.is_unordered())?;
+    let VitConfig { image, patch, .. } = config;
+    let [picture] = pictures else { return None };
+    let columns = smoother(picture, patch, image / patch)?;
+    let (width, height) = (columns * patch, config.patches() / columns * patch);
+    Some(format!(
+        "shapes show {} patches and not how they are arranged; as {width} x {height} pixels they join more smoothly than as \
+         a square: give --size {width}x{height}, or --size {image}x{image} if the pictures are squares",
+        config.patches()
+    ))
+}
+
 struct Dump {
     observation: Observation,
+    /// The gradient of the last linear layer, if it arrived whole.
+    head: Option<HeadGradient>,
+    numbers: Numbers,
+    /// Why nothing of the picture arrived.
+    nothing: Option<String>,
+    /// Why the model cannot be run.
+    unread: Option<String>,
+    decay: Option<Decay>,
     /// Share of the read values that masks hid.
     hidden_share: f64,
-    /// Number of pictures by the gradient's rank, if it shows one.
-    by_rank: Option<BatchSize>,
+    by_rank: Pictures,
+}
+
+/// How many pictures the ranks of two gradients show, if they do.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Pictures {
+    /// Of the last block's first layer, which only class tokens reach in a standard ViT.
+    pub(crate) by_block: Option<BatchSize>,
+    /// Of the head, which reads one vector of each picture.
+    pub(crate) by_head: Option<usize>,
+}
+
+impl Pictures {
+    /// The number to assume. Where more than class tokens reach the block, it counts tokens, and the head decides.
+    pub(crate) fn number(self) -> Option<BatchSize> {
+        match (self.by_block, self.by_head) {
+            (Some(block), Some(head)) if block.seen() > head => Some(BatchSize::Exactly(head)),
+            (None, Some(head)) => Some(BatchSize::Exactly(head)),
+            (block, _) => block,
+        }
+    }
 }
 
 impl Update {
@@ -83,7 +147,7 @@ impl Inversion {
         Ok(DumpedModel::tell(&self.model, &files)?)
     }
 
-    /// Attacks the update of `model`, which comes from [`tell`](Self::tell). Returns pictures `[side, side, 3]` in [0,
+    /// Attacks the update of `model`, which comes from [`tell`](Self::tell). Returns pictures `[height, width, 3]` in [0,
     /// 1]; the label and membership attacks return none. `searches` run the model. `progress` receives each step and
     /// may end the attack. `go_on` may end the work that has no steps: counting the pictures, and looking for members
     /// behind a mask.
@@ -98,41 +162,88 @@ impl Inversion {
         go_on: GoOn<'_>,
         progress: OnProgress<'_>,
     ) -> Result<(Vec<Vec<f32>>, Report), InversionError> {
+        if known.candidate.is_none()
+            && let Ok(report) = self.labels_alone(Some(model))
+        {
+            return Ok((Vec::new(), report));
+        }
         let (architecture, pixels) = (model.architecture, model.pixels);
-        let candidate = known.candidate.as_ref().map(|picture| pixels.findable(picture).into_owned());
-        let Dump { observation, hidden_share, by_rank } = self.observation(model, candidate.is_some(), go_on)?;
-        let mut report =
-            Report::new(self.attack, architecture, (observation.batch, &self.labels), hidden_share, self.fedavg);
+        let findable = |picture: &Vec<f32>| pixels.findable(&model.squared(picture)).into_owned();
+        let candidate = known.candidate.as_ref().map(findable);
+        let Dump { observation, head, numbers, nothing, unread, decay, hidden_share, by_rank } =
+            self.observation(model, candidate.is_some(), go_on)?;
+        let mut report = Report::new(self.attack, Some(architecture), (observation.batch, &self.labels), hidden_share);
+        report.numbers(numbers, self.fedavg);
+        report.decay(decay);
         report.pictures_by_rank(by_rank);
+        let weights = self.weights.as_ref().and_then(Self::head_of);
+        let head_labels = head.map(|head| head.labels(observation.batch, numbers.has_sums(), weights.as_ref()));
         let mut pictures = Vec::new();
         match self.attack {
             InferenceAttack::Reconstruction(method) => {
-                let cannot = |source| InversionError::Attack { title: method.title(), source };
+                let title = method.title();
+                let cannot = |source| match nothing {
+                    Some(why) if source == AttackError::FixedPosition => InversionError::NothingArrived { title, why },
+                    _ => InversionError::Attack { title, source },
+                };
                 let mut found = run(method, &observation, searches, self.search, progress).map_err(cannot)?;
-                let findable: Vec<Vec<f32>> =
-                    known.truths.iter().map(|truth| pixels.findable(truth).into_owned()).collect();
-                let check = Check::new(method, &observation, searches, &found, &findable);
+                let findable: Vec<Vec<f32>> = known.truths.iter().map(findable).collect();
+                let new = |observation: &Observation| Check::new(method, observation, searches, &found, &findable);
+                let mut check = new(&observation);
+                if model.guesses_heads && !method.is_search() && !check.is_explained() {
+                    let mut others = with_other_heads(&observation).map(|(heads, other)| (heads, new(&other)));
+                    if let Some((heads, other)) = others.find(|(_, check)| check.is_explained()) {
+                        check = Check { heads: Some(heads), ..other };
+                    }
+                }
                 for picture in &mut found.pictures {
                     *picture = pixels.pixels(picture).into_owned();
                 }
-                let score = (!known.truths.is_empty())
-                    .then(|| score(method, &found.pictures, &known.truths, architecture))
-                    .transpose()?;
+                check.arrangement = arrangement(model, method, &found.pictures);
+                check.no_gradient = numbers == Numbers::OneSize;
+                check.unread = unread;
+                for picture in &mut found.pictures {
+                    *picture = model.arranged(picture);
+                }
+                let score = |truths: &[Vec<f32>]| score(method, &found.pictures, truths, architecture, model.size);
+                let mut scored = (!known.truths.is_empty()).then(|| score(&known.truths)).transpose()?;
+                if scored.as_ref().is_some_and(|scored| scored.best_ssim < RECOGNISABLE_FROM) {
+                    let others = known.other_truths.iter().filter_map(|(how, truths)| Some((how, score(truths).ok()?)));
+                    let best = others.max_by(|(_, one), (_, other)| one.best_ssim.total_cmp(&other.best_ssim));
+                    if let Some((how, best)) = best.filter(|(_, best)| best.best_ssim >= RECOGNISABLE_FROM) {
+                        report.truth_is(how);
+                        scored = Some(best);
+                    }
+                }
                 report.found(&found);
-                report.judge(score.as_ref(), &check);
+                report.judge(scored.as_ref(), &check);
                 pictures = found.pictures;
                 // A reconstruction also reports the labels, if the update contains them.
-                report.read_labels(observation.read_labels().ok());
+                match head_labels {
+                    Some(labels) => report.head_labels(labels),
+                    None => report.read_labels(observation.read_labels().ok()),
+                }
             }
-            InferenceAttack::Labels => {
-                report.read_labels(Some(observation.read_labels().map_err(InversionError::Labels)?));
-            }
+            InferenceAttack::Labels => match head_labels {
+                Some(labels) => report.head_labels(labels),
+                None => report.read_labels(Some(observation.read_labels().map_err(InversionError::Labels)?)),
+            },
             InferenceAttack::Membership if candidate.is_none() => return Err(InversionError::NoCandidate),
             InferenceAttack::Membership => (),
         }
         if let Some(candidate) = candidate {
             let in_update = (self.batch.is_some() || !self.labels.is_empty()).then_some(observation.batch);
-            let told = observation.membership(searches, &candidate, in_update, go_on);
+            let mut told = observation.membership(searches, &candidate, in_update, go_on);
+            if model.guesses_heads {
+                // Nobody is a stranger under a number of heads that is a guess: all must agree.
+                for (_, other) in with_other_heads(&observation) {
+                    let is_stranger = |told: &Membership| told.verdict == MembershipVerdict::Stranger;
+                    if !told.as_ref().is_ok_and(is_stranger) {
+                        break;
+                    }
+                    told = other.membership(searches, &candidate, in_update, go_on);
+                }
+            }
             report.membership(&told.map_err(InversionError::Membership)?);
         }
         Ok((pictures, report))
@@ -161,13 +272,22 @@ impl Inversion {
             None => Ok(Tensors::new(TensorSource::Weights, model, Rounding::F32)),
         };
         let weights = weights_of(self.weights.as_ref())?;
-        let updates = self.updates(dumped, &read.gradients)?;
-        // Read every tensor, because the reconstruction is checked against all of them. A file may hold fewer.
-        let every = model.layout().iter().map(|param| param.name.clone()).collect();
-        let everything = self.updates(dumped, &TensorNames { required: Vec::new(), optional: every });
-        let everything = everything.ok().and_then(|updates| Some(updates.into_iter().next()?.gradients));
+        let mut updates = self.updates(dumped, &read.gradients)?;
+        // The reconstruction is checked against all tensors. A file may hold fewer.
+        let mut everything = self.everything(dumped);
         if let (Some(everything), None, Update::One(files)) = (&everything, self.fedavg, &self.update) {
             refuse_weights(everything, self.weights_like(dumped, everything).as_ref(), &files.gradients)?;
+        }
+        let mut decay = None;
+        if let Some(whole) = &everything
+            && let Some(weights) = self.weights_like(dumped, whole)
+            && let Some(found) = Decay::of(whole, &weights)
+        {
+            let without = found.subtract(whole, &weights)?;
+            for update in &mut updates {
+                update.gradients = found.subtract(&update.gradients, &weights)?;
+            }
+            (decay, everything) = (Some(found), Some(without));
         }
         let hidden_share = updates.iter().map(|update| update.hidden_share).sum::<f64>() / updates.len() as f64;
         let mut encryption = None;
@@ -186,14 +306,31 @@ impl Inversion {
         // A closed form may run with only some of the weights. Its result is checked if all are there.
         let runs_model = is_search || has_candidate;
         let state = self.weights.as_ref().map(|file| read_model(dumped, file)).transpose();
-        let state = if runs_model { state? } else { state.unwrap_or_default() };
+        let (state, unread) = match state {
+            Ok(state) => (state, None),
+            Err(error) if runs_model => return Err(error.into()),
+            Err(error) => (None, Some(error.to_string())),
+        };
         let whole = state.map(|state| {
             let gradients = everything.as_ref().unwrap_or(&first.gradients);
             Arc::new(WholeUpdate::from_tensors(model, state, gradients, self.is_training))
         });
         let mut observation = Observation::new(Ok(first));
-        let by_rank = everything.as_ref().and_then(|gradients| batch_size(gradients, go_on).ok());
-        observation.batch = match (self.batch, self.labels.len(), by_rank) {
+        let numbers = everything.as_ref().map_or(Numbers::Plain, Numbers::of);
+        let head = self.head();
+        let by_rank = match numbers {
+            Numbers::Plain => Pictures {
+                by_block: everything.as_ref().and_then(|gradients| batch_size(gradients, go_on).ok()),
+                by_head: head.as_ref().and_then(HeadGradient::pictures),
+            },
+            // Rounding to few levels leaves the strongest direction, but no other.
+            Numbers::Quantised => Pictures {
+                by_block: None,
+                by_head: head.as_ref().and_then(HeadGradient::pictures).filter(|it| *it == 1),
+            },
+            Numbers::Sparse(_) | Numbers::OneSize => Pictures::default(),
+        };
+        observation.batch = match (self.batch, self.labels.len(), by_rank.number()) {
             (Some(batch), ..) => batch,
             // Several local steps on one picture leave as many directions as steps.
             (None, 0, Some(BatchSize::Exactly(pictures))) if self.fedavg.is_none() => pictures,
@@ -204,7 +341,69 @@ impl Inversion {
         observation.whole = whole;
         observation.rounds = gathered.map(Arc::new);
         observation.encryption = encryption;
-        Ok(Dump { observation, hidden_share, by_rank })
+        let weights = self.weights.as_ref().and_then(|file| Self::head_of(file));
+        let weights = weights.as_ref().map(|head| head.weight.as_slice());
+        let nothing = everything.as_ref().and_then(|gradients| zeros::why(gradients, weights));
+        Ok(Dump { observation, head, numbers, nothing, unread, decay, hidden_share, by_rank })
+    }
+
+    /// Reads only the labels, from the gradient of the last linear layer of whatever network the file is of; `model` if
+    /// it is known.
+    ///
+    /// # Errors
+    /// The attack reads more than labels, or the update has no such layer or did not arrive whole.
+    pub fn labels_alone(&self, model: Option<&DumpedModel>) -> Result<Report, InversionError> {
+        let gradients = self.update.rounds().first().map(|files| files.gradients.to_string()).unwrap_or_default();
+        let head = self.head().filter(|_| self.attack == InferenceAttack::Labels);
+        let head = head.ok_or(InversionError::NoHead { file: gradients })?;
+        let everything = model.and_then(|model| self.everything(model));
+        let numbers = everything.as_ref().map_or(Numbers::Plain, Numbers::of);
+        let by_head = if numbers.has_sums() { head.pictures() } else { None };
+        let given = self.batch.or(Some(self.labels.len()).filter(|labels| *labels > 0));
+        let pictures = given.or(by_head).unwrap_or(1);
+        let mut report = Report::new(self.attack, model.map(|model| model.architecture), (pictures, &self.labels), 0.0);
+        report.numbers(numbers, self.fedavg);
+        report.pictures_by_rank(Pictures { by_block: None, by_head });
+        let weights = self.weights.as_ref().and_then(Self::head_of);
+        report.head_labels(head.labels(pictures, numbers.has_sums(), weights.as_ref()));
+        Ok(report)
+    }
+
+    /// Reads every tensor of the first update that is there.
+    fn everything(&self, dumped: &DumpedModel) -> Option<Tensors> {
+        // Tensors of another form belong to a model that is not the known one.
+        let file = self.update.rounds().first()?.gradients.open().ok()?;
+        let layout = dumped.architecture.layout();
+        let fits = |param: &&Param| param.name == POSITION || file.shape(&param.name) == Some(param.shape.as_slice());
+        let every = layout.iter().filter(fits).map(|param| param.name.clone()).collect();
+        let updates = self.updates(dumped, &TensorNames { required: Vec::new(), optional: every });
+        Some(updates.ok()?.into_iter().next()?.gradients)
+    }
+
+    /// Reads the gradient of the last linear layer of a single update that arrived whole.
+    fn head(&self) -> Option<HeadGradient> {
+        let Update::One(UpdateFiles { gradients, mask: None }) = &self.update else { return None };
+        let after = Self::head_of(gradients)?;
+        let Some(local) = self.fedavg else { return Some(after) };
+        let before = Self::head_of(self.weights.as_ref()?)?;
+        if before.weight.len() != after.weight.len() {
+            return None;
+        }
+        let decrease = |before: &[f64], after: &[f64]| -> Vec<f64> {
+            before.iter().zip(after).map(|(before, after)| (before - after) / local.scale()).collect()
+        };
+        let bias = before.bias.as_deref().zip(after.bias.as_deref()).map(|(before, after)| decrease(before, after));
+        Some(HeadGradient { weight: decrease(&before.weight, &after.weight), bias, classes: after.classes })
+    }
+
+    /// The last linear layer of a file, whatever its network is.
+    fn head_of(file: &TensorFile) -> Option<HeadGradient> {
+        let mut reader = file.open().ok()?;
+        let [weight, bias] = reader.head()?;
+        let weight = reader.read::<f64>(&weight).ok()?;
+        let classes = *weight.shape.first()?;
+        let bias = reader.read::<f64>(&bias).ok().map(|bias| bias.values).filter(|bias| bias.len() == classes);
+        Some(HeadGradient { weight: weight.values, bias, classes })
     }
 
     /// Checks that the files that the attack needs are given, and no others.

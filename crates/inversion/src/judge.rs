@@ -8,6 +8,10 @@ use unmask_data::metrics::RECOGNISABLE_FROM;
 
 use crate::Score;
 
+/// Why a picture from numbers that are no gradient shows nothing.
+const NO_GRADIENT: &str =
+    "all values of the update have one size: it is no gradient, and its equations are no picture's";
+
 /// A search counts as converged if its misfit is at most this factor times the private picture's, plus
 /// [`Misfit::EXPLAINED`].
 const NEARLY: f64 = 1.1;
@@ -20,8 +24,18 @@ pub struct Check {
     /// For a search: how close it came.
     pub reached: Option<Reached>,
     /// Largest RMS distance, over pixels in [0, 1], of another picture that solves the embeddings' equations equally
-    /// well. `None` unless the update has one picture, the private picture is unknown, and there are enough equations.
+    /// well. `None` unless the update has one picture, and there are enough equations.
     pub uncertainty: Option<f64>,
+    /// Whether the pictures explain the negative of the update.
+    pub is_turned: bool,
+    /// The number of heads that explains the update, if it was a guess and another one does.
+    pub heads: Option<usize>,
+    /// Why the model cannot be run, where its file says so.
+    pub unread: Option<String>,
+    /// Whether the update is no gradient, so that its pictures prove nothing.
+    pub no_gradient: bool,
+    /// Why the patches may be arranged in another way than a square, as a clause.
+    pub arrangement: Option<String>,
     /// For a closed form that did not settle or was ended early: why an unrecognisable result proves nothing.
     pub unsettled: Option<String>,
 }
@@ -58,7 +72,16 @@ impl Check {
         let over = |gradient: &Result<Vec<f64>, AttackError>, knowledge| {
             Misfit::of(gradient.as_ref().map_err(Clone::clone)?, whole.clone()?, knowledge)
         };
-        let misfit = over(&own, Knowledge::Aware);
+        let mut misfit = over(&own, Knowledge::Aware);
+        let mut is_turned = false;
+        if let (Ok(plain), Ok(own)) = (&misfit, &own)
+            && plain.relative > Misfit::EXPLAINED
+        {
+            let negative = Ok(own.iter().map(|value| -value).collect());
+            let turned = over(&negative, Knowledge::Aware).ok().filter(|it| it.relative <= Misfit::EXPLAINED);
+            is_turned = turned.is_some();
+            misfit = turned.map_or(misfit, Ok);
+        }
         let found = over(&own, method.knowledge());
         let reached = found.ok().filter(|_| method.is_search()).map(|found| {
             let truth = (truths.len() == 1 && observation.batch == 1)
@@ -67,20 +90,39 @@ impl Check {
             Reached { found: found.relative, truth: truth.map_or(0.0, |truth| truth.relative) }
         });
         let uncertainty = match (pictures, observation.evidence()) {
-            ([picture], Ok(evidence)) if truths.is_empty() && observation.batch == 1 => {
-                pixel_uncertainty(&evidence.gradients, picture)
-            }
+            ([picture], Ok(evidence)) if observation.batch == 1 => pixel_uncertainty(&evidence.gradients, picture),
             _ => None,
         };
-        Self { misfit, reached, uncertainty, unsettled }
+        Self {
+            misfit,
+            reached,
+            uncertainty,
+            unsettled,
+            is_turned,
+            heads: None,
+            unread: None,
+            no_gradient: false,
+            arrangement: None,
+        }
+    }
+
+    /// Whether the pictures explain the update.
+    pub fn is_explained(&self) -> bool {
+        self.misfit.as_ref().is_ok_and(|misfit| misfit.relative <= Misfit::EXPLAINED)
+    }
+
+    /// Whether the update itself leaves no other picture.
+    pub fn is_determined(&self) -> bool {
+        self.is_explained() && self.uncertainty.is_some_and(|error| error <= SAME_PICTURE)
     }
 }
 
 /// Returns the verdict on reconstructed pictures, with the `score` if the private pictures are known.
 ///
-/// - *Recognisable*: an SSIM of at least [`RECOGNISABLE_FROM`]. If the private picture is unknown, no other picture may
-///   be possible: the embeddings' equations determine it to [`SAME_PICTURE`], and its own gradient explains the update
-///   to [`Misfit::EXPLAINED`], so that its pixels are what the model saw and not cipher text.
+/// - *Recognisable*: an SSIM of at least [`RECOGNISABLE_FROM`], or no other picture is possible: the embeddings'
+///   equations determine it to [`SAME_PICTURE`], and its own gradient explains the update to [`Misfit::EXPLAINED`], so
+///   that its pixels are what the model saw and not cipher text. Then a low SSIM says that the given picture is not
+///   what the model was fed.
 /// - *Not recognisable by this attack*: a lower SSIM from a closed form that settled, or from a search that explains
 ///   the update as well as the private picture does.
 /// - *Cannot tell*: everything else.
@@ -89,6 +131,9 @@ pub fn judge(score: Option<&Score>, check: &Check) -> Verdict {
     if let Some(score) = score {
         return match check.reached {
             _ if score.best_ssim >= RECOGNISABLE_FROM => Verdict::Recognisable,
+            _ if check.no_gradient => Verdict::CannotTell(NO_GRADIENT.to_owned()),
+            _ if let Some(why) = &check.arrangement => Verdict::CannotTell(why.clone()),
+            _ if check.is_determined() => Verdict::Recognisable,
             Some(reached) if !reached.is_there() => Verdict::CannotTell(format!(
                 "the search has not converged: its picture leaves {} of the update unexplained, the private picture {}; more \
                  iterations, another step or another start may see more",
@@ -99,12 +144,19 @@ pub fn judge(score: Option<&Score>, check: &Check) -> Verdict {
         };
     }
     let because = match (&check.misfit, check.uncertainty) {
-        (Err(why), _) => format!("the private picture is not known, and this one cannot be checked: {why}"),
+        _ if check.no_gradient => NO_GRADIENT.to_owned(),
+        (Err(why), _) => {
+            let why = check.unread.clone().unwrap_or_else(|| why.to_string());
+            format!("the private picture is not known, and this one cannot be checked: {why}")
+        }
         (Ok(misfit), _) if misfit.relative > Misfit::EXPLAINED => format!(
             "the private picture is not known, and this one leaves {} of the update unexplained",
             percent(misfit.relative)
         ),
-        (Ok(_), Some(error)) if error <= SAME_PICTURE => return Verdict::Recognisable,
+        (Ok(_), Some(error)) if error <= SAME_PICTURE => match &check.arrangement {
+            Some(why) => why.clone(),
+            None => return Verdict::Recognisable,
+        },
         (Ok(_), Some(error)) => format!(
             "the private picture is not known; this one explains the update, and so may others that are up to {:.0} % of the \
              range of a pixel away",
@@ -135,6 +187,11 @@ mod tests {
             reached: None,
             uncertainty: None,
             unsettled: None,
+            is_turned: false,
+            heads: None,
+            unread: None,
+            no_gradient: false,
+            arrangement: None,
         }
     }
 
@@ -159,6 +216,21 @@ mod tests {
         assert_eq!(judge(0.2, &searched(0.93, 0.95)), Verdict::NotRecognisableByThisAttack, "under noise");
         let because = because(judge(0.2, &searched(0.34, 0.0)));
         assert!(because.contains("not converged") && because.contains("34.0 %"), "{because}");
+    }
+
+    /// An exact picture stays one, whatever file it is compared with.
+    #[test]
+    fn the_updates_own_evidence_comes_first() {
+        let exact = Check { uncertainty: Some(0.0), ..check(0.0) };
+        assert_eq!(judge(Some(&score(0.1)), &exact), Verdict::Recognisable);
+        assert_eq!(judge(Some(&score(0.1)), &check(0.0)), Verdict::NotRecognisableByThisAttack);
+        let scrambled = Check { arrangement: Some("the patches may stand in rows of 8".to_owned()), ..exact };
+        let signs = Check { no_gradient: true, ..check(0.9) };
+        for score in [None, Some(&score(0.1))] {
+            assert!(because(judge(score, &signs)).contains("it is no gradient"));
+            assert!(because(judge(score, &scrambled)).contains("rows of 8"));
+        }
+        assert_eq!(judge(Some(&score(0.9)), &scrambled), Verdict::Recognisable);
     }
 
     /// A time limit is not a defence.

@@ -10,14 +10,19 @@
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod decay;
 mod dump;
 mod error;
 mod fedavg;
+mod grid;
 mod inference;
 mod inversion;
 mod judge;
+mod numbers;
 mod report;
 mod score;
+mod truth;
+mod zeros;
 
 pub use dump::{
     Asked, DumpError, DumpedModel, DumpedUpdate, PixelError, PixelSpace, Told, UpdateFiles, read_gradient, read_model,
@@ -30,3 +35,4 @@ pub use inversion::{Inversion, KnownPictures, Update};
 pub use judge::{Check, Reached, judge};
 pub use report::{MembershipReport, Report};
 pub use score::{Score, ScoreError, score};
+pub use truth::{Fed, other_ways};

@@ -3,10 +3,12 @@
 use std::path::Path;
 
 use serde::Serialize;
-use unmask_attack::{BatchSize, LabelReading, Membership, Recovered};
+use unmask_attack::{HeadLabels, LabelReading, Membership, Recovered};
 use unmask_core::{Architecture, AttackMethod, MembershipVerdict, SchemaVersion, Verdict};
 
-use crate::{Check, InferenceAttack, LocalTraining, Score, judge};
+use unmask_data::metrics::RECOGNISABLE_FROM;
+
+use crate::{Check, InferenceAttack, LocalTraining, Score, decay::Decay, inversion::Pictures, judge, numbers::Numbers};
 
 /// The contents of `report.json`, described by `docs/schema/report.json`.
 #[derive(Debug, Serialize)]
@@ -17,7 +19,7 @@ pub struct Report {
     pub april_block: bool,
     /// Pictures in the update: as given, or by the gradient's rank.
     pub batch: usize,
-    /// Pictures by the rank of the last block's gradient, such as "2" or "at least 90".
+    /// Pictures by the ranks of the head's and the last block's gradient, such as "2" or "at least 90".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pictures_by_rank: Option<String>,
     /// The given label of a single picture.
@@ -50,6 +52,9 @@ pub struct Report {
     /// The mean over a batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ssim: Option<f64>,
+    /// How the private picture was fed to the model, if not as the centred crop of the given file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truth_as: Option<String>,
     /// Whether PSNR and SSIM refer to the best order of a jigsaw's pieces.
     #[serde(skip_serializing_if = "is_false")]
     pub best_order: bool,
@@ -66,6 +71,12 @@ pub struct Report {
     pub hidden_share: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels_read: Option<Vec<usize>>,
+    /// The assumption under which these are the labels: a clause.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels_if: Option<String>,
+    /// Why the labels cannot be told: a clause.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels_unknown: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub membership: Option<MembershipReport>,
     pub notes: Vec<String>,
@@ -96,16 +107,15 @@ fn is_false(value: &bool) -> bool {
 impl Report {
     pub(crate) fn new(
         attack: InferenceAttack,
-        model: Architecture,
+        model: Option<Architecture>,
         (batch, labels): (usize, &[usize]),
         hidden_share: f64,
-        fedavg: Option<LocalTraining>,
     ) -> Self {
         Self {
             schema_version: SchemaVersion,
             attack,
-            model: model.to_string(),
-            april_block: model.april_block(),
+            model: model.map_or_else(|| "unknown".to_owned(), |model| model.to_string()),
+            april_block: model.is_some_and(Architecture::april_block),
             batch,
             pictures_by_rank: None,
             label: if let &[label] = labels { Some(label) } else { None },
@@ -114,24 +124,47 @@ impl Report {
             misfit: None,
             misfit_scale: None,
             misfit_entries: None,
-            fedavg,
+            fedavg: None,
             seconds: None,
             psnr: None,
             ssim: None,
+            truth_as: None,
             best_order: false,
             singular_values_ratio: None,
             iterations: None,
             objective: None,
             hidden_share,
             labels_read: None,
+            labels_if: None,
+            labels_unknown: None,
             membership: None,
-            notes: fedavg.map(LocalTraining::note).into_iter().collect(),
+            notes: Vec::new(),
         }
     }
 
-    /// Records the number of pictures by rank, and adds a note if it exceeds the assumed one.
-    pub(crate) fn pictures_by_rank(&mut self, by_rank: Option<BatchSize>) {
+    /// Records how the update was made and what kind of numbers it has.
+    pub(crate) fn numbers(&mut self, numbers: Numbers, fedavg: Option<LocalTraining>) {
+        self.fedavg = fedavg;
+        // One local step of Adam leaves no gradient.
+        let training = fedavg.filter(|_| numbers != Numbers::OneSize).map(LocalTraining::note);
+        self.notes.extend(training.into_iter().chain(numbers.note()));
+    }
+
+    pub(crate) fn decay(&mut self, decay: Option<Decay>) {
+        self.notes.extend(decay.map(Decay::note));
+    }
+
+    /// Records the number of pictures by rank, and adds a note if it exceeds the assumed one, or if the two ranks differ.
+    pub(crate) fn pictures_by_rank(&mut self, pictures: Pictures) {
+        let by_rank = pictures.number();
         self.pictures_by_rank = by_rank.map(|pictures| pictures.to_string());
+        if let (Some(block), Some(head)) = (pictures.by_block.filter(|block| Some(*block) != by_rank), pictures.by_head)
+        {
+            self.notes.push(format!(
+                "The rank of the last block's gradient is {block}, of the head's {head}: the head reads one vector of each \
+                 picture, so the block's rank counts rounding, or tokens of a head that reads more than one."
+            ));
+        }
         if let Some(pictures) = by_rank.filter(|pictures| pictures.seen() > self.batch) {
             self.notes.push(format!(
                 "The rank of the last block's gradient shows {pictures} pictures, but the attack assumed {}: if they \
@@ -158,10 +191,45 @@ impl Report {
             self.misfit_scale = Some(misfit.scale);
             self.misfit_entries = Some(misfit.entries);
         }
+        if check.is_turned {
+            self.notes.push(
+                "The picture explains the negative of the update, as of weights after less those before.".to_owned(),
+            );
+        }
+        if let Some(heads) = check.heads {
+            self.notes
+                .push(format!("With {heads} attention heads the picture explains the update, so the model has these."));
+        }
+        if score.is_some_and(|score| score.best_ssim < RECOGNISABLE_FROM)
+            && check.is_determined()
+            && check.arrangement.is_none()
+        {
+            self.notes.push(
+                "The picture explains the update, and no other does; --truth is not what the model was fed: neither mirrored, \
+                 squashed, turned nor in grey does it look like it. Training code may have cropped it at random."
+                    .to_owned(),
+            );
+        }
         if let Some(score) = score {
             self.psnr = Some(score.psnr);
             self.ssim = Some(score.ssim);
             self.best_order = score.arranged.is_some();
+        }
+    }
+
+    /// Records how the given private picture was fed to the model.
+    pub(crate) fn truth_is(&mut self, how: &str) {
+        self.truth_as = Some(how.to_owned());
+        self.notes.push(format!("The model was fed --truth {how}, not its centred crop; PSNR and SSIM are to that."));
+    }
+
+    pub(crate) fn head_labels(&mut self, labels: HeadLabels) {
+        match labels {
+            HeadLabels::Read { labels, if_, .. } => {
+                self.labels_read = Some(labels);
+                self.labels_if = if_;
+            }
+            HeadLabels::CannotTell(why) => self.labels_unknown = Some(why),
         }
     }
 
@@ -212,7 +280,11 @@ impl Report {
         let says_so = self.attack.method().is_some_and(AttackMethod::is_search);
         if let Some(labels) = self.labels_read.as_ref().filter(|_| !says_so) {
             let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
-            lines.push(format!("labels read off the update: {}", labels.join(", ")));
+            let only_if = self.labels_if.as_ref().map(|if_| format!(", if {if_}")).unwrap_or_default();
+            lines.push(format!("labels read off the update: {}{only_if}", labels.join(", ")));
+        }
+        if let Some(why) = self.labels_unknown.as_ref().filter(|_| !says_so) {
+            lines.push(format!("labels: cannot tell, because {why}"));
         }
         if let Some(told) = &self.membership {
             lines.push(format!(

@@ -28,7 +28,7 @@ pub enum ScoreError {
     Arrange(#[from] CannotArrange),
 }
 
-/// Compares the reconstructions of `method` with `truths`, all `[side, side, 3]` in [0, 1].
+/// Compares the reconstructions of `method` with `truths`, all `[height, width, 3]` in [0, 1].
 ///
 /// Pairs up the most similar pictures, each once, because an attacker does not know their order. Arranges jigsaws
 /// first.
@@ -40,6 +40,7 @@ pub fn score(
     pictures: &[Vec<f32>],
     truths: &[Vec<f32>],
     architecture: Architecture,
+    (width, height): (usize, usize),
 ) -> Result<Score, ScoreError> {
     let side = architecture.side();
     let patch = architecture.vit().map(|config| config.patch).filter(|_| method.is_unordered());
@@ -48,8 +49,8 @@ pub fn score(
         for (true_one, truth) in truths.iter().enumerate() {
             let arranged = patch.map(|patch| best_arrangement(picture, truth, side, patch)).transpose()?;
             let picture = arranged.as_ref().unwrap_or(picture);
-            let ssim = metrics::ssim(picture, truth, side, side)?;
-            pairs.push((found, true_one, ssim, metrics::psnr(picture, truth, side, side)?, arranged));
+            let ssim = metrics::ssim(picture, truth, width, height)?;
+            pairs.push((found, true_one, ssim, metrics::psnr(picture, truth, width, height)?, arranged));
         }
     }
     pairs.sort_by(|a, b| b.2.total_cmp(&a.2));
@@ -91,7 +92,8 @@ mod tests {
         let pico = Architecture::from(VitPreset::Pico);
         let truths: Vec<_> = (0..3).map(|seed| picture(seed, 768)).collect();
         let mixed_up = [truths[2].clone(), truths[0].clone(), truths[1].clone()];
-        let score_of = |pictures: &[Vec<f32>]| score(AttackMethod::Matching, pictures, &truths, pico).unwrap();
+        let score_of =
+            |pictures: &[Vec<f32>]| score(AttackMethod::Matching, pictures, &truths, pico, (16, 16)).unwrap();
         assert!((score_of(&mixed_up).ssim - 1.0).abs() < 1e-9);
         assert_eq!(score_of(&mixed_up[..1]).psnr, metrics::PSNR_CAP, "a mixture is compared with what it is most like");
         let gray = vec![0.5; 768];
@@ -106,8 +108,8 @@ mod tests {
         let truth = picture(1, 768);
         // Swap the upper and the lower half.
         let swapped = [&truth[384..], &truth[..384]].concat();
-        let plain = score(AttackMethod::Matching, from_ref(&swapped), from_ref(&truth), pico).unwrap();
-        let arranged = score(AttackMethod::Jigsaw, &[swapped], from_ref(&truth), pico).unwrap();
+        let plain = score(AttackMethod::Matching, from_ref(&swapped), from_ref(&truth), pico, (16, 16)).unwrap();
+        let arranged = score(AttackMethod::Jigsaw, &[swapped], from_ref(&truth), pico, (16, 16)).unwrap();
         assert!(plain.ssim < 0.5 && plain.arranged.is_none());
         assert_eq!((arranged.psnr, arranged.arranged), (metrics::PSNR_CAP, Some(vec![truth])));
     }
@@ -115,7 +117,7 @@ mod tests {
     #[test]
     fn wrong_sizes_are_named() {
         let pico = Architecture::from(VitPreset::Pico);
-        let error = score(AttackMethod::Embedding, &[vec![0.0; 3]], &[vec![0.0; 768]], pico).unwrap_err();
+        let error = score(AttackMethod::Embedding, &[vec![0.0; 3]], &[vec![0.0; 768]], pico, (16, 16)).unwrap_err();
         assert!(error.to_string().contains("768 values, the two given have 3"), "{error}");
     }
 }

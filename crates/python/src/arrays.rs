@@ -61,7 +61,7 @@ pub(crate) fn tensor_file(what: &str, value: &Bound<'_, PyAny>) -> PyResult<Tens
 /// The arrays as the `.npz` file that NumPy writes for them.
 pub(crate) fn in_memory(py: Python<'_>, what: &str, arrays: &Arrays<'_>) -> PyResult<TensorFile> {
     let bytes = saved(py, arrays).map_err(|error| value_error(format!("{what} cannot be read: {error}")))?;
-    Ok(TensorFile::Bytes { what: what.to_owned(), bytes: bytes.as_bytes().into() })
+    Ok(TensorFile::bytes(what, bytes.as_bytes()))
 }
 
 fn saved<'py>(py: Python<'py>, arrays: &Arrays<'py>) -> PyResult<Bound<'py, PyBytes>> {

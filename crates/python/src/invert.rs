@@ -115,7 +115,7 @@ pub(crate) fn invert(
     let local = |(rate, steps)| format!("rate={rate},steps={steps}").parse::<LocalTraining>();
     let inversion = Inversion {
         attack,
-        model: Asked { model, heads, side, april_block, pixels },
+        model: Asked { model, heads, side, size: None, april_block, pixels },
         update: update(gradients, mask)?,
         weights: file("the dict of weights", weights)?,
         encrypted_weights: file("the dict of encrypted weights", encrypted_weights)?,
@@ -134,6 +134,7 @@ pub(crate) fn invert(
     let known = KnownPictures {
         truths: read("the truth", truth)?,
         candidate: read("the candidate", candidate)?.into_iter().next(),
+        ..KnownPictures::default()
     };
     let caller = Caller { gradient_of, model, raised: Mutex::default() };
     let go_on = || match Python::attach(|py| py.check_signals()) {

@@ -2,12 +2,17 @@
 
 use std::io::{Read, Seek, SeekFrom};
 
-use zip::{CompressionMethod, ZipArchive, result::ZipError};
+use zip::{
+    CompressionMethod, ZipArchive,
+    read::{ArchiveOffset, Config},
+    result::ZipError,
+};
 
 use super::{
+    Role,
     index::{MOST_TENSORS, Place, Stored},
-    npy::{Header, size},
-    pickle::{self, SavedTensor},
+    npy::{self, Header, size},
+    pickle::{self, Saved, SavedTensor},
 };
 
 pub(super) const MAGIC: &[u8; 4] = b"PK\x03\x04";
@@ -15,19 +20,34 @@ pub(super) const MAGIC: &[u8; 4] = b"PK\x03\x04";
 /// hostile program can make the interpreter hold up to a hundred times its own size.
 const MOST_PROGRAM: u64 = 4 << 20;
 
-/// Opens the archive in `source` and lists its tensors.
+/// The tensors of a file, and sentences about what was assumed about it.
+pub(super) type Listed = (Vec<Stored>, Vec<String>);
+
+/// Opens the archive in `source` and lists its tensors, those for this role if it holds several sets.
 ///
 /// # Errors
 /// It is damaged, holds no tensors, or does more than hold tensors.
-pub(super) fn open<R: Read + Seek>(source: R) -> Result<(ZipArchive<R>, Vec<Stored>), String> {
-    let mut archive = ZipArchive::new(source).map_err(said)?;
+pub(super) fn open<R: Read + Seek>(source: R, role: Role) -> Result<(ZipArchive<R>, Listed), String> {
+    // Nothing stands before it. Looking for its beginning can mistake a record of large files for one.
+    let config = Config { archive_offset: ArchiveOffset::Known(0) };
+    let mut archive = ZipArchive::with_config(config, source).map_err(said)?;
     let names: Vec<String> =
         archive.file_names().map(|name| Ok(name?.into_owned())).collect::<Result<_, _>>().map_err(said)?;
     // `torch.save` puts everything into one folder named after the file.
     let program = names.iter().position(|name| name.split_once('/').is_some_and(|(_, within)| within == "data.pkl"));
     let stored = match program {
-        Some(program) => torch(&mut archive, &names, program)?,
-        None if names.iter().any(|name| name.ends_with(NPY)) => numpy(&mut archive, &names)?,
+        Some(program) => torch(&mut archive, &names, program, role)?,
+        None if names.iter().any(|name| name.ends_with(NPY)) => {
+            let stored = numpy(&mut archive, &names)?;
+            let is_void = |tensor: &Stored| tensor.type_name == npy::VOID;
+            let note = stored.iter().any(is_void).then(|| {
+                format!(
+                    "NumPy calls its values {}, two bytes without a meaning; they were taken for bfloat16.",
+                    npy::VOID
+                )
+            });
+            (stored, note.into_iter().collect())
+        }
         None => return Err("it is a zip archive with neither PyTorch's tensors nor NumPy's arrays".to_owned()),
     };
     Ok((archive, stored))
@@ -80,7 +100,12 @@ fn numpy<R: Read + Seek>(archive: &mut ZipArchive<R>, names: &[String]) -> Resul
     Ok(stored)
 }
 
-fn torch<R: Read + Seek>(archive: &mut ZipArchive<R>, names: &[String], program: usize) -> Result<Vec<Stored>, String> {
+fn torch<R: Read + Seek>(
+    archive: &mut ZipArchive<R>,
+    names: &[String],
+    program: usize,
+    role: Role,
+) -> Result<Listed, String> {
     let folder = names[program].trim_end_matches("data.pkl").to_owned();
     let entry = |name: &str| names.iter().position(|known| known.strip_prefix(&folder) == Some(name));
     if entry("constants.pkl").is_some() {
@@ -105,7 +130,8 @@ fn torch<R: Read + Seek>(archive: &mut ZipArchive<R>, names: &[String], program:
     let places: std::collections::HashMap<&str, usize> =
         names.iter().enumerate().filter_map(|(i, name)| Some((name.strip_prefix(&folder)?, i))).collect();
     let mut stored = Vec::new();
-    for (name, tensor) in pickle::state_dict(&code)? {
+    let Saved { tensors, note } = pickle::saved(&code, role)?;
+    for (name, tensor) in tensors {
         let SavedTensor { storage, dtype, offset, shape, strides } = tensor;
         let missing = || format!("{name}: its values, data/{storage}, are missing");
         let entry = *places.get(format!("data/{storage}").as_str()).ok_or_else(missing)?;
@@ -118,11 +144,13 @@ fn torch<R: Read + Seek>(archive: &mut ZipArchive<R>, names: &[String], program:
             strides,
             available: (bytes - byte) / size(dtype),
             dtype: Some(dtype),
+            is_big_endian: false,
+            shard: 0,
             type_name: format!("{dtype:?}"),
             place: Place::Entry { entry, byte },
         });
     }
-    Ok(stored)
+    Ok((stored, note.into_iter().collect()))
 }
 
 fn said(error: ZipError) -> String {

@@ -7,7 +7,7 @@ use safetensors::{Dtype, tensor::Metadata};
 #[cfg(not(target_family = "wasm"))]
 use super::archive;
 use super::{
-    WeightsError,
+    Role, WeightsError,
     index::{Place, Stored, row_major},
 };
 
@@ -19,8 +19,13 @@ pub(super) enum Container<R> {
     /// NumPy arrays, each with its own source.
     #[cfg(not(target_family = "wasm"))]
     Arrays(Vec<R>),
+    /// Several files that are one model.
+    #[cfg(not(target_family = "wasm"))]
+    Shards(Vec<Self>),
 }
 
+/// Bytes after the first eight by which a file is known that holds no tensors.
+const LONGEST_MARK: u64 = 64;
 /// A safetensors header starts with its length in eight bytes, followed by that many bytes of JSON.
 const LENGTH_BYTES: u64 = 8;
 /// The safetensors library's limit. A model with a thousand tensors needs a thousandth of it.
@@ -28,13 +33,27 @@ const HEADER_LIMIT: u64 = 100_000_000;
 /// First byte of a bare pickle, as PyTorch wrote before 1.6.
 const PICKLE: u8 = 0x80;
 const SAVE: &str = "save its tensors with the safetensors library, numpy.savez or torch.save";
+/// Files that are mistaken for tensors: their first bytes, and what they are.
+const MISTAKEN: [(&[u8], &str); 4] = [
+    (b"version https://git-lfs", "it is a Git LFS pointer, which stands for the file: run `git lfs pull`"),
+    (b"<", "it is a page for a browser, as a login or an error page is: download the file again"),
+    (
+        b"\x89HDF",
+        "it is an HDF5 file, as Keras writes it; save its tensors with the safetensors library or numpy.savez",
+    ),
+    (b"\x1f\x8b", "it is compressed by gzip; decompress it first"),
+];
 
 impl<R: Read + Seek> Container<R> {
-    /// Detects the format of `source` by its first bytes and lists its tensors.
+    /// Detects the format of `source` by its first bytes and lists its tensors, with sentences about what was assumed.
     ///
     /// # Errors
     /// It cannot be read, or its format is not supported.
-    pub(super) fn open(what: &str, mut source: R) -> Result<(Self, Vec<Stored>), WeightsError> {
+    pub(super) fn open(
+        what: &str,
+        mut source: R,
+        role: Role,
+    ) -> Result<(Self, Vec<Stored>, Vec<String>), WeightsError> {
         let io = |source| WeightsError::Io { what: what.to_owned(), source };
         let format = |reason: String| WeightsError::Format { what: what.to_owned(), reason };
         let total = source.seek(SeekFrom::End(0)).map_err(io)?;
@@ -48,8 +67,16 @@ impl<R: Read + Seek> Container<R> {
         source.read_exact(&mut start).map_err(io)?;
         #[cfg(not(target_family = "wasm"))]
         if start.starts_with(archive::MAGIC) {
-            let (archive, stored) = archive::open(source).map_err(format)?;
-            return Ok((Self::Archive(Box::new(archive)), stored));
+            let (archive, (stored, notes)) = archive::open(source, role).map_err(format)?;
+            return Ok((Self::Archive(Box::new(archive)), stored, notes));
+        }
+        let mut more = Vec::new();
+        source.by_ref().take(LONGEST_MARK).read_to_end(&mut more).map_err(io)?;
+        source.seek(SeekFrom::Start(LENGTH_BYTES)).map_err(io)?;
+        let beginning = [&start[..], &more].concat();
+        if let Some((_, it_is)) = MISTAKEN.into_iter().find(|(mark, _)| beginning.trim_ascii_start().starts_with(mark))
+        {
+            return Err(format(it_is.to_owned()));
         }
         let length = u64::from_le_bytes(start);
         if length > HEADER_LIMIT || length > total - LENGTH_BYTES {
@@ -75,13 +102,15 @@ impl<R: Read + Seek> Container<R> {
                 strides: row_major(&info.shape),
                 available: info.shape.iter().map(|&side| side as u64).product(),
                 dtype: Some(info.dtype),
+                is_big_endian: false,
+                shard: 0,
                 type_name: format!("{:?}", info.dtype),
                 place: Place::Byte(start + info.data_offsets.0 as u64),
                 name,
             })
         };
         let stored = metadata.offset_keys().into_iter().filter_map(tensor).collect();
-        Ok((Self::Safetensors(source), stored))
+        Ok((Self::Safetensors(source), stored, Vec::new()))
     }
 
     /// Returns the bytes of `tensor` from its first value to its last.
@@ -113,6 +142,11 @@ impl<R: Read + Seek> Container<R> {
                 source.read_exact(&mut bytes).map_err(io)?;
                 Ok(bytes)
             }
+            #[cfg(not(target_family = "wasm"))]
+            (Self::Shards(shards), _) => match shards.get_mut(tensor.shard) {
+                Some(shard) => shard.read(what, tensor, dtype),
+                None => Ok(Vec::new()),
+            },
             _ => Ok(Vec::new()),
         }
     }

@@ -4,7 +4,11 @@ use std::collections::HashMap;
 
 use safetensors::Dtype;
 
-use super::names::{Timm, timm};
+use super::{
+    heads,
+    names::{Timm, front, timm, unwrapped},
+    order,
+};
 
 /// No model has more tensors.
 pub(super) const MOST_TENSORS: usize = 100_000;
@@ -30,6 +34,9 @@ pub(super) struct Stored {
     pub(super) available: u64,
     /// `None` for an unsupported type.
     pub(super) dtype: Option<Dtype>,
+    pub(super) is_big_endian: bool,
+    /// The file that holds it, where several are one model.
+    pub(super) shard: usize,
     /// The file's name of the type.
     pub(super) type_name: String,
     pub(super) place: Place,
@@ -104,16 +111,27 @@ impl Entry {
     }
 }
 
-/// Lists the tensors in file order.
-pub(super) fn index(stored: Vec<Stored>) -> Result<Vec<Entry>, String> {
+/// Lists the tensors in file order, and says in sentences what was assumed about them.
+pub(super) fn index(mut stored: Vec<Stored>) -> Result<(Vec<Entry>, Vec<String>), String> {
     if stored.len() > MOST_TENSORS {
         return Err(format!("it holds {} tensors; no model has more than {MOST_TENSORS}", stored.len()));
     }
+    stored.iter().try_for_each(Stored::check)?;
+    let mut notes = Vec::new();
+    notes.extend(without_samples(&mut stored)?);
+    let given = order::names(&stored)?;
+    notes.extend(given.as_ref().map(|(_, note)| note.clone()));
+    let given = given.map(|(names, _)| names);
+    let bare = |(place, tensor): (usize, &Stored)| match &given {
+        Some(names) => names[place].clone(),
+        None => unwrapped(&tensor.name),
+    };
+    let names: Vec<String> = stored.iter().enumerate().map(bare).collect();
+    let front = front(names.iter().map(String::as_str))?;
     let mut order = Vec::new();
     let mut groups: HashMap<String, Vec<(Option<usize>, Stored)>> = HashMap::new();
-    for tensor in stored {
-        tensor.check()?;
-        let Timm { name, third } = timm(&tensor.name);
+    for (tensor, name) in stored.into_iter().zip(&names) {
+        let Timm { name, third } = timm(name.strip_prefix(front).unwrap_or(name));
         let group = groups.entry(name).or_insert_with_key(|name| {
             order.push(name.clone());
             Vec::new()
@@ -140,7 +158,34 @@ pub(super) fn index(stored: Vec<Stored>) -> Result<Vec<Entry>, String> {
             })),
         }
     }
-    Ok(entries)
+    heads::rename(&mut entries);
+    Ok((entries, notes))
+}
+
+/// Removes the first dimension of one that Opacus' `grad_sample` puts before each shape.
+///
+/// # Errors
+/// The tensors have one gradient for each of several samples.
+fn without_samples(stored: &mut [Stored]) -> Result<Option<String>, String> {
+    let Some(&samples) = stored.first().and_then(|tensor| tensor.shape.first()) else { return Ok(None) };
+    let has_samples = stored.iter().all(|tensor| tensor.shape.first() == Some(&samples) && tensor.shape.len() >= 2);
+    // Convolutions have four dimensions.
+    if !has_samples || !stored.iter().any(|tensor| tensor.shape.len() == 5) {
+        return Ok(None);
+    }
+    if samples != 1 {
+        return Err(format!(
+            "each of its tensors has {samples} as its first dimension: they are gradients of {samples} samples, one by one, \
+             as Opacus' grad_sample holds them; save those of one, such as p.grad_sample[0], or their mean"
+        ));
+    }
+    for tensor in stored {
+        tensor.shape.remove(0);
+        tensor.strides.remove(0);
+    }
+    Ok(Some(
+        "Each tensor has a first dimension of 1, as in Opacus' grad_sample of one sample; it was left out.".to_owned(),
+    ))
 }
 
 /// Returns the shape of `parts` stacked along the first dimension.
@@ -168,6 +213,8 @@ mod tests {
             strides: strides.to_vec(),
             available,
             dtype: Some(Dtype::F32),
+            is_big_endian: false,
+            shard: 0,
             type_name: "F32".to_owned(),
             place: Place::Byte(0),
         }
@@ -196,20 +243,20 @@ mod tests {
         assert!(refused.contains("repeats its 2097151 values"), "{refused}");
         let refused = refusal(vec![stored("a", &[1; 9], &[1; 9], 1)]);
         assert!(refused.contains("9 dimensions"), "{refused}");
-        assert_eq!(index(vec![stored("a", &[0, huge, huge], &[1, 1, 1], 0)]).unwrap()[0].parts[0].extent(), 0);
+        assert_eq!(index(vec![stored("a", &[0, huge, huge], &[1, 1, 1], 0)]).unwrap().0[0].parts[0].extent(), 0);
     }
 
     #[test]
     fn thirds_are_one_tensor_in_the_order_of_timm() {
         let name = |which: &str| format!("vit.encoder.layer.3.attention.attention.{which}.weight");
         let third = |which: &str| stored(&name(which), &[4, 4], &[4, 1], 16);
-        let found = index(vec![third("key"), third("query"), third("value")]).unwrap();
+        let (found, _) = index(vec![third("key"), third("query"), third("value")]).unwrap();
         assert_eq!((found[0].name.as_str(), found[0].shape.as_slice()), ("blocks.3.attn.qkv.weight", &[12, 4][..]));
         assert_eq!(
             found[0].parts.iter().map(|part| &part.name).collect::<Vec<_>>(),
             [&name("query"), &name("key"), &name("value")]
         );
-        let found = index(vec![third("key"), third("value")]).unwrap();
+        let (found, _) = index(vec![third("key"), third("value")]).unwrap();
         assert_eq!(found.iter().map(|entry| &entry.name).collect::<Vec<_>>(), [&name("key"), &name("value")]);
         let refused = refusal(vec![third("key"), third("key")]);
         assert!(refused.starts_with("both vit.encoder.layer.3.attention.attention.key"), "{refused}");

@@ -2,8 +2,8 @@
 //!
 //! [`TensorReader`] first lists a file's tensors and then reads only the requested ones, from a file or from bytes. It
 //! supports safetensors, and natively also NumPy's `.npz` and `torch.save` archives, without running their code. Names
-//! from torchvision, Hugging Face and wrapped models are mapped to timm's. Values of type f16, bf16, f32, f64, u8 or
-//! bool are returned as `f32` or `f64`.
+//! from torchvision, Hugging Face and wrapped models are mapped to timm's, and numbered tensors are named by the order of
+//! their shapes. Values of every real type are returned as `f32` or `f64`.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
@@ -22,10 +22,12 @@ mod container;
 mod error;
 #[cfg(not(target_family = "wasm"))]
 mod file;
+mod heads;
 mod index;
 mod names;
 #[cfg(not(target_family = "wasm"))]
 mod npy;
+mod order;
 #[cfg(not(target_family = "wasm"))]
 mod pickle;
 mod shapes;
@@ -70,6 +72,15 @@ mod sealed {
     impl Sealed for f64 {}
 }
 
+/// What the tensors of a file are for. A checkpoint may hold several sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Role {
+    #[default]
+    Any,
+    Gradients,
+    Weights,
+}
+
 /// A tensor read from a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamedTensor<T> {
@@ -87,6 +98,7 @@ pub struct TensorReader<R> {
     container: Container<R>,
     /// In file order.
     entries: Vec<Entry>,
+    notes: Vec<String>,
 }
 
 impl<'a> TensorReader<Cursor<&'a [u8]>> {
@@ -129,8 +141,8 @@ impl<R: Read + Seek> TensorReader<R> {
             stored.push(header.stored(name, entry, length));
             sources.push(source);
         }
-        let entries = index::index(stored).map_err(format)?;
-        Ok(Self { what: what.to_owned(), container: Container::Arrays(sources), entries })
+        let (entries, notes) = index::index(stored).map_err(format)?;
+        Ok(Self { what: what.to_owned(), container: Container::Arrays(sources), entries, notes })
     }
 }
 
@@ -140,10 +152,33 @@ impl<R: Read + Seek> TensorReader<R> {
     /// # Errors
     /// If it cannot be read or holds no tensors.
     pub fn new(what: &str, source: R) -> Result<Self, WeightsError> {
-        let (container, stored) = Container::open(what, source)?;
+        Self::for_role(what, source, Role::Any)
+    }
+
+    /// As [`new`](Self::new); of several sets of tensors, lists the one for `role`.
+    ///
+    /// # Errors
+    /// If it cannot be read, holds no tensors, or several sets of which none is named for the role.
+    pub fn for_role(what: &str, source: R, role: Role) -> Result<Self, WeightsError> {
+        let (container, stored, notes) = Container::open(what, source, role)?;
+        Self::of(what, container, stored, notes)
+    }
+
+    fn of(
+        what: &str,
+        container: Container<R>,
+        stored: Vec<Stored>,
+        mut notes: Vec<String>,
+    ) -> Result<Self, WeightsError> {
         let format = |reason| WeightsError::Format { what: what.to_owned(), reason };
-        let entries = index::index(stored).map_err(format)?;
-        Ok(Self { what: what.to_owned(), container, entries })
+        let (entries, more) = index::index(stored).map_err(format)?;
+        notes.extend(more);
+        Ok(Self { what: what.to_owned(), container, entries, notes })
+    }
+
+    /// Returns what was assumed about the file, in sentences.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// Returns timm's names of all tensors, in file order.
@@ -160,6 +195,11 @@ impl<R: Read + Seek> TensorReader<R> {
     pub fn parts(&self, name: &str) -> Vec<(&str, &[usize])> {
         let parts = self.entry(name).map(|entry| entry.parts.as_slice()).unwrap_or_default();
         parts.iter().map(|part| (part.name.as_str(), part.shape.as_slice())).collect()
+    }
+
+    /// Returns the names of the last linear layer's weight and bias, whatever the network is.
+    pub fn head(&self) -> Option<[String; 2]> {
+        heads::last(&self.entries)
     }
 
     fn entry(&self, name: &str) -> Option<&Entry> {
@@ -243,7 +283,13 @@ impl<R: Read + Seek> TensorReader<R> {
         let mut values: Vec<T> = Vec::new();
         for part in &entry.parts {
             let read = match part.dtype {
-                Some(dtype) => numbers(dtype, &self.container.read(&self.what, part, dtype)?),
+                Some(dtype) => {
+                    let mut bytes = self.container.read(&self.what, part, dtype)?;
+                    if part.is_big_endian {
+                        bytes.chunks_mut(dtype.bitsize() / 8).for_each(<[u8]>::reverse);
+                    }
+                    numbers(dtype, &bytes)
+                }
                 None => None,
             };
             let Some(read) = read else {
@@ -285,6 +331,13 @@ fn numbers<T: Number>(dtype: Dtype, bytes: &[u8]) -> Option<Vec<T>> {
         Dtype::F32 => each(bytes, |b| f32::from_le_bytes(b).into()),
         Dtype::F64 => each(bytes, f64::from_le_bytes),
         Dtype::U8 | Dtype::BOOL => each(bytes, |[b]| b.into()),
+        Dtype::I8 => each(bytes, |b| i8::from_le_bytes(b).into()),
+        Dtype::I16 => each(bytes, |b| i16::from_le_bytes(b).into()),
+        Dtype::U16 => each(bytes, |b| u16::from_le_bytes(b).into()),
+        Dtype::I32 => each(bytes, |b| i32::from_le_bytes(b).into()),
+        Dtype::U32 => each(bytes, |b| u32::from_le_bytes(b).into()),
+        Dtype::I64 => each(bytes, |b| i64::from_le_bytes(b) as f64),
+        Dtype::U64 => each(bytes, |b| u64::from_le_bytes(b) as f64),
         _ => return None,
     })
 }

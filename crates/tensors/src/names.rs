@@ -10,6 +10,18 @@ pub(super) struct Timm {
 
 /// Prefixes from DataParallel, `torch.compile`, Opacus and training frameworks.
 const WRAPPERS: [&str; 4] = ["module.", "_orig_mod.", "_module.", "model."];
+/// What wrappers put in front of any module, also within a name.
+const WRAPPERS_WITHIN: [&str; 3] = ["_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", "_orig_mod."];
+/// Names of the input layer in all known libraries. What stands before one of them is the name of the whole network
+/// within a larger module.
+const INPUT_LAYERS: [&str; 6] = [
+    "patch_embed.proj.weight",
+    "embeddings.patch_embeddings.projection.weight",
+    "conv_proj.weight",
+    "embedder.embedder.convolution.weight",
+    "conv1.weight",
+    "body.0.weight",
+];
 /// Hugging Face's prefixes for the body of a model with a head.
 const BODIES: [&str; 3] = ["vit.", "deit.", "resnet."];
 
@@ -33,7 +45,8 @@ const FRONTS: [(&str, &str); 21] = [
     ("encoder.pos_embedding", "pos_embed"),
     ("encoder.ln.", "norm."),
     ("heads.head.", "head."),
-    ("heads.0.", "head."),
+    // CIFAR's ResNets.
+    ("linear.", "fc."),
     // The code of Deep Leakage from Gradients.
     ("body.0.", "conv1."),
     ("body.2.", "conv2."),
@@ -76,6 +89,32 @@ const THIRDS: [(&str, usize); 6] = [
     ("attention.v_proj.", 2),
 ];
 
+/// Removes what wrappers have put anywhere into a name.
+pub(super) fn unwrapped(name: &str) -> String {
+    WRAPPERS_WITHIN.iter().fold(name.to_owned(), |name, wrapper| name.replace(wrapper, ""))
+}
+
+/// Returns what stands before the names of the network, such as `backbone.`, if one network is in a larger module.
+///
+/// # Errors
+/// There are several networks.
+pub(super) fn front<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Result<&'a str, String> {
+    for layer in INPUT_LAYERS {
+        let before = |name: &'a str| name.strip_suffix(layer).filter(|front| front.is_empty() || front.ends_with('.'));
+        let mut fronts: Vec<&str> = names.clone().filter_map(before).collect();
+        // `conv1.weight` is also the name of a layer within a block.
+        fronts.sort_by_key(|front| front.len());
+        let Some(&shortest) = fronts.first() else { continue };
+        let others = fronts.iter().filter(|front| front.matches('.').count() == shortest.matches('.').count());
+        let others: Vec<String> = others.map(|front| format!("{front}*")).collect();
+        if others.len() > 1 {
+            return Err(format!("it holds {} networks, {}; save one of them", others.len(), others.join(" and ")));
+        }
+        return Ok(shortest);
+    }
+    Ok("")
+}
+
 /// Returns timm's name for a tensor. An unknown name only loses the known prefixes.
 pub(super) fn timm(name: &str) -> Timm {
     let mut bare = name;
@@ -95,6 +134,9 @@ pub(super) fn timm(name: &str) -> Timm {
     }
     if let Some(name) = residual(bare) {
         return whole(name);
+    }
+    if bare.starts_with("layer") && bare.contains(".shortcut.") {
+        return whole(bare.replace(".shortcut.", ".downsample."));
     }
     whole(replaced(bare, &FRONTS).unwrap_or_else(|| bare.to_owned()))
 }
@@ -159,6 +201,8 @@ mod tests {
             ("classifier.1.bias", "fc.bias"),
             ("module.body.4.bias", "conv3.bias"),
             ("fc.0.weight", "fc.weight"),
+            ("module.linear.bias", "fc.bias"),
+            ("layer2.0.shortcut.0.weight", "layer2.0.downsample.0.weight"),
             ("fc.weight", "fc.weight"),
             (
                 "encoder.layer.99999999999999999999.output.dense.bias",
@@ -167,8 +211,21 @@ mod tests {
         ] {
             assert_eq!(timm(theirs), Timm { name: timms.to_owned(), third: None }, "{theirs}");
         }
+        let wrapped = "_fsdp_wrapped_module.blocks.0._checkpoint_wrapped_module.attn.qkv.weight";
+        assert_eq!(unwrapped(wrapped), "blocks.0.attn.qkv.weight");
         for key in ["deit.encoder.layer.2.attention.attention.key.bias", "vit.layers.2.attention.k_proj.bias"] {
             assert_eq!(timm(key), Timm { name: "blocks.2.attn.qkv.bias".to_owned(), third: Some(1) });
         }
+    }
+
+    #[test]
+    fn a_network_within_a_module_has_one_front() {
+        let of = |names: &[&'static str]| front(names.iter().copied());
+        assert_eq!(of(&["net.body.patch_embed.proj.weight", "classifier.weight"]), Ok("net.body."));
+        assert_eq!(of(&["encoder.conv1.weight", "encoder.layer1.0.conv1.weight"]), Ok("encoder."));
+        assert_eq!(of(&["conv1.weight", "layer1.0.conv1.weight", "layer1.1.conv1.weight"]), Ok(""));
+        assert_eq!(of(&["head.weight"]), Ok(""));
+        let two = of(&["student.patch_embed.proj.weight", "teacher.patch_embed.proj.weight"]).unwrap_err();
+        assert!(two.contains("it holds 2 networks, student.* and teacher.*"), "{two}");
     }
 }

@@ -7,6 +7,8 @@ use safetensors::Dtype;
 use super::index::{Place, Stored, row_major};
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
+/// NumPy's name of JAX's bfloat16.
+pub(super) const VOID: &str = "|V2";
 /// Largest header text in bytes. A tensor's has about a hundred.
 const MOST_HEADER: usize = 1 << 16;
 
@@ -17,6 +19,7 @@ pub(super) struct Header {
     /// NumPy's name of the type, such as `<f4`.
     pub(super) descr: String,
     pub(super) dtype: Option<Dtype>,
+    pub(super) is_big_endian: bool,
     pub(super) shape: Vec<usize>,
     /// Whether the first dimension is fastest.
     pub(super) fortran: bool,
@@ -61,18 +64,24 @@ impl Header {
         let sides = after("shape")?.strip_prefix('(')?.split_once(')')?.0;
         let sides = sides.split(',').map(str::trim).filter(|side| !side.is_empty());
         let shape = sides.map(|side| side.parse().ok()).collect::<Option<Vec<usize>>>()?;
-        let dtype = match descr.as_str() {
-            "<f2" => Some(Dtype::F16),
-            "<f4" => Some(Dtype::F32),
-            "<f8" => Some(Dtype::F64),
-            "|u1" => Some(Dtype::U8),
-            "|b1" => Some(Dtype::BOOL),
-            "|i1" => Some(Dtype::I8),
-            "<i4" => Some(Dtype::I32),
-            "<i8" => Some(Dtype::I64),
+        let dtype = match descr.trim_start_matches(['<', '>', '|', '=']) {
+            "f2" => Some(Dtype::F16),
+            "f4" => Some(Dtype::F32),
+            "f8" => Some(Dtype::F64),
+            // NumPy has no bfloat16 and calls JAX's two bytes without a meaning.
+            "V2" => Some(Dtype::BF16),
+            "u1" => Some(Dtype::U8),
+            "u2" => Some(Dtype::U16),
+            "u4" => Some(Dtype::U32),
+            "u8" => Some(Dtype::U64),
+            "b1" => Some(Dtype::BOOL),
+            "i1" => Some(Dtype::I8),
+            "i2" => Some(Dtype::I16),
+            "i4" => Some(Dtype::I32),
+            "i8" => Some(Dtype::I64),
             _ => None,
         };
-        Some(Self { length, descr, dtype, shape, fortran })
+        Some(Self { length, is_big_endian: descr.starts_with('>'), descr, dtype, shape, fortran })
     }
 
     /// Describes the array with this header. `length` is the entry's size in bytes, including the header.
@@ -83,6 +92,8 @@ impl Header {
             strides: if self.fortran { column_major(&self.shape) } else { row_major(&self.shape) },
             available: bytes / self.dtype.map_or(1, size),
             dtype: self.dtype,
+            is_big_endian: self.is_big_endian,
+            shard: 0,
             type_name: self.descr,
             shape: self.shape,
             place: Place::Entry { entry, byte: self.length },
@@ -167,7 +178,10 @@ mod tests {
         assert_eq!(header.length, 10 + text.len() as u64);
         let text = "{'descr': '>f8', 'fortran_order': True, 'shape': (), }";
         let header = Header::read(&mut bytes(text).as_slice()).unwrap();
-        assert_eq!((header.dtype, header.fortran, header.shape.len()), (None, true, 0));
+        assert_eq!((header.dtype, header.fortran, header.shape.len()), (Some(Dtype::F64), true, 0));
+        assert!(header.is_big_endian);
+        let complex = "{'descr': '<c8', 'fortran_order': True, 'shape': (), }";
+        assert_eq!(Header::read(&mut bytes(complex).as_slice()).unwrap().dtype, None);
         assert_eq!(column_major(&[2, 3, 4]), [1, 2, 6]);
     }
 

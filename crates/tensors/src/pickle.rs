@@ -1,19 +1,26 @@
 //! Reads state dicts from `torch.save` without running their code.
 //!
 //! A pickle is a program for a stack machine. Its main danger is one instruction that calls any function by name. This
-//! machine supports only the instructions that plain data and tensors need, and only the few function names that
-//! tensors need. It stops at any other name, and the error shows it. All objects are in one arena, so that deep nesting
-//! cannot overflow the stack on drop. Each instruction creates at most one object.
+//! machine runs no function at all: it knows the few names from which tensors are built, and takes a call of any other
+//! name for data that it does not understand, such as a `Namespace` or a `torch.Size` beside the tensors. If there are
+//! no tensors, the error shows the first such name. All objects are in one arena, so that deep nesting cannot overflow
+//! the stack on drop. Each instruction creates at most one object.
 
 use std::collections::{HashMap, HashSet};
 
 use safetensors::Dtype;
 
-use super::index::{MOST_DIMENSIONS, MOST_TENSORS};
+use super::{
+    Role,
+    index::{MOST_DIMENSIONS, MOST_TENSORS},
+};
 
 /// The names that a state dict of tensors needs.
-const NAMES: [(&str, Global); 13] = [
-    ("collections.OrderedDict", Global::OrderedDict),
+const NAMES: [(&str, Global); 16] = [
+    ("collections.OrderedDict", Global::Dict),
+    ("collections.defaultdict", Global::Dict),
+    ("torch._utils._rebuild_parameter_with_state", Global::Parameter),
+    ("torch._tensor._rebuild_from_type_v2", Global::Subclass),
     ("torch._utils._rebuild_tensor_v2", Global::Tensor),
     ("torch._utils._rebuild_parameter", Global::Parameter),
     ("torch.DoubleStorage", Global::Storage(Dtype::F64)),
@@ -37,9 +44,12 @@ const DEEPEST: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Global {
-    OrderedDict,
+    /// An ordered dict, or one with default values.
+    Dict,
     Tensor,
     Parameter,
+    /// A tensor of a subclass, which is rebuilt by one of these functions.
+    Subclass,
     Storage(Dtype),
 }
 
@@ -47,7 +57,7 @@ enum Global {
 enum Value {
     None,
     Int(i64),
-    /// A number or boolean that tensors do not need.
+    /// A number, a boolean or any object that tensors do not need.
     Plain,
     Text(usize),
     /// Tuple, list, dict, storage or tensor, by its index in the arena.
@@ -76,14 +86,29 @@ pub(super) struct SavedTensor {
     pub(super) strides: Vec<usize>,
 }
 
-/// Returns the named tensors of the state dict in `program`, in order.
+/// The tensors that a program saves.
+#[derive(Debug)]
+pub(super) struct Saved {
+    /// In order. Tensors of a list have their positions as names.
+    pub(super) tensors: Vec<(String, SavedTensor)>,
+    /// Which of several sets they are, in a sentence.
+    pub(super) note: Option<String>,
+}
+
+/// Returns the tensors in `program`: of a dict, of a list, or of the one within a dict that is for `role`.
 ///
 /// # Errors
-/// The program is cut short, does more than save tensors, or does not save a dict of tensors.
-pub(super) fn state_dict(program: &[u8]) -> Result<Vec<(String, SavedTensor)>, String> {
+/// The program is cut short, is no plain pickle, or saves no tensors.
+pub(super) fn saved(program: &[u8], role: Role) -> Result<Saved, String> {
     let mut machine = Machine::default();
     let saved = machine.run(program)?;
-    machine.tensors(saved, DEEPEST, &mut HashSet::new())
+    machine.tensors(saved, role, DEEPEST, &mut HashSet::new()).map_err(|reason| match &machine.unknown {
+        Some(name) => format!(
+            "it asks to run {name:?}, but code from files is never run; save a dict of plain tensors: torch.save(model.\
+             state_dict(), ...), or {{name: p.grad for name, p in model.named_parameters()}}"
+        ),
+        None => reason,
+    })
 }
 
 #[derive(Debug, Default)]
@@ -92,6 +117,8 @@ struct Machine {
     memo: HashMap<u32, Value>,
     texts: Vec<String>,
     arena: Vec<Object>,
+    /// The first name of a function or class that is not known.
+    unknown: Option<String>,
 }
 
 /// The remaining program.
@@ -234,17 +261,40 @@ impl Machine {
                     let id = self.pop()?;
                     self.storage(id)?;
                 }
-                b'R' => {
+                // A call, and a new object of a class.
+                b'R' | 0x81 => {
                     let (arguments, function) = (self.pop()?, self.pop()?);
                     self.call(function, arguments)?;
                 }
-                // Drop an OrderedDict's attributes, such as `_metadata`.
-                b'b' => {
-                    let (_, target) = (self.pop()?, self.last()?);
-                    if !matches!(target, Value::Object(place) if matches!(self.arena.get(place), Some(Object::Dict(_))))
-                    {
-                        return Err("it changes an object that is not a dict".to_owned());
-                    }
+                0x92 => {
+                    let (_, arguments, class) = (self.pop()?, self.pop()?, self.pop()?);
+                    self.call(class, arguments)?;
+                }
+                // Attributes of an object, such as an OrderedDict's `_metadata`.
+                b'b' => drop((self.pop()?, self.last()?)),
+                b'0' => drop(self.pop()?),
+                b'1' => drop(self.above_mark()?),
+                b'2' => {
+                    let last = self.last()?;
+                    self.stack.push(last);
+                }
+                // Sets.
+                0x8f => self.stack.push(Value::Plain),
+                0x90 => drop((self.above_mark()?, self.last()?)),
+                0x91 => {
+                    self.above_mark()?;
+                    self.stack.push(Value::Plain);
+                }
+                // Bytes, strings of bytes, and long numbers.
+                b'B' | b'T' | 0x8b => {
+                    let length = code.length()?;
+                    code.bytes(length)?;
+                    self.stack.push(Value::Plain);
+                }
+                b'C' | b'U' => {
+                    let length = code.byte()?.into();
+                    code.bytes(length)?;
+                    self.stack.push(Value::Plain);
                 }
                 other => {
                     return Err(format!(
@@ -337,11 +387,11 @@ impl Machine {
                 self.stack.push(Value::Global(global));
                 Ok(())
             }
-            None => Err(format!(
-                "it asks to run {:?}, but code from files is never run; save a dict of plain tensors: torch.save(model.\
-                 state_dict(), ...), or {{name: p.grad for name, p in model.named_parameters()}}",
-                name.chars().take(SHOWN).collect::<String>()
-            )),
+            None => {
+                self.unknown.get_or_insert_with(|| name.chars().take(SHOWN).collect());
+                self.stack.push(Value::Plain);
+                Ok(())
+            }
         }
     }
 
@@ -355,6 +405,9 @@ impl Machine {
             dict.extend(pairs.iter().map(|[key, value]| (*key, *value)));
             return Ok(());
         }
+        if matches!(self.last()?, Value::Plain) {
+            return Ok(());
+        }
         Err("it sets an item of something that is not a dict, or a key without a value".to_owned())
     }
 
@@ -363,6 +416,9 @@ impl Machine {
             && let Some(Object::List(list)) = self.arena.get_mut(place)
         {
             list.extend(items);
+            return Ok(());
+        }
+        if matches!(self.last()?, Value::Plain) {
             return Ok(());
         }
         Err("it appends to something that is not a list".to_owned())
@@ -388,7 +444,15 @@ impl Machine {
     fn call(&mut self, function: Value, arguments: Value) -> Result<(), String> {
         let arguments = self.tuple(arguments)?;
         match (function, arguments) {
-            (Value::Global(Global::OrderedDict), []) => self.make(Object::Dict(Vec::new())),
+            (Value::Plain, _) => self.stack.push(Value::Plain),
+            (Value::Global(Global::Dict), &[Value::Object(items)]) => {
+                let pairs = self.pairs(items);
+                self.make(Object::Dict(pairs));
+            }
+            (Value::Global(Global::Dict), _) => self.make(Object::Dict(Vec::new())),
+            (Value::Global(Global::Subclass), &[function @ Value::Global(Global::Tensor), _, arguments, ..]) => {
+                self.call(function, arguments)?;
+            }
             (Value::Global(Global::Tensor), &[Value::Object(storage), Value::Int(offset), shape, strides, ..]) => {
                 let Some(Object::Storage { key, dtype }) = self.arena.get(storage) else {
                     return Err("a tensor in it has no storage".to_owned());
@@ -404,65 +468,98 @@ impl Machine {
         Ok(())
     }
 
-    /// Returns the tensors of the dict `saved`, or of the one dict inside it that has some, such as `state_dict`.
-    /// Visits each dict once, even if it is nested several times.
-    fn tensors(
-        &self,
-        saved: Value,
-        depth: usize,
-        visited: &mut HashSet<usize>,
-    ) -> Result<Vec<(String, SavedTensor)>, String> {
-        let Value::Object(place) = saved else { return Err(NO_DICT.to_owned()) };
-        if !visited.insert(place) {
-            return Err(NO_DICT.to_owned());
-        }
-        let dict = match self.arena.get(place) {
-            Some(Object::Dict(dict)) => dict,
-            Some(Object::Tensor(_)) => return Err(format!("it is a single tensor; {NAMED}")),
-            Some(Object::List(_) | Object::Tuple(_)) => return Err(format!("it is a list; {NAMED}")),
-            _ => return Err(NO_DICT.to_owned()),
+    /// The pairs of a list of pairs.
+    fn pairs(&self, list: usize) -> Vec<(Value, Value)> {
+        let Some(Object::List(items) | Object::Tuple(items)) = self.arena.get(list) else { return Vec::new() };
+        let pair = |item: &Value| match self.tuple(*item) {
+            Ok(&[key, value]) => Some((key, value)),
+            _ => None,
         };
-        let mut found = Vec::new();
-        let mut within = Vec::new();
-        for &(key, value) in dict {
-            let (Value::Text(_), Value::Object(place)) = (key, value) else { continue };
-            let key = self.text(key)?;
-            match self.arena.get(place) {
-                Some(Object::Tensor(_)) if key.len() > LONGEST || found.len() == MOST_TENSORS => {
-                    return Err(format!(
-                        "it holds more than {MOST_TENSORS} tensors, or names of more than {LONGEST} bytes"
-                    ));
-                }
-                Some(Object::Tensor(tensor)) => found.push((key.to_owned(), tensor.clone())),
-                Some(Object::Dict(_)) if depth > 0 => within.push((key, value)),
-                _ => {}
-            }
+        items.iter().filter_map(pair).collect()
+    }
+
+    /// Returns the tensors of the dict or list `saved`, or of the one inside it that is for `role`. Visits each object
+    /// once, even if it is nested several times.
+    fn tensors(&self, saved: Value, role: Role, depth: usize, visited: &mut HashSet<usize>) -> Result<Saved, String> {
+        let Value::Object(place) = saved else { return Err(NO_TENSORS.to_owned()) };
+        if !visited.insert(place) {
+            return Err(NO_TENSORS.to_owned());
         }
-        if !found.is_empty() {
-            return Ok(found);
+        let named: Vec<(String, Value)> = match self.arena.get(place) {
+            Some(Object::Dict(dict)) => {
+                let named = |&(key, value): &(Value, Value)| Some((self.key(key)?, value));
+                dict.iter().filter_map(named).collect()
+            }
+            Some(Object::List(items) | Object::Tuple(items)) => {
+                items.iter().enumerate().map(|(position, item)| (position.to_string(), *item)).collect()
+            }
+            Some(Object::Tensor(_)) => return Err(format!("it is a single tensor; {NAMED}")),
+            _ => return Err(NO_TENSORS.to_owned()),
+        };
+        let mut tensors = Vec::new();
+        for (name, value) in &named {
+            let &Value::Object(place) = value else { continue };
+            let Some(Object::Tensor(tensor)) = self.arena.get(place) else { continue };
+            if name.len() > LONGEST || tensors.len() == MOST_TENSORS {
+                return Err(format!(
+                    "it holds more than {MOST_TENSORS} tensors, or names of more than {LONGEST} bytes"
+                ));
+            }
+            tensors.push((name.clone(), tensor.clone()));
+        }
+        let is_preferred = |name: &String| preferred(role).contains(&name.as_str());
+        // Beside a set with a telling name, single tensors are labels and the like.
+        let has_set = named.iter().any(|(name, value)| is_preferred(name) && self.is_set(*value));
+        if !tensors.is_empty() && !has_set {
+            return Ok(Saved { tensors, note: None });
         }
         let mut inner = Vec::new();
-        for (key, value) in within {
+        for (name, value) in named.into_iter().filter(|_| depth > 0) {
             // An optimiser's state also has tensors, but not under a model's names.
-            if let Ok(tensors) = self.tensors(value, depth - 1, visited) {
-                inner.push((key, tensors));
+            if let Ok(saved) = self.tensors(value, role, depth - 1, visited) {
+                inner.push((name, saved));
             }
         }
-        let preferred = ["state_dict", "model", "model_state_dict", "gradients", "grads"];
-        let place = inner.iter().position(|(key, _)| preferred.contains(key));
-        match (inner.len(), place) {
-            (0, _) => Err(NO_DICT.to_owned()),
-            (1, _) => Ok(inner.swap_remove(0).1),
-            (_, Some(place)) => Ok(inner.swap_remove(place).1),
-            _ => {
-                let keys: Vec<&str> = inner.iter().map(|(key, _)| *key).collect();
-                Err(format!("it holds several dicts of tensors, {}; save one of them", keys.join(", ")))
+        let place = preferred(role).iter().find_map(|wanted| inner.iter().position(|(name, _)| name == wanted));
+        let names: Vec<&str> = inner.iter().map(|(name, _)| name.as_str()).collect();
+        match (names.as_slice(), place) {
+            ([], _) => Err(NO_TENSORS.to_owned()),
+            ([_], _) => Ok(inner.swap_remove(0).1),
+            (_, Some(place)) => {
+                let note = format!("It holds the sets of tensors {}; {} was read.", names.join(", "), names[place]);
+                Ok(Saved { note: Some(note), ..inner.swap_remove(place).1 })
             }
+            _ => Err(format!("it holds several sets of tensors, {}; save one of them", names.join(", "))),
+        }
+    }
+
+    fn is_set(&self, value: Value) -> bool {
+        let Value::Object(place) = value else { return false };
+        matches!(self.arena.get(place), Some(Object::Dict(_) | Object::List(_) | Object::Tuple(_)))
+    }
+
+    /// A key of a dict as text. An optimiser numbers its tensors.
+    fn key(&self, key: Value) -> Option<String> {
+        match key {
+            Value::Text(place) => self.texts.get(place).cloned(),
+            Value::Int(number) => Some(number.to_string()),
+            _ => None,
         }
     }
 }
 
-const NO_DICT: &str = "it holds no dict of tensors; save one, such as model.state_dict()";
+/// Names of sets of tensors in a checkpoint, the best one first.
+fn preferred(role: Role) -> &'static [&'static str] {
+    match role {
+        Role::Gradients => &["gradients", "gradient", "grads", "grad", "update", "delta", "state_dict", "model"],
+        Role::Weights => {
+            &["state_dict", "model_state_dict", "model", "weights", "params", "parameters", "net", "model_state"]
+        }
+        Role::Any => &["state_dict", "model", "model_state_dict", "gradients", "grads"],
+    }
+}
+
+const NO_TENSORS: &str = "it holds no dict and no list of tensors; save {name: tensor}, as model.state_dict() is";
 const NAMED: &str = "save a dict with the tensors' names: {name: p.grad for name, p in model.named_parameters()}";
 
 /// Parses a little-endian two's complement number, if it fits.

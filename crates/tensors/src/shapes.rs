@@ -29,6 +29,8 @@ pub enum Variant {
     AveragePooled,
     /// The position embedding has a row for each patch and none for a class token.
     PatchesOnly,
+    /// Register tokens beside the class token: `reg_token` or `register_tokens`.
+    Registers,
 }
 
 impl Variant {
@@ -38,6 +40,7 @@ impl Variant {
             Self::Distilled => "a distilled ViT (DeiT's dist_token and head_dist)",
             Self::AveragePooled => "an average-pooled ViT (fc_norm in place of norm)",
             Self::PatchesOnly => "a ViT whose position embedding has no class token",
+            Self::Registers => "a ViT with register tokens",
         }
     }
 }
@@ -85,6 +88,13 @@ impl<R: Read + Seek> TensorReader<R> {
                 let holds = match names.len() {
                     0 => "no tensor".to_owned(),
                     count => format!("{count} tensors, {} first", names[0]),
+                };
+                let holds = match shards(&self.what) {
+                    Some(shards) => format!(
+                        "{holds}; by its name it is one of {shards} files of a model: give their index, such as \
+                         model.safetensors.index.json"
+                    ),
+                    None => holds,
                 };
                 Err(ShapeError::Neither { what: self.what.clone(), holds })
             }
@@ -147,8 +157,13 @@ impl<R: Read + Seek> TensorReader<R> {
             return Err(self.wrong(PATCH, patch_shape, "square patches, [D, 3, P, P]"));
         }
         let Some(position) = self.shape(POSITION) else {
-            let (present, absent) =
-                (PATCH.to_owned(), format!("{POSITION} [1, S + 1, {dim}], which shows the image's side"));
+            let (present, absent) = (
+                PATCH.to_owned(),
+                format!(
+                    "{POSITION} [1, S + 1, {dim}], which shows the image's side (a frozen position embedding has no gradient, \
+                     and attacks on embeddings need it); give --weights or --model"
+                ),
+            );
             return Err(ShapeError::Gap { what: self.what.clone(), present, absent });
         };
         let &[1, tokens, columns] = position else {
@@ -158,13 +173,26 @@ impl<R: Read + Seek> TensorReader<R> {
             return Err(self.wrong(POSITION, position, format!("[1, {tokens}, {dim}], by {PATCH} {patch_shape:?}")));
         }
         let grid_of = |patches: usize| Some(patches.isqrt()).filter(|grid| *grid > 0 && grid * grid == patches);
-        // The embedding may have rows for a class token, for DeiT's second token as well, or for neither. Squares are
-        // so far apart that at most one case fits.
-        let (grid, front) = [1, 2, 0]
+        let rows = |name: &str| match self.shape(name) {
+            Some(&[1, rows, _] | &[rows, _]) => Some(rows),
+            _ => None,
+        };
+        // The embedding may have rows for a class token, for DeiT's second token as well, or for neither. timm gives
+        // registers rows too, DINOv2 does not.
+        let (timms, dinos) = (rows("reg_token"), rows("register_tokens"));
+        let registers = timms.or(dinos);
+        let with_registers = registers.map_or(1, |registers| registers.saturating_add(1));
+        let fronts = match (timms, dinos) {
+            (Some(registers), _) => vec![with_registers, registers, 1, 0],
+            (None, Some(_)) => vec![1, with_registers, 0],
+            (None, None) => vec![1, 2, 0],
+        };
+        let (grid, front) = fronts
             .into_iter()
             .find_map(|front| Some((grid_of(tokens.checked_sub(front)?)?, front)))
             .ok_or_else(|| self.wrong(POSITION, position, "a square number of patches and a class token"))?;
         let variant = match front {
+            _ if registers.is_some() => Some(Variant::Registers),
             2 => Some(Variant::Distilled),
             0 => Some(Variant::PatchesOnly),
             _ if self.shape("dist_token").is_some() => Some(Variant::Distilled),
@@ -289,6 +317,13 @@ pub fn likely_heads(config: VitConfig) -> (VitConfig, HeadsFrom) {
     }
 }
 
+/// The number of files of a model, if this is the name of one: `model-00001-of-00002.safetensors`.
+fn shards(what: &str) -> Option<u32> {
+    let (before, after) = what.rsplit_once("-of-")?;
+    let is_numbered = before.len() >= 5 && before.bytes().rev().take(5).all(|byte| byte.is_ascii_digit());
+    after.get(..5)?.parse().ok().filter(|_| is_numbered)
+}
+
 /// Returns the prefix of names in a block, such as `blocks.11.` or `layer2.0.`.
 fn block_of(name: &str) -> Option<String> {
     let mut parts = name.splitn(3, '.');
@@ -396,6 +431,14 @@ mod tests {
             tensors.iter_mut().for_each(|(name, _)| *name = name.replace("norm.", "fc_norm.").replace("fc_fc", "fc"));
         };
         assert_eq!(with(&pooled), Some(Variant::AveragePooled));
+        // With four registers, 21 rows are 16 patches, and 9 would be 4, not 3 x 3.
+        let registers = |tensors: &mut Named| {
+            position(21)(tensors);
+            tensors.push(("reg_token".to_owned(), vec![1, 4, 8]));
+        };
+        assert_eq!(with(&registers), Some(Variant::Registers));
+        let without_rows = |tensors: &mut Named| tensors.push(("register_tokens".to_owned(), vec![1, 4, 8]));
+        assert_eq!(with(&without_rows), Some(Variant::Registers));
     }
 
     #[test]

@@ -10,8 +10,8 @@ use std::{
 };
 
 use proptest::prelude::*;
-use unmask_core::{Architecture, VitConfig};
-use unmask_tensors::{Shapes, TensorReader, Variant, WeightsError, read_state};
+use unmask_core::{Architecture, Param, VitConfig};
+use unmask_tensors::{Role, Shapes, TensorFile, TensorReader, Variant, WeightsError, encode, read_state};
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
 const TINY: VitConfig = VitConfig { image: 8, patch: 4, dim: 6, depth: 2, heads: 2, classes: 3, april_block: false };
@@ -56,11 +56,148 @@ fn every_library_writes_the_same_model() {
     );
 }
 
+/// `scripts/make_saved_updates.py` created `testdata/saved`, as people save updates.
+#[test]
+fn updates_are_read_as_people_save_them() {
+    let expected = weights("timm.safetensors");
+    let open = |name: &str, role| {
+        let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "testdata/saved", name].iter().collect();
+        TensorFile::from(path).with_role(role).open().unwrap()
+    };
+    for (name, note) in [
+        ("autograd_grad.pt", "The tensors are numbered, not named; their shapes are those of vit_"),
+        ("shared_data.pt", "The tensors are numbered, not named"),
+        ("checkpoint.pt", "optimizer, state_dict; state_dict was read"),
+        ("gradients_of_client_1.pt", ""),
+        ("jax_bf16.npz", "two bytes without a meaning; they were taken for bfloat16"),
+    ] {
+        let reader = open(name, Role::Gradients);
+        let notes = reader.notes().join(" ");
+        assert!(notes.contains(note) && notes.is_empty() == note.is_empty(), "{name}: {notes}");
+        assert_eq!(read_state(reader, Architecture::Vit(TINY)).unwrap().weights, expected, "{name}");
+    }
+    for (role, factor) in [(Role::Weights, 1.0), (Role::Gradients, 2.0)] {
+        let read = read_state(open("both.pt", role), Architecture::Vit(TINY)).unwrap().weights;
+        assert!(read.iter().zip(&expected).all(|(read, value)| *read == factor * value), "{role:?}");
+    }
+}
+
+/// The tiny model's tensors under these names.
+fn renamed(name: impl Fn(&str) -> String) -> Vec<(String, Vec<usize>, Vec<f32>)> {
+    let (layout, values) = (Architecture::Vit(TINY).layout(), weights("timm.safetensors"));
+    let tensor = |param: &Param| (name(&param.name), param.shape.clone(), values[param.range.clone()].to_vec());
+    layout.iter().map(tensor).collect()
+}
+
+fn safetensors(tensors: &[(String, Vec<usize>, Vec<f32>)]) -> Vec<u8> {
+    encode(tensors.iter().map(|(name, shape, values)| (name.as_str(), shape.as_slice(), values.as_slice()))).unwrap()
+}
+
+fn read_tiny(bytes: &[u8]) -> Vec<f32> {
+    let reader = TensorReader::from_bytes("a file", bytes).unwrap();
+    read_state(reader, Architecture::Vit(TINY)).unwrap().weights
+}
+
+/// A `.npy` file with these f32 values in this byte order and dimension order.
+fn array(shape: &[usize], values: &[f32], is_big: bool) -> Vec<u8> {
+    let sides: String = shape.iter().map(|side| format!("{side},")).collect();
+    let order = if is_big { '>' } else { '<' };
+    let header = format!("{{'descr': '{order}f4', 'fortran_order': False, 'shape': ({sides}), }}");
+    let length = u16::try_from(header.len()).unwrap().to_le_bytes();
+    let bytes = values.iter().flat_map(|value| if is_big { value.to_be_bytes() } else { value.to_le_bytes() });
+    [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), &bytes.collect::<Vec<u8>>()].concat()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// Any module's name may stand before the network's names, with FSDP's in between.
+    #[test]
+    fn a_common_front_of_names_is_taken_off(front in "([a-z][a-z_0-9]{0,8}\\.){0,3}", is_sharded in any::<bool>()) {
+        let wrapper = if is_sharded { "_fsdp_wrapped_module." } else { "" };
+        let name = |name: &str| format!("{front}{wrapper}{}", name.replace("attn.", &format!("{wrapper}attn.")));
+        prop_assert_eq!(read_tiny(&safetensors(&renamed(name))), weights("timm.safetensors"));
+    }
+
+    /// Arrays without names, in any order of the archive and in either byte order.
+    #[test]
+    fn numbered_arrays_are_read_in_the_order_of_their_numbers(
+        seed in any::<u64>(), is_big in any::<bool>(), is_named in any::<bool>()
+    ) {
+        let mut arrays: Vec<(String, Vec<u8>)> = renamed(str::to_owned).into_iter().enumerate().map(|(place, tensor)| {
+            let (name, shape, values) = tensor;
+            let name = if is_named { name } else { format!("arr_{place}") };
+            (format!("{name}.npy"), array(&shape, &values, is_big))
+        }).collect();
+        let steps = arrays.len();
+        (0..steps).for_each(|i| arrays.swap(i, (seed.wrapping_mul(i as u64 + 7) % steps as u64) as usize));
+        let entries: Vec<(&str, &[u8])> = arrays.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();
+        prop_assert_eq!(read_tiny(&archive(&entries)), weights("timm.safetensors"));
+    }
+}
+
+#[test]
+fn gradients_of_single_samples_lose_their_first_dimension() {
+    let samples = |count: usize| {
+        let mut tensors = renamed(|name| format!("_module.{name}"));
+        tensors.iter_mut().for_each(|(_, shape, values)| {
+            shape.insert(0, count);
+            *values = values.repeat(count);
+        });
+        safetensors(&tensors)
+    };
+    assert_eq!(read_tiny(&samples(1)), weights("timm.safetensors"));
+    let refused = refusal(&samples(4));
+    assert!(refused.contains("they are gradients of 4 samples, one by one"), "{refused}");
+}
+
+#[test]
+fn a_model_in_several_files_is_read_by_its_index() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).unwrap();
+    let tensors = renamed(str::to_owned);
+    let (front, back) = tensors.split_at(11);
+    let [first, second] = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"];
+    write(first, &safetensors(front));
+    write(second, &safetensors(back));
+    let entries = [(front, first), (back, second)]
+        .into_iter()
+        .flat_map(|(tensors, file)| tensors.iter().map(move |(name, ..)| format!("{name:?}: {file:?}")));
+    let index = format!("{{\"weight_map\": {{{}}}}}", entries.collect::<Vec<_>>().join(", "));
+    write("model.safetensors.index.json", index.as_bytes());
+    let open = |name: &str| TensorFile::from(folder.path().join(name)).open();
+    let read = read_state(open("model.safetensors.index.json").unwrap(), Architecture::Vit(TINY)).unwrap();
+    assert_eq!(read.weights, weights("timm.safetensors"));
+    let alone = open(second).unwrap().shapes().unwrap_err().to_string();
+    assert!(alone.contains("it is one of 2 files of a model: give their index"), "{alone}");
+    write("outside.json", b"{\"weight_map\": {\"a\": \"../secret\"}}");
+    let refused = open("outside.json").unwrap_err().to_string();
+    assert!(refused.contains("which is not a file beside it"), "{refused}");
+    write("config.json", b"{}");
+    assert!(open("config.json").unwrap_err().to_string().contains("no index of a model in several files"));
+}
+
+#[test]
+fn what_stands_for_a_file_is_named() {
+    for (bytes, reason) in [
+        (&b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 123456\n"[..], "a Git LFS pointer"),
+        (b"\n<!DOCTYPE html><html>Sign in to the network</html>", "a page for a browser"),
+        (b"\x89HDF\r\n\x1a\n\0\0\0\0\0\0\0\0", "an HDF5 file"),
+        (b"\x1f\x8b\x08\0\0\0\0\0\0\0\0\0", "compressed by gzip"),
+    ] {
+        let refused = refusal(bytes);
+        assert!(refused.contains(reason), "{refused}");
+    }
+}
+
 #[test]
 fn what_saves_no_tensors_by_name_is_refused_in_words() {
     for (name, reason) in [
         ("whole_model.pt", "it asks to run \"timm.models.vision_transformer.VisionTransformer\""),
-        ("list.pt", "it is a list; save a dict with the tensors' names"),
+        (
+            "list.pt",
+            "its 2 tensors have numbers for names (the first is [1, 1, 6]), and their shapes are those of no ViT",
+        ),
         ("before_1_6.pt", "it is a bare pickle, which PyTorch wrote before 1.6"),
     ] {
         let refused = refusal(&fs::read(path(name)).unwrap());
@@ -133,8 +270,8 @@ fn a_pickle_runs_nothing() {
         (b"\x80\x02cbuiltins\neval\n.", "it asks to run \"builtins.eval\""),
         (b"\x80\x02ctorch.storage\n_load_from_bytes\n.", "it asks to run \"torch.storage._load_from_bytes\""),
         (b"(ios\nsystem\n.", "the instruction 0x69 ('i')"),
-        (b"\x80\x02}\x81.", "the instruction 0x81"),
-        (b"\x80\x02ccollections\nOrderedDict\n)}b.", "it changes an object that is not a dict"),
+        (b"\x80\x02}\x81.", "empty stack"),
+        (b"\x80\x02ccollections\nOrderedDict\n)}b.", "no dict and no list of tensors"),
         (b"\x80\x02ccollections\nOrderedDict\n)}R.", "something else where a tuple belongs"),
         (b"\x80\x02NN\x86R.", "empty stack"),
         (b"\x80\x02K\x01)R.", "it calls a function that tensors do not need"),
@@ -143,8 +280,8 @@ fn a_pickle_runs_nothing() {
         (b"\x80\x02X\xff\xff\xff\xff", "ends in the middle"),
         (b"\x80\x02", "ends in the middle"),
         (b"\x80\x07.", "protocol 7"),
-        (b"\x80\x02}.", "it holds no dict of tensors"),
-        (b"\x80\x02K\x01.", "it holds no dict of tensors"),
+        (b"\x80\x02}.", "it holds no dict and no list of tensors"),
+        (b"\x80\x02K\x01.", "it holds no dict and no list of tensors"),
     ] {
         let refused = refusal(&saved(program));
         assert!(refused.contains(reason), "{refused}");
@@ -153,8 +290,8 @@ fn a_pickle_runs_nothing() {
     assert!(refusal(&saved(&endless)).contains("data.pkl is larger than 4194304 bytes"));
     // The deepest possible program (nested tuples), and a dict that contains itself.
     let deep = [b"\x80\x02)".to_vec(), vec![0x85; 3_000_000], b".".to_vec()].concat();
-    assert!(refusal(&saved(&deep)).contains("it is a list"));
-    assert!(refusal(&saved(b"\x80\x02}q\x00X\x01\x00\x00\x00ah\x00s.")).contains("no dict of tensors"));
+    assert!(refusal(&saved(&deep)).contains("no dict and no list of tensors"));
+    assert!(refusal(&saved(b"\x80\x02}q\x00X\x01\x00\x00\x00ah\x00s.")).contains("no dict and no list of tensors"));
 }
 
 #[test]
@@ -195,16 +332,16 @@ fn strides_and_shapes_are_checked_before_values_are_read() {
 
 #[test]
 fn arrays_that_claim_more_than_they_hold_are_refused() {
-    let array = |shape: &str, values: &[u8]| {
+    let claimed = |shape: &str, values: &[u8]| {
         let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}");
         let length = u16::try_from(header.len()).unwrap().to_le_bytes();
         [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), values].concat()
     };
-    let refused = refusal(&archive(&[("pos_embed.npy", &array("(1, 1099511627776)", &[0; 64]))]));
+    let refused = refusal(&archive(&[("pos_embed.npy", &claimed("(1, 1099511627776)", &[0; 64]))]));
     assert!(refused.contains("pos_embed [1, 1099511627776]") && refused.contains("beyond its 16 values"), "{refused}");
-    let whole = archive(&[("x.npy", &array("(2048,)", &[7; 8192]))]);
+    let whole = archive(&[("x.npy", &claimed("(2048,)", &[7; 8192]))]);
     assert_eq!(TensorReader::from_bytes("a file", &whole).unwrap().read::<f64>("x").unwrap().shape, [2048]);
-    let strange = archive(&[("x.npy", &array("(2,)", &[0; 8])[..].escape_ascii().to_string().into_bytes())]);
+    let strange = archive(&[("x.npy", &claimed("(2,)", &[0; 8])[..].escape_ascii().to_string().into_bytes())]);
     assert!(refusal(&strange).contains("x: it is not a NumPy array"));
 }
 

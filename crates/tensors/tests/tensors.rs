@@ -45,7 +45,8 @@ fn every_number_type_is_read() {
         ("f16", Dtype::F16, &[4], values.iter().flat_map(|&v| f16::from_f64(v).to_le_bytes()).collect()),
         ("f32", Dtype::F32, &[4], values.iter().flat_map(|&v| (v as f32).to_le_bytes()).collect()),
         ("f64", Dtype::F64, &[4], values.iter().flat_map(|&v| v.to_le_bytes()).collect()),
-        ("i64", Dtype::I64, &[1], 7i64.to_le_bytes().to_vec()),
+        ("i64", Dtype::I64, &[1], (-7i64).to_le_bytes().to_vec()),
+        ("f8", Dtype::F8_E4M3, &[1], vec![1]),
         ("u8", Dtype::U8, &[3], vec![0, 1, 255]),
     ]);
     let mut reader = TensorReader::from_bytes("mixed", &bytes).unwrap();
@@ -55,8 +56,9 @@ fn every_number_type_is_read() {
     }
     assert_eq!(reader.read::<f64>("bf16").unwrap().shape, [2, 2]);
     assert_eq!(reader.read::<f32>("u8").unwrap().values, [0.0, 1.0, 255.0]);
-    let refused = problems(reader.read::<f32>("i64").unwrap_err());
-    assert_eq!(refused, [TensorProblem::Type { name: "i64".into(), dtype: "I64".into() }]);
+    assert_eq!(reader.read::<f32>("i64").unwrap().values, [-7.0]);
+    let refused = problems(reader.read::<f32>("f8").unwrap_err());
+    assert_eq!(refused, [TensorProblem::Type { name: "f8".into(), dtype: "F8_E4M3".into() }]);
     let absent = problems(reader.read::<f32>("none").unwrap_err());
     assert_eq!(absent, [TensorProblem::Absent { name: "none".into() }]);
 }

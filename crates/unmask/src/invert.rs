@@ -11,13 +11,16 @@ use anyhow::Context;
 use clap::Args;
 use unmask_attack::{Needs, SearchOptions};
 use unmask_core::{Architecture, ParamLayout, VitPreset};
-use unmask_data::{chw_to_hwc, decode};
+use unmask_data::{Picture, decode, decode_as_stored};
 use unmask_inversion::{
-    Asked, DumpError, InferenceAttack, Inversion, InversionError, KnownPictures, LocalTraining, PixelSpace, Told,
-    Update, UpdateFiles, round_files,
+    Asked, DumpError, Fed, InferenceAttack, Inversion, InversionError, KnownPictures, LocalTraining, PixelSpace,
+    Report, Told, Update, UpdateFiles, other_ways, round_files,
 };
 use unmask_matching::GradientMatching;
-use unmask_model::{device::OpenDevice, weights::TensorFile};
+use unmask_model::{
+    device::OpenDevice,
+    weights::{Role, TensorFile},
+};
 
 use self::output::Output;
 use crate::{Failure, interrupt::Interrupt, model::model_argument};
@@ -61,9 +64,10 @@ it runs. Ctrl-C stops a search and keeps what it found. It stops closed forms to
 result/ then holds reconstruction.png, reconstruction.safetensors (\"reconstruction\", f32 [H, W, 3] in [0, 1]) and
 report.json (docs/schema/report.json describes it). For a batch it holds reconstruction-0.png, reconstruction-1.png and
 so on, and the tensor is [B, H, W, 3]. The verdict is recognisable, not recognisable by this attack, or cannot tell.
-With --truth the SSIM decides. Without it, the picture's own gradient and the embeddings' equations decide; for that,
---weights must hold the whole model. Exit code 2: the input is incomplete or wrong, or the attack cannot work on it; one
-line says why.";
+The picture's own gradient and the embeddings' equations can show that no other picture is possible; for that, --weights
+must hold the whole model. Otherwise the SSIM to --truth decides, which is tried as it is, mirrored, squashed, in grey,
+with red and blue exchanged and without its EXIF orientation. Exit code 2: the input is incomplete or wrong, or the
+attack cannot work on it; one line says why.";
 
 /// The example, then each attack with the tensors that it reads.
 fn after_help() -> String {
@@ -115,6 +119,10 @@ pub struct Invert {
     /// Side of the images in pixels, for models without a position embedding that gives it, such as a ResNet.
     #[arg(long, value_name = "PIXELS")]
     side: Option<usize>,
+    /// Width and height of the images in pixels, such as 64x16, if they are not squares: shapes show only the number of
+    /// patches.
+    #[arg(long, value_name = "WxH", value_parser = size, conflicts_with = "side")]
+    size: Option<(usize, usize)>,
     /// Mean used to normalise the images, for pixels in [0, 1]: one number, or three for red, green and blue [default:
     /// 0.5]
     #[arg(long, value_name = "MEAN", value_delimiter = ',')]
@@ -187,18 +195,21 @@ impl Invert {
     /// [`Failure::Input`] if the input cannot work; [`Failure::Other`] if the results cannot be written.
     pub fn run(self) -> Result<(), Failure> {
         let inversion = self.inversion().map_err(Failure::Input)?;
-        let Told { model, notes } = inversion.tell().map_err(refused)?;
+        let told = match inversion.tell() {
+            // Labels need no model, only the gradient of a head.
+            Err(_) if let Ok(report) = inversion.labels_alone(None) => {
+                let any = Architecture::from(VitPreset::Pico).into();
+                return finish(&Output::new(&self.out, any), &report, &self.out);
+            }
+            told => told.map_err(refused)?,
+        };
+        let Told { model, notes } = told;
         for note in notes {
             println!("{note}");
         }
-        let side = model.architecture.side();
         // Read first, so that a wrong path is reported before any work is done.
-        let read = |what: &'static str| move |path: &PathBuf| read_picture(what, path, side);
-        let truths = self.truth.iter().map(read("the truth")).collect::<Result<_, _>>().map_err(Failure::Input)?;
-        let candidate = self.candidate.as_ref().map(read("the candidate")).transpose().map_err(Failure::Input)?;
-        let known = KnownPictures { truths, candidate };
-
-        let mut output = Output::new(&self.out, side, model.pixels);
+        let known = self.known(model.size).map_err(Failure::Input)?;
+        let mut output = Output::new(&self.out, model);
         let interrupt = Interrupt::listen();
         let searches = GradientMatching::new(OpenDevice::cpu());
         let found = inversion.run(&model, &known, &searches, &mut || interrupt.flow(), &mut |progress| {
@@ -210,27 +221,55 @@ impl Invert {
         if !pictures.is_empty() {
             output.pictures(&pictures).map_err(Failure::Other)?;
         }
-        output.report(&report).map_err(Failure::Other)?;
-        for line in report.summary(&self.out) {
-            println!("{line}");
+        finish(&output, &report, &self.out)
+    }
+
+    /// The pictures that the user knows, at this width and height.
+    fn known(&self, (width, height): (usize, usize)) -> anyhow::Result<KnownPictures> {
+        let mut known = KnownPictures::default();
+        let mut ways: Vec<Vec<Fed>> = Vec::new();
+        for path in &self.truth {
+            let (picture, stored) = read_picture("the truth", path)?;
+            known.truths.push(picture.fitted(width, height));
+            ways.push(other_ways(&picture, stored.as_ref(), width, height));
         }
-        Ok(())
+        // All pictures of a batch go through the same code.
+        for (how, _) in ways.first().into_iter().flatten() {
+            let of = |ways: &Vec<Fed>| Some(ways.iter().find(|(other, _)| other == how)?.1.clone());
+            if let Some(truths) = ways.iter().map(of).collect() {
+                known.other_truths.push((how.clone(), truths));
+            }
+        }
+        if let Some(path) = &self.candidate {
+            known.candidate = Some(read_picture("the candidate", path)?.0.fitted(width, height));
+        }
+        Ok(known)
     }
 
     fn inversion(&self) -> anyhow::Result<Inversion> {
         let Self { attack, model, heads, side, april_block, .. } = *self;
         let file = |path: &Option<PathBuf>| path.clone().map(TensorFile::from);
-        let update = match (&self.rounds, file(&self.gradients)) {
+        let weights = |path| file(path).map(|file| file.with_role(Role::Weights));
+        // The update of federated averaging consists of weights.
+        let role = if self.fedavg.is_some() { Role::Weights } else { Role::Gradients };
+        let update = match (&self.rounds, file(&self.gradients).map(|file| file.with_role(role))) {
             (Some(folder), _) => Update::Rounds { name: folder.display().to_string(), rounds: round_files(folder)? },
             (None, Some(gradients)) => Update::One(UpdateFiles { gradients, mask: file(&self.mask) }),
             (None, None) => return Err(DumpError::NoUpdate.into()),
         };
         Ok(Inversion {
             attack,
-            model: Asked { model, heads, side, april_block, pixels: PixelSpace::new(&self.mean, &self.std)? },
+            model: Asked {
+                model,
+                heads,
+                side,
+                size: self.size,
+                april_block,
+                pixels: PixelSpace::new(&self.mean, &self.std)?,
+            },
             update,
-            weights: file(&self.weights),
-            encrypted_weights: file(&self.encrypted_weights),
+            weights: weights(&self.weights),
+            encrypted_weights: weights(&self.encrypted_weights),
             fedavg: self.fedavg,
             is_training: !self.eval,
             labels: self.labels.clone(),
@@ -240,6 +279,13 @@ impl Invert {
     }
 }
 
+/// Writes the report and prints its summary.
+fn finish(output: &Output, report: &Report, out: &Path) -> Result<(), Failure> {
+    output.report(report).map_err(Failure::Other)?;
+    report.summary(out).iter().for_each(|line| println!("{line}"));
+    Ok(())
+}
+
 fn refused(error: InversionError) -> Failure {
     match error {
         InversionError::Score(_) => Failure::Other(error.into()),
@@ -247,9 +293,15 @@ fn refused(error: InversionError) -> Failure {
     }
 }
 
-/// Reads a picture as the model sees it, `[side, side, 3]` in [0, 1].
-fn read_picture(what: &str, path: &Path, side: usize) -> anyhow::Result<Vec<f32>> {
+/// Reads a picture, and as it is stored if that is turned.
+fn read_picture(what: &str, path: &Path) -> anyhow::Result<(Picture, Option<Picture>)> {
     let bytes = fs::read(path).with_context(|| format!("{what} {} cannot be opened", path.display()))?;
-    let picture = decode(&bytes).with_context(|| format!("{what} {}", path.display()))?;
-    Ok(chw_to_hwc(&picture.for_model(side), side, side))
+    let about = || format!("{what} {}", path.display());
+    Ok((decode(&bytes).with_context(about)?, decode_as_stored(&bytes).with_context(about)?))
+}
+
+/// Width and height, such as `64x16`.
+fn size(text: &str) -> Result<(usize, usize), String> {
+    let sides = text.split_once('x').and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)));
+    sides.filter(|&(width, height)| width > 0 && height > 0).ok_or_else(|| format!("\"{text}\" is no size; give 64x16"))
 }

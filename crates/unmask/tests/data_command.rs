@@ -3,7 +3,8 @@
 use std::{
     fs,
     path::Path,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
+    time::{Duration, Instant},
 };
 
 /// Runs `unmask data` with an empty folder for CIFAR-10.
@@ -86,4 +87,52 @@ fn what_holds_no_cifar_is_named() {
     let message = said(&output.stderr);
     assert!(message.contains("http://127.0.0.1:1/cifar.tar.gz cannot be reached ("), "{message}");
     assert!(message.contains("fetch the archive elsewhere and give it with --from PATH"), "{message}");
+}
+
+/// The relay has a certificate of its own, as a school's proxy has: it is trusted only where `SSL_CERT_FILE` names it.
+#[test]
+fn the_authorities_that_a_user_names_are_trusted() {
+    let folder = tempfile::tempdir().unwrap();
+    let ready = folder.path().join("ready.json");
+    let mut relay = Command::new(env!("CARGO_BIN_EXE_unmask"))
+        .args(["relay", "--http-port", "0", "--https-port", "0", "--data-dir"])
+        .arg(folder.path().join("relay"))
+        .arg("--ready-file")
+        .arg(&ready)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    let address = loop {
+        let read = fs::read(&ready).ok().and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok());
+        match read {
+            Some(read) => break read["https"].as_str().unwrap().to_owned(),
+            None => assert!(begun.elapsed() < Duration::from_secs(60), "no relay"),
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    let port = address.trim_end_matches('/').rsplit(':').next().unwrap().to_owned();
+    let fetch = |authorities: &Path| {
+        let output = Command::new(env!("CARGO_BIN_EXE_unmask"))
+            .args(["data", "cifar10", "--url", &format!("https://localhost:{port}/no-such-file"), "--dir"])
+            .arg(folder.path().join("cifar10"))
+            .env("SSL_CERT_FILE", authorities)
+            .output()
+            .unwrap();
+        said(&output.stderr)
+    };
+    let certificates = |folder: &Path| -> Vec<std::path::PathBuf> {
+        let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        files.filter(|file| fs::read_to_string(file).is_ok_and(|text| text.contains("BEGIN CERTIFICATE"))).collect()
+    };
+    let certificate = certificates(&folder.path().join("relay")).pop().expect("a certificate");
+    let trusted = fetch(&certificate);
+    let other = folder.path().join("none.pem");
+    fs::write(&other, "no certificate").unwrap();
+    let broken = fetch(&other);
+    relay.kill().unwrap();
+    relay.wait().unwrap();
+    assert!(trusted.contains("answers with status 404"), "{trusted}");
+    assert!(broken.contains("none.pem, which holds no certificates (it has no PEM certificate)"), "{broken}");
 }

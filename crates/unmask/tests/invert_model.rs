@@ -12,7 +12,7 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 use unmask_core::{Architecture, EncryptionStart, ModelState, ParamLayout, ResnetPreset, VitPreset};
-use unmask_data::decode;
+use unmask_data::{Picture, decode, encode_png, hwc_to_chw};
 use unmask_defence::{Cipher, RoomKey};
 use unmask_model::{
     Network,
@@ -36,14 +36,16 @@ impl Client {
     }
 
     fn of(architecture: Architecture, photographs: &[&str], labels: &[usize]) -> Self {
-        let network = Network::new(architecture, OpenDevice::cpu().device()).unwrap();
         let side = architecture.side();
-        let images: Vec<f32> = photographs
-            .iter()
-            .flat_map(|name| decode(&fs::read(sample(name)).unwrap()).unwrap().for_model(side))
-            .collect();
+        let images: Vec<f32> = photographs.iter().flat_map(|name| photograph(name).for_model(side)).collect();
+        Self::fed(architecture, &images, labels)
+    }
+
+    /// A client that feeds these images, `[batch, 3, side, side]` in [0, 1].
+    fn fed(architecture: Architecture, images: &[f32], labels: &[usize]) -> Self {
+        let network = Network::new(architecture, OpenDevice::cpu().device()).unwrap();
         let state = architecture.initial(5);
-        let gradient = network.loss_and_gradient_blocking(&state, &images, labels).unwrap().gradient;
+        let gradient = network.loss_and_gradient_blocking(&state, images, labels).unwrap().gradient;
         let layout = architecture.layout();
         let client = Self { folder: tempfile::tempdir().unwrap(), architecture, layout, state, gradient };
         let weights = encode_state(architecture, &client.state, Storage::F32).unwrap();
@@ -65,11 +67,14 @@ impl Client {
     }
 
     fn run(&self, attack: &str, arguments: &[&str]) -> Output {
+        self.run_told(attack, &[&["--model", &self.architecture.name()], arguments].concat())
+    }
+
+    /// As [`run`](Self::run), where only the arguments tell the model.
+    fn run_told(&self, attack: &str, arguments: &[&str]) -> Output {
         let (gradients, out) = (self.file("gradients"), self.path("out").display().to_string());
         let mut command = Command::new(env!("CARGO_BIN_EXE_unmask"));
-        command
-            .args(["invert", "--model", &self.architecture.name(), "--attack", attack, "--out", &out])
-            .args(arguments);
+        command.args(["invert", "--attack", attack, "--out", &out]).args(arguments);
         if !arguments.contains(&"--gradients") {
             command.args(["--gradients", &gradients]);
         }
@@ -82,7 +87,10 @@ impl Client {
     }
 
     fn success(&self, attack: &str, arguments: &[&str]) -> Value {
-        let output = self.run(attack, arguments);
+        self.report(&self.run(attack, arguments))
+    }
+
+    fn report(&self, output: &Output) -> Value {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let report = serde_json::from_slice(&fs::read(self.path("out/report.json")).unwrap()).unwrap();
         schema::assert_conforms(&report, "report");
@@ -101,6 +109,122 @@ impl Client {
 
 fn sample(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../www/samples").join(name).display().to_string()
+}
+
+fn photograph(name: &str) -> Picture {
+    decode(&fs::read(sample(name)).unwrap()).unwrap()
+}
+
+fn notes(report: &Value) -> String {
+    report["notes"].as_array().unwrap().iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ")
+}
+
+/// An exact picture stays one, whatever file it is compared with; the report says how the file was fed.
+#[test]
+fn the_updates_own_evidence_comes_before_the_truth() {
+    let whole = photograph("astronaut.png");
+    let strip: Vec<u8> =
+        whole.rgb().chunks(whole.width() * 3).flat_map(|row| &row[..whole.width() / 2 * 3]).copied().collect();
+    let tall = Picture::new(whole.width() / 2, whole.height(), strip).unwrap();
+    let feed = |hwc: &[f32]| Client::fed(VitPreset::Pico.into(), &hwc_to_chw(hwc, 16, 16), &[3]);
+    let mirrored: Vec<f32> = tall
+        .fitted(16, 16)
+        .chunks(48)
+        .flat_map(|row| row.chunks(3).rev().flatten().copied().collect::<Vec<_>>())
+        .collect();
+    for (fed, how) in [(mirrored, "mirrored"), (tall.squashed(16, 16), "squashed instead of cropped")] {
+        let client = feed(&fed);
+        let truth = client.path("truth.png");
+        fs::write(&truth, encode_png(&tall).unwrap()).unwrap();
+        let (weights, truth) = (client.file("weights"), truth.display().to_string());
+        let report = client.success("embedding", &["--weights", &weights, "--truth", &truth]);
+        assert_eq!((&report["verdict"], &report["truth_as"]), (&"recognisable".into(), &how.into()), "{report}");
+        assert!(number(&report, "ssim") > 0.99, "{report}");
+        let report = client.afresh().success("embedding", &["--weights", &weights, "--truth", &sample("hubble.jpg")]);
+        assert_eq!(report["verdict"], "recognisable", "{report}");
+        assert!(
+            report["truth_as"].is_null() && notes(&report).contains("--truth is not what the model was fed"),
+            "{report}"
+        );
+    }
+}
+
+/// Weights after less those before are the negative of a gradient, and a first step of Adam leaves only its signs.
+#[test]
+fn updates_that_are_no_plain_gradient_are_named() {
+    let client = Client::new(&["astronaut.png"], &[3]);
+    let weights = client.file("weights");
+    let change = |change: fn(f32) -> f32| {
+        client.save("gradients", &client.gradient.iter().map(|value| change(*value)).collect::<Vec<_>>());
+        client.success("embedding", &["--weights", &weights])
+    };
+    let turned = change(|value| -0.01 * value);
+    assert_eq!((&turned["verdict"], &turned["labels_read"][0]), (&"recognisable".into(), &3.into()), "{turned}");
+    assert!(turned["labels_if"].as_str().unwrap().contains("the negative of a gradient"), "{turned}");
+    assert!(notes(&turned).contains("explains the negative of the update"), "{turned}");
+    let signs = change(|value| if value == 0.0 { 0.0 } else { value.signum() });
+    assert_eq!(signs["verdict"], "cannot-tell", "{signs}");
+    assert!(
+        signs["because"].as_str().unwrap().contains("no gradient") && notes(&signs).contains("one size"),
+        "{signs}"
+    );
+    assert!(signs["pictures_by_rank"].is_null(), "{signs}");
+    let state = client.state.weights.iter();
+    client.save("gradients", &client.gradient.iter().zip(state).map(|(g, w)| g + 0.02 * w).collect::<Vec<_>>());
+    let decayed = client.success("embedding", &["--weights", &weights, "--truth", &sample("astronaut.png")]);
+    assert!(decayed["verdict"] == "recognisable" && number(&decayed, "psnr") > 45.0, "{decayed}");
+    assert!(
+        notes(&decayed).contains("weight decay in it, 2.00e-2 times the weights, which was subtracted"),
+        "{decayed}"
+    );
+    let plain = change(|value| value);
+    assert!(
+        plain["labels_if"].is_null() && plain["labels_read"][0] == 3,
+        "the head's weights make it certain: {plain}"
+    );
+}
+
+/// The misfit does not see how patches are arranged, but their joins do.
+#[test]
+fn pictures_that_are_no_squares_are_laid_out_in_their_size() {
+    const PATCH: usize = 8;
+    let architecture = Architecture::from(VitPreset::NanoPatch8);
+    // 64 x 16 pixels are two rows of eight patches, which make four rows of four.
+    let wide = photograph("astronaut.png").fitted(64, 16);
+    let mut square = vec![0.0; wide.len()];
+    for (at, value) in square.iter_mut().enumerate() {
+        let (x, y, channel) = (at / 3 % 32, at / 3 / 32, at % 3);
+        let token = y / PATCH * 4 + x / PATCH;
+        let (left, top) = (token % 8 * PATCH + x % PATCH, token / 8 * PATCH + y % PATCH);
+        *value = wide[(top * 64 + left) * 3 + channel];
+    }
+    let client = Client::fed(architecture, &hwc_to_chw(&square, 32, 32), &[3]);
+    let weights = client.file("weights");
+    let report = client.success("embedding", &["--weights", &weights]);
+    assert_eq!(report["verdict"], "cannot-tell", "{report}");
+    assert!(report["because"].as_str().unwrap().contains("give --size 64x16, or --size 32x32"), "{report}");
+    let truth = sample("astronaut.png");
+    let report = client.afresh().success("embedding", &["--weights", &weights, "--size", "64x16", "--truth", &truth]);
+    assert!(report["verdict"] == "recognisable" && number(&report, "ssim") > 0.99, "{report}");
+    let picture = decode(&fs::read(client.path("out/reconstruction.png")).unwrap()).unwrap();
+    assert_eq!((picture.width(), picture.height()), (64, 16));
+    let refused = client.afresh().refusal("embedding", &["--size", "60x16"]);
+    assert!(refused.contains("--size 60x16 does not fit 16 patches of 8 x 8 pixels"), "{refused}");
+}
+
+/// Shapes do not show the heads. A guess supports no statement: every number is tried.
+#[test]
+fn the_misfit_decides_how_many_heads_there_are() {
+    let architecture = Architecture::named("vit_patch4_dim64_depth2_heads4_16", 10).unwrap();
+    let client = Client::of(architecture, &["astronaut.png"], &[3]);
+    let weights = client.file("weights");
+    let report = client.report(&client.run_told("embedding", &["--weights", &weights]));
+    assert_eq!(report["verdict"], "recognisable", "{report}");
+    assert!(notes(&report).contains("With 4 attention heads the picture explains the update"), "{report}");
+    let candidate = sample("astronaut.png");
+    let told = ["--weights", &weights, "--candidate", &candidate];
+    let report = client.report(&client.run_told("membership", &told));
+    assert_eq!(report["membership"]["verdict"], "member", "{report}");
 }
 
 fn number(report: &Value, key: &str) -> f64 {

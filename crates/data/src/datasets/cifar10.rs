@@ -6,6 +6,7 @@
 mod download;
 mod error;
 mod fetch;
+mod python;
 mod staging;
 mod unpack;
 
@@ -31,6 +32,9 @@ pub const SIDE: usize = 32;
 const RECORDS: usize = 10_000;
 const PLANE: usize = SIDE * SIDE;
 const RECORD: usize = 1 + 3 * PLANE;
+
+/// The folder of the python version in its archive.
+const PYTHON: &str = "cifar-10-batches-py";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Batch {
@@ -103,8 +107,8 @@ impl Cifar10 {
 }
 
 fn inner(folder: &Path) -> PathBuf {
-    let inner = folder.join("cifar-10-batches-bin");
-    if inner.is_dir() { inner } else { folder.to_owned() }
+    let inner = ["cifar-10-batches-bin", PYTHON].map(|inner| folder.join(inner));
+    inner.into_iter().find(|inner| inner.is_dir()).unwrap_or_else(|| folder.to_owned())
 }
 
 impl Batch {

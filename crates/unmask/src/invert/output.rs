@@ -11,7 +11,7 @@ use indicatif::ProgressBar;
 use unmask_attack::AttackProgress;
 use unmask_core::VitConfig;
 use unmask_data::{Picture, encode_png};
-use unmask_inversion::{PixelSpace, Report};
+use unmask_inversion::{DumpedModel, Report};
 use unmask_model::weights::encode;
 use unmask_simulation::files::write_whole;
 
@@ -24,15 +24,14 @@ const WATCHED_EVERY: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub(super) struct Output {
     folder: PathBuf,
-    side: usize,
-    pixels: PixelSpace,
+    model: DumpedModel,
     bar: Option<ProgressBar>,
     shown: Instant,
 }
 
 impl Output {
-    pub(super) fn new(folder: &Path, side: usize, pixels: PixelSpace) -> Self {
-        Self { folder: folder.to_owned(), side, pixels, bar: None, shown: Instant::now() }
+    pub(super) fn new(folder: &Path, model: DumpedModel) -> Self {
+        Self { folder: folder.to_owned(), model, bar: None, shown: Instant::now() }
     }
 
     /// Moves the bar and regularly writes the current picture.
@@ -47,7 +46,8 @@ impl Output {
         if self.shown.elapsed() >= WATCHED_EVERY {
             self.shown = Instant::now();
             // The results are written again at the end, which reports any problem.
-            let _ = self.save_pictures(&self.split(&self.pixels.pixels(progress.pictures)));
+            let pictures = self.split(&self.model.pixels.pixels(progress.pictures));
+            let _ = self.save_pictures(&pictures);
         }
     }
 
@@ -57,10 +57,11 @@ impl Output {
         }
     }
 
-    /// Writes the reconstructions, each `[side, side, 3]` in [0, 1].
+    /// Writes the reconstructions, each `[height, width, 3]` in [0, 1].
     pub(super) fn pictures(&self, pictures: &[Vec<f32>]) -> anyhow::Result<()> {
         self.save_pictures(pictures)?;
-        let shape = [pictures.len(), self.side, self.side, VitConfig::CHANNELS];
+        let (width, height) = self.model.size;
+        let shape = [pictures.len(), height, width, VitConfig::CHANNELS];
         let shape = if pictures.len() == 1 { &shape[1..] } else { &shape };
         let values = pictures.concat();
         self.save("reconstruction.safetensors", &encode([("reconstruction", shape, values.as_slice())])?)
@@ -71,7 +72,8 @@ impl Output {
     }
 
     fn split(&self, pictures: &[f32]) -> Vec<Vec<f32>> {
-        pictures.chunks(self.side * self.side * VitConfig::CHANNELS).map(<[f32]>::to_vec).collect()
+        let side = self.model.architecture.side();
+        pictures.chunks(side * side * VitConfig::CHANNELS).map(|picture| self.model.arranged(picture)).collect()
     }
 
     fn save_pictures(&self, pictures: &[Vec<f32>]) -> anyhow::Result<()> {
@@ -81,7 +83,8 @@ impl Output {
             } else {
                 format!("reconstruction-{index}.png")
             };
-            self.save(&name, &encode_png(&Picture::from_hwc(self.side, self.side, picture)?)?)?;
+            let (width, height) = self.model.size;
+            self.save(&name, &encode_png(&Picture::from_hwc(width, height, picture)?)?)?;
         }
         Ok(())
     }

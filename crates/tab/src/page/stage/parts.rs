@@ -33,8 +33,10 @@ pub struct Stage {
     pub reel: Reel,
     /// The loss that the presenter is being asked about.
     pub loss: RwSignal<Option<Loss>>,
-    /// Whether the changes that take the lesson to a place are under way.
-    is_going: RwSignal<bool>,
+    /// The place to which the changes under way take the lesson.
+    going: RwSignal<Option<Place>>,
+    /// Where the presenter wants to go after that.
+    wanted: RwSignal<Option<Place>>,
     coming: Memo<Option<Defence>>,
     /// A chosen defence that the room has not confirmed, so that fast key presses add up.
     chosen: RwSignal<Option<Defence>>,
@@ -51,7 +53,8 @@ impl Stage {
             place: Memo::new(move |_| place.get().unwrap_or_default()),
             reel: Reel::collect(feed),
             loss: RwSignal::new(None),
-            is_going: RwSignal::new(false),
+            going: RwSignal::new(None),
+            wanted: RwSignal::new(None),
             coming,
             chosen: RwSignal::new(None),
         };
@@ -73,13 +76,16 @@ impl Stage {
     /// Goes to a place, or first asks whether the rounds that this costs may be lost.
     pub fn go(self, place: Place) {
         // One step at a time: the next plan depends on the room after this one.
-        if self.is_going.get_untracked() {
+        if let Some(going) = self.going.get_untracked() {
+            if going != place {
+                self.wanted.set(Some(place));
+            }
             return;
         }
         let Some(plan) = self.plan(place) else { return };
         match plan.loses_rounds {
             Some(rounds) => self.loss.set(Some(Loss { place, rounds })),
-            None => self.make(plan.changes),
+            None => self.make(place, plan.changes),
         }
     }
 
@@ -88,7 +94,7 @@ impl Stage {
         let Some(loss) = self.loss.get_untracked() else { return };
         self.loss.set(None);
         if let Some(plan) = self.plan(loss.place) {
-            self.make(plan.changes);
+            self.make(loss.place, plan.changes);
         }
     }
 
@@ -96,13 +102,16 @@ impl Stage {
         self.now(|room| plan(&room.situation(), place))
     }
 
-    /// Makes the changes. The next plan waits for the room after them.
-    fn make(self, changes: Vec<Change>) {
-        self.is_going.set(true);
+    /// Makes the changes that lead to a place. The next plan waits for the room after them.
+    fn make(self, place: Place, changes: Vec<Change>) {
+        self.going.set(Some(place));
         spawn_local(async move {
             self.teacher.send_in_order(changes.into_iter().map(Control::from).collect()).await;
             self.feed.refresh().await;
-            self.is_going.set(false);
+            self.going.set(None);
+            let wanted = self.wanted.get_untracked();
+            self.wanted.set(None);
+            wanted.into_iter().for_each(|place| self.go(place));
         });
     }
 
