@@ -197,7 +197,7 @@ impl Invert {
         let inversion = self.inversion().map_err(Failure::Input)?;
         let told = match inversion.tell() {
             // Labels need no model, only the gradient of a head.
-            Err(_) if let Ok(report) = inversion.labels_alone(None) => {
+            Err(InversionError::Dump(DumpError::Shapes(_))) if let Ok(report) = inversion.labels_alone(None) => {
                 let any = Architecture::from(VitPreset::Pico).into();
                 return finish(&Output::new(&self.out, any), &report, &self.out);
             }
