@@ -91,8 +91,8 @@ impl HeadGradient {
         if has_sum && sum.abs() > BALANCED * size {
             let named = if negative.is_empty() { "none".to_owned() } else { listed(&negative) };
             return cannot(format!(
-                "the gradient of the head's bias does not sum to zero, as that of softmax cross entropy does; if the loss \
-                 is binary cross entropy, the classes are: {named}"
+                "the gradient of the head's bias does not sum to zero, as that of softmax cross entropy does without noise; if \
+                 the loss is binary cross entropy, the classes are: {named}"
             ));
         }
         let read = |labels, if_: &str| HeadLabels::Read { labels, if_: Some(if_.to_owned()), is_turned: false };
@@ -109,13 +109,14 @@ impl HeadGradient {
                 negative.len(),
                 if negative.is_empty() { String::new() } else { format!(" (classes {})", listed(&negative)) },
             )),
-            (_, negative, _) if negative.len() <= pictures => read(self.counted(bias, pictures, 1.0), UNIFORM),
+            (_, negative, _) if negative.len() <= pictures => {
+                // Summed losses, clipping and learning rates scale a gradient; without any, the estimate is close to 1.
+                let scale = Some(self.scale(bias)).filter(|scale| !(0.7..1.3).contains(scale)).unwrap_or(1.0);
+                read(self.counted(bias, pictures, scale), UNIFORM)
+            }
             (_, _, positive) if positive.len() <= pictures => {
                 let other: Vec<f64> = bias.iter().map(|value| -value).collect();
-                // Absent classes have 1/C each, which gives the scale of a difference of weights.
-                let absent: Vec<f64> = other.iter().copied().filter(|value| *value > 0.0).collect();
-                let scale = self.classes as f64 * absent.iter().sum::<f64>() / absent.len().max(1) as f64;
-                turned(self.counted(&other, pictures, scale))
+                turned(self.counted(&other, pictures, self.scale(&other)))
             }
             (_, negative, _) => cannot(format!(
                 "{pictures} pictures leave at most {pictures} negative entries in the gradient of the head's bias, and this \
@@ -125,10 +126,17 @@ impl HeadGradient {
         }
     }
 
+    /// The factor of a gradient of uniform predictions: absent classes have 1/C each.
+    fn scale(&self, bias: &[f64]) -> f64 {
+        let absent: Vec<f64> = bias.iter().copied().filter(|value| *value > 0.0).collect();
+        self.classes as f64 * absent.iter().sum::<f64>() / absent.len().max(1) as f64
+    }
+
     /// The hard label y of one picture by the head's own weights: dl/d(weight) = (p - y) h^T gives the features h, these
     /// the predictions p, and p - dl/d(bias) is y. `None` if that is no hard label.
     fn label_by(&self, weights: &Self) -> Option<usize> {
-        const CERTAIN: f64 = 0.01;
+        /// Largest share of the gradient that the label may leave unexplained.
+        const CERTAIN: f64 = 0.02;
         let (bias, offsets) = (self.bias.as_deref()?, weights.bias.as_deref()?);
         let features = self.weight.len().checked_div(self.classes)?;
         if weights.weight.len() != self.weight.len() || features == 0 {
@@ -142,9 +150,10 @@ impl HeadGradient {
         let most = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let sum: f64 = logits.iter().map(|logit| (logit - most).exp()).sum();
         let labels: Vec<f64> = logits.iter().zip(bias).map(|(logit, g)| (logit - most).exp() / sum - g).collect();
-        let label = labels.iter().position(|y| (y - 1.0).abs() < CERTAIN)?;
-        let is_hard = labels.iter().enumerate().all(|(class, y)| class == label || y.abs() < CERTAIN);
-        is_hard.then_some(label)
+        let label = (0..labels.len()).max_by(|&a, &b| labels[a].total_cmp(&labels[b]))?;
+        let hard = |class: usize| f64::from(u8::from(class == label));
+        let left: f64 = labels.iter().enumerate().map(|(class, y)| (y - hard(class)).powi(2)).sum();
+        (left.sqrt() <= CERTAIN * square.sqrt()).then_some(label)
     }
 
     /// n_c = B (1/C - g_c / scale), rounded to whole numbers.
@@ -156,8 +165,8 @@ impl HeadGradient {
     }
 }
 
-const HARD_LABELS: &str = "the loss is cross entropy with hard labels, which these signs allow";
-const UNIFORM: &str = "the loss is cross entropy with hard labels and the model is as unsure as before training";
+const HARD_LABELS: &str = "the loss is cross entropy with hard labels";
+const UNIFORM: &str = "the loss is cross entropy with hard labels and equal weights of the classes, and the model is as unsure as before training";
 
 fn turned(labels: Vec<usize>) -> HeadLabels {
     let if_ = "the update is the negative of a gradient, as weights after training less those before are".to_owned();
@@ -258,6 +267,10 @@ mod tests {
             [1, 1, 4, 8].into_iter().enumerate().map(|(i, y)| (hard(&logits(i), y), features(i))).collect();
         assert_eq!(labels(&of(&batch, 1.0), 4), (vec![1, 1, 4, 8], false));
         assert_eq!(labels(&of(&batch, -0.1), 4), (vec![1, 1, 4, 8], true));
+        // Clipped, and of a summed loss.
+        for factor in [0.05, 4.0] {
+            assert_eq!(labels(&of(&batch, factor), 4), (vec![1, 1, 4, 8], false), "{factor}");
+        }
         assert_eq!(of(&batch, 1.0).pictures(), Some(4));
     }
 
@@ -294,7 +307,12 @@ mod tests {
         // Another scale, sign or label is not.
         let soft = read(&|class| if class == 6 || class == 2 { 0.5 } else { 0.0 }, 1.0);
         let turned = read(&|class| f64::from(u8::from(class == 6)), -0.1);
-        for other in [soft, turned] {
+        // A model that is sure of another class, and a clipped gradient: p - g looks like that class.
+        let sure: Vec<f64> = logits.iter().enumerate().map(|(class, _)| if class == 2 { 9.0 } else { 0.0 }).collect();
+        let wrong = of(&[(less(softmax(&sure), |class| f64::from(u8::from(class == 6))), h.clone())], 0.005);
+        let certain = HeadGradient { weight: vec![0.0; CLASSES * FEATURES], bias: Some(sure), classes: CLASSES };
+        let clipped = wrong.labels(1, true, Some(&certain));
+        for other in [soft, turned, clipped] {
             assert!(!matches!(other, HeadLabels::Read { if_: None, .. }), "{other:?}");
         }
     }

@@ -17,6 +17,8 @@ use crate::{
     read_weights, score, zeros,
 };
 
+/// How much more like the picture a truth in another form must be, in SSIM: the best of many is better by chance.
+const CLEARLY: f64 = 0.2;
 /// timm's name of the position embedding, whose rows before the patches' vary.
 const POSITION: &str = "pos_embed";
 
@@ -117,6 +119,18 @@ pub(crate) struct Pictures {
 }
 
 impl Pictures {
+    fn of(numbers: Numbers, everything: Option<&Tensors>, head: Option<&HeadGradient>, go_on: GoOn<'_>) -> Self {
+        let by_head = head.and_then(HeadGradient::pictures);
+        match numbers {
+            Numbers::Plain => {
+                Self { by_block: everything.and_then(|gradients| batch_size(gradients, go_on).ok()), by_head }
+            }
+            // Rounding to few levels leaves the strongest direction, but no other.
+            Numbers::Quantised => Self { by_block: None, by_head: by_head.filter(|pictures| *pictures == 1) },
+            Numbers::Sparse(_) | Numbers::OneSize => Self::default(),
+        }
+    }
+
     /// The number to assume. Where more than class tokens reach the block, it counts tokens, and the head decides.
     pub(crate) fn number(self) -> Option<BatchSize> {
         match (self.by_block, self.by_head) {
@@ -162,10 +176,8 @@ impl Inversion {
         go_on: GoOn<'_>,
         progress: OnProgress<'_>,
     ) -> Result<(Vec<Vec<f32>>, Report), InversionError> {
-        if known.candidate.is_none()
-            && let Ok(report) = self.labels_alone(Some(model))
-        {
-            return Ok((Vec::new(), report));
+        if known.candidate.is_none() && self.attack == InferenceAttack::Labels && self.head().is_some() {
+            return Ok((Vec::new(), self.labels_alone(Some(model), go_on)?));
         }
         let (architecture, pixels) = (model.architecture, model.pixels);
         let findable = |picture: &Vec<f32>| pixels.findable(&model.squared(picture)).into_owned();
@@ -191,8 +203,11 @@ impl Inversion {
                 let new = |observation: &Observation| Check::new(method, observation, searches, &found, &findable);
                 let mut check = new(&observation);
                 if model.guesses_heads && !method.is_search() && !check.is_explained() {
-                    let mut others = with_other_heads(&observation).map(|(heads, other)| (heads, new(&other)));
-                    if let Some((heads, other)) = others.find(|(_, check)| check.is_explained()) {
+                    let others = with_other_heads(&observation).take_while(|_| go_on().is_continue());
+                    let others = others.map(|(heads, other)| (heads, new(&other)));
+                    let left = |check: &Check| check.misfit.as_ref().map_or(f64::INFINITY, |misfit| misfit.relative);
+                    let best = others.min_by(|(_, one), (_, other)| left(one).total_cmp(&left(other)));
+                    if let Some((heads, other)) = best.filter(|(_, check)| check.is_explained()) {
                         check = Check { heads: Some(heads), ..other };
                     }
                 }
@@ -207,10 +222,13 @@ impl Inversion {
                 }
                 let score = |truths: &[Vec<f32>]| score(method, &found.pictures, truths, architecture, model.size);
                 let mut scored = (!known.truths.is_empty()).then(|| score(&known.truths)).transpose()?;
-                if scored.as_ref().is_some_and(|scored| scored.best_ssim < RECOGNISABLE_FROM) {
+                let plain = scored.as_ref().map(|scored| scored.best_ssim);
+                if let Some(plain) = plain.filter(|plain| *plain < RECOGNISABLE_FROM) {
                     let others = known.other_truths.iter().filter_map(|(how, truths)| Some((how, score(truths).ok()?)));
                     let best = others.max_by(|(_, one), (_, other)| one.best_ssim.total_cmp(&other.best_ssim));
-                    if let Some((how, best)) = best.filter(|(_, best)| best.best_ssim >= RECOGNISABLE_FROM) {
+                    if let Some((how, best)) =
+                        best.filter(|(_, best)| best.best_ssim >= RECOGNISABLE_FROM.max(plain + CLEARLY))
+                    {
                         report.truth_is(how);
                         scored = Some(best);
                     }
@@ -318,18 +336,7 @@ impl Inversion {
         let mut observation = Observation::new(Ok(first));
         let numbers = everything.as_ref().map_or(Numbers::Plain, Numbers::of);
         let head = self.head();
-        let by_rank = match numbers {
-            Numbers::Plain => Pictures {
-                by_block: everything.as_ref().and_then(|gradients| batch_size(gradients, go_on).ok()),
-                by_head: head.as_ref().and_then(HeadGradient::pictures),
-            },
-            // Rounding to few levels leaves the strongest direction, but no other.
-            Numbers::Quantised => Pictures {
-                by_block: None,
-                by_head: head.as_ref().and_then(HeadGradient::pictures).filter(|it| *it == 1),
-            },
-            Numbers::Sparse(_) | Numbers::OneSize => Pictures::default(),
-        };
+        let by_rank = Pictures::of(numbers, everything.as_ref(), head.as_ref(), go_on);
         observation.batch = match (self.batch, self.labels.len(), by_rank.number()) {
             (Some(batch), ..) => batch,
             // Several local steps on one picture leave as many directions as steps.
@@ -341,7 +348,7 @@ impl Inversion {
         observation.whole = whole;
         observation.rounds = gathered.map(Arc::new);
         observation.encryption = encryption;
-        let weights = self.weights.as_ref().and_then(|file| Self::head_of(file));
+        let weights = self.weights.as_ref().and_then(Self::head_of);
         let weights = weights.as_ref().map(|head| head.weight.as_slice());
         let nothing = everything.as_ref().and_then(|gradients| zeros::why(gradients, weights));
         Ok(Dump { observation, head, numbers, nothing, unread, decay, hidden_share, by_rank })
@@ -352,20 +359,30 @@ impl Inversion {
     ///
     /// # Errors
     /// The attack reads more than labels, or the update has no such layer or did not arrive whole.
-    pub fn labels_alone(&self, model: Option<&DumpedModel>) -> Result<Report, InversionError> {
+    pub fn labels_alone(&self, model: Option<&DumpedModel>, go_on: GoOn<'_>) -> Result<Report, InversionError> {
         let gradients = self.update.rounds().first().map(|files| files.gradients.to_string()).unwrap_or_default();
         let head = self.head().filter(|_| self.attack == InferenceAttack::Labels);
         let head = head.ok_or(InversionError::NoHead { file: gradients })?;
         let everything = model.and_then(|model| self.everything(model));
+        if let (Some(model), Some(everything), None, Update::One(files)) =
+            (model, &everything, self.fedavg, &self.update)
+        {
+            refuse_weights(everything, self.weights_like(model, everything).as_ref(), &files.gradients)?;
+        }
         let numbers = everything.as_ref().map_or(Numbers::Plain, Numbers::of);
-        let by_head = if numbers.has_sums() { head.pictures() } else { None };
+        let by_rank = Pictures::of(numbers, everything.as_ref(), Some(&head), go_on);
         let given = self.batch.or(Some(self.labels.len()).filter(|labels| *labels > 0));
-        let pictures = given.or(by_head).unwrap_or(1);
+        // Several local steps on one picture leave as many directions as steps.
+        let shown = by_rank.number().filter(|_| self.fedavg.is_none()).map(BatchSize::seen);
+        let pictures = given.or(shown).unwrap_or(1);
         let mut report = Report::new(self.attack, model.map(|model| model.architecture), (pictures, &self.labels), 0.0);
         report.numbers(numbers, self.fedavg);
-        report.pictures_by_rank(Pictures { by_block: None, by_head });
+        report.pictures_by_rank(by_rank);
         let weights = self.weights.as_ref().and_then(Self::head_of);
         report.head_labels(head.labels(pictures, numbers.has_sums(), weights.as_ref()));
+        if given.or(shown).is_none() {
+            report.assume_one();
+        }
         Ok(report)
     }
 

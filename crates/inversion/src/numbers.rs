@@ -46,7 +46,7 @@ impl Numbers {
 
     /// Whether sums over the values are those of a gradient.
     pub(crate) fn has_sums(self) -> bool {
-        matches!(self, Self::Plain | Self::Quantised)
+        self == Self::Plain
     }
 
     /// A sentence that says what is unusual.
@@ -54,7 +54,7 @@ impl Numbers {
         Some(match self {
             Self::Plain => return None,
             Self::Sparse(zeros) => format!(
-                "{:.0} % of the update is exactly zero, as top-k compression or underflow leaves it: no rank counts its \
+                "{:.0} % of the update is exactly zero, as top-k compression, frozen layers or underflow leaves it: no rank counts its \
                  pictures, and what an attack reads may be incomplete.",
                 100.0 * zeros
             ),

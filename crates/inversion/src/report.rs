@@ -162,12 +162,14 @@ impl Report {
         {
             self.notes.push(format!(
                 "The rank of the last block's gradient is {block}, of the head's {head}: the head reads one vector of each \
-                 picture, so the block's rank counts rounding, or tokens of a head that reads more than one."
+                 picture. The block's rank counts rounding, or tokens where the head reads more than one; or else the head can \
+                 hardly tell some pictures apart."
             ));
         }
+        let source = if pictures.by_block == by_rank { "last block" } else { "head" };
         if let Some(pictures) = by_rank.filter(|pictures| pictures.seen() > self.batch) {
             self.notes.push(format!(
-                "The rank of the last block's gradient shows {pictures} pictures, but the attack assumed {}: if they \
+                "The rank of the {source}'s gradient shows {pictures} pictures, but the attack assumed {}: if they \
                  are not steps of local training, give --batch {}.",
                 self.batch,
                 pictures.seen(),
@@ -197,16 +199,15 @@ impl Report {
             );
         }
         if let Some(heads) = check.heads {
-            self.notes
-                .push(format!("With {heads} attention heads the picture explains the update, so the model has these."));
+            self.notes.push(format!("With {heads} attention heads the picture explains the update."));
         }
         if score.is_some_and(|score| score.best_ssim < RECOGNISABLE_FROM)
             && check.is_determined()
             && check.arrangement.is_none()
         {
             self.notes.push(
-                "The picture explains the update, and no other does; --truth is not what the model was fed: neither mirrored, \
-                 squashed, turned nor in grey does it look like it. Training code may have cropped it at random."
+                "The picture explains the update, but --truth does not look like it, neither as it is nor mirrored, squashed or \
+                 in grey: the model was fed something else, such as a random crop."
                     .to_owned(),
             );
         }
@@ -220,7 +221,9 @@ impl Report {
     /// Records how the given private picture was fed to the model.
     pub(crate) fn truth_is(&mut self, how: &str) {
         self.truth_as = Some(how.to_owned());
-        self.notes.push(format!("The model was fed --truth {how}, not its centred crop; PSNR and SSIM are to that."));
+        self.notes.push(format!(
+            "--truth {how} looks most like the picture, not its centred crop; PSNR and SSIM refer to that."
+        ));
     }
 
     pub(crate) fn head_labels(&mut self, labels: HeadLabels) {
@@ -231,6 +234,15 @@ impl Report {
             }
             HeadLabels::CannotTell(why) => self.labels_unknown = Some(why),
         }
+    }
+
+    /// Says that nothing shows the number of pictures.
+    pub(crate) fn assume_one(&mut self) {
+        let one = "the update is of one picture";
+        self.labels_if = self.labels_read.is_some().then(|| match &self.labels_if {
+            Some(if_) => format!("{one} and {if_}"),
+            None => one.to_owned(),
+        });
     }
 
     pub(crate) fn read_labels(&mut self, labels: Option<LabelReading>) {

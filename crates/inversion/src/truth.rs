@@ -8,6 +8,10 @@ const CENTRE: f64 = 0.875;
 /// A picture, `[height, width, 3]` in [0, 1], and how it was made from the file, as a part of a sentence.
 pub type Fed = (String, Vec<f32>);
 
+/// Turns a picture of this width.
+type Turn = fn(&[f32], usize) -> Vec<f32>;
+type Colour = fn(&[f32]) -> Vec<f32>;
+
 /// All usual ways to make an input of `width` x `height` pixels, other than the centred crop of the picture itself.
 /// `as_stored`: the picture without its EXIF orientation, if it has one.
 pub fn other_ways(picture: &Picture, as_stored: Option<&Picture>, width: usize, height: usize) -> Vec<Fed> {
@@ -20,9 +24,8 @@ pub fn other_ways(picture: &Picture, as_stored: Option<&Picture>, width: usize, 
         shapes.push(("without its EXIF orientation", stored.fitted(width, height)));
         shapes.push(("without its EXIF orientation and squashed", stored.squashed(width, height)));
     }
-    let turns: [(&str, fn(&[f32], usize) -> Vec<f32>); 2] =
-        [("", |picture, _| picture.to_vec()), ("mirrored", mirrored)];
-    let colours: [(&str, fn(&[f32]) -> Vec<f32>); 3] =
+    let turns: [(&str, Turn); 2] = [("", |picture, _| picture.to_vec()), ("mirrored", mirrored)];
+    let colours: [(&str, Colour); 3] =
         [("", <[f32]>::to_vec), ("in grey", grey), ("with red and blue exchanged (BGR)", exchanged)];
     let mut all = Vec::new();
     for (place, (shape, made)) in shapes.iter().enumerate() {

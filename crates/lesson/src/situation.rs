@@ -41,7 +41,7 @@ pub struct Situation {
 pub struct Asked {
     pub question: Question,
     pub is_open: bool,
-    /// The votes of people, or of robots where no person voted; empty while the question is open.
+    /// The votes of people; empty while the question is open.
     pub votes: Vec<u16>,
 }
 

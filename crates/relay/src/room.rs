@@ -277,7 +277,12 @@ impl Actor {
                 self.derive_key(passphrase, reply);
             }
             Input::Control { control: Control::TrainOn { pictures }, reply } => self.train_on(pictures, reply),
-            Input::Control { control, reply } => drop(reply.send(self.control(control))),
+            Input::Control { control, reply } => {
+                let done = self.control(control);
+                // Whoever hears that it is done finds the room after it.
+                self.publish();
+                drop(reply.send(done));
+            }
             Input::Candidate { picture, reply } => drop(reply.send(self.take_candidate(picture))),
             Input::KeyDerived { key, reply } => drop(reply.send(self.take_key(key))),
             Input::DataSetLoaded { data_set, reply } => drop(reply.send(self.set_data_set(data_set))),

@@ -52,7 +52,7 @@ impl<R: Read + Seek> Container<R> {
     pub(super) fn open(
         what: &str,
         mut source: R,
-        role: Role,
+        #[cfg_attr(target_family = "wasm", expect(unused_variables, reason = "only archives hold several sets"))] role: Role,
     ) -> Result<(Self, Vec<Stored>, Vec<String>), WeightsError> {
         let io = |source| WeightsError::Io { what: what.to_owned(), source };
         let format = |reason: String| WeightsError::Format { what: what.to_owned(), reason };
@@ -70,16 +70,16 @@ impl<R: Read + Seek> Container<R> {
             let (archive, (stored, notes)) = archive::open(source, role).map_err(format)?;
             return Ok((Self::Archive(Box::new(archive)), stored, notes));
         }
-        let mut more = Vec::new();
-        source.by_ref().take(LONGEST_MARK).read_to_end(&mut more).map_err(io)?;
-        source.seek(SeekFrom::Start(LENGTH_BYTES)).map_err(io)?;
-        let beginning = [&start[..], &more].concat();
-        if let Some((_, it_is)) = MISTAKEN.into_iter().find(|(mark, _)| beginning.trim_ascii_start().starts_with(mark))
-        {
-            return Err(format(it_is.to_owned()));
-        }
         let length = u64::from_le_bytes(start);
         if length > HEADER_LIMIT || length > total - LENGTH_BYTES {
+            let mut more = Vec::new();
+            source.by_ref().take(LONGEST_MARK).read_to_end(&mut more).map_err(io)?;
+            let beginning = [&start[..], &more].concat();
+            if let Some((_, it_is)) =
+                MISTAKEN.into_iter().find(|(mark, _)| beginning.trim_ascii_start().starts_with(mark))
+            {
+                return Err(format(it_is.to_owned()));
+            }
             return Err(format(if start[0] == PICKLE && matches!(start[1], 2..=5) {
                 format!("it is a bare pickle, which PyTorch wrote before 1.6; {SAVE}")
             } else {

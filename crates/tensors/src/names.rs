@@ -19,9 +19,10 @@ const INPUT_LAYERS: [&str; 6] = [
     "embeddings.patch_embeddings.projection.weight",
     "conv_proj.weight",
     "embedder.embedder.convolution.weight",
-    "conv1.weight",
+    CONVOLUTION,
     "body.0.weight",
 ];
+const CONVOLUTION: &str = "conv1.weight";
 /// Hugging Face's prefixes for the body of a model with a head.
 const BODIES: [&str; 3] = ["vit.", "deit.", "resnet."];
 
@@ -100,19 +101,28 @@ pub(super) fn unwrapped(name: &str) -> String {
 /// There are several networks.
 pub(super) fn front<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Result<&'a str, String> {
     for layer in INPUT_LAYERS {
-        let before = |name: &'a str| name.strip_suffix(layer).filter(|front| front.is_empty() || front.ends_with('.'));
+        let before = |name: &'a str| {
+            let front = name.strip_suffix(layer).filter(|front| front.is_empty() || front.ends_with('.'));
+            front.filter(|front| layer != CONVOLUTION || !is_within_blocks(front))
+        };
         let mut fronts: Vec<&str> = names.clone().filter_map(before).collect();
-        // `conv1.weight` is also the name of a layer within a block.
         fronts.sort_by_key(|front| front.len());
         let Some(&shortest) = fronts.first() else { continue };
         let others = fronts.iter().filter(|front| front.matches('.').count() == shortest.matches('.').count());
         let others: Vec<String> = others.map(|front| format!("{front}*")).collect();
         if others.len() > 1 {
-            return Err(format!("it holds {} networks, {}; save one of them", others.len(), others.join(" and ")));
+            let shown = others[..others.len().min(4)].join(", ");
+            return Err(format!("it holds {} networks, {shown}; save one of them", others.len()));
         }
         return Ok(shortest);
     }
     Ok("")
+}
+
+/// Whether a front leads into a block, such as `layer1.0.`, in which a layer can have the same name.
+fn is_within_blocks(front: &str) -> bool {
+    const BLOCKS: [&str; 6] = ["layer", "layers", "block", "blocks", "stage", "stages"];
+    front.split('.').any(|part| BLOCKS.contains(&part.trim_end_matches(|last: char| last.is_ascii_digit())))
 }
 
 /// Returns timm's name for a tensor. An unknown name only loses the known prefixes.
@@ -225,7 +235,8 @@ mod tests {
         assert_eq!(of(&["encoder.conv1.weight", "encoder.layer1.0.conv1.weight"]), Ok("encoder."));
         assert_eq!(of(&["conv1.weight", "layer1.0.conv1.weight", "layer1.1.conv1.weight"]), Ok(""));
         assert_eq!(of(&["head.weight"]), Ok(""));
+        assert_eq!(of(&["layer1.0.conv1.weight", "layer1.1.conv1.weight", "fc.weight"]), Ok(""), "a frozen stem");
         let two = of(&["student.patch_embed.proj.weight", "teacher.patch_embed.proj.weight"]).unwrap_err();
-        assert!(two.contains("it holds 2 networks, student.* and teacher.*"), "{two}");
+        assert!(two.contains("it holds 2 networks, student.*, teacher.*"), "{two}");
     }
 }

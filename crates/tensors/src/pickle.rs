@@ -6,7 +6,10 @@
 //! no tensors, the error shows the first such name. All objects are in one arena, so that deep nesting cannot overflow
 //! the stack on drop. Each instruction creates at most one object.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+};
 
 use safetensors::Dtype;
 
@@ -39,6 +42,8 @@ const NAMES: [(&str, Global); 16] = [
 const LONGEST: usize = 512;
 /// Longest name shown in an error.
 const SHOWN: usize = 80;
+/// Most items of lists that dicts are made of.
+const MOST_COPIED: usize = 1_000_000;
 /// How deeply the dict of tensors may be nested.
 const DEEPEST: usize = 4;
 
@@ -119,6 +124,8 @@ struct Machine {
     arena: Vec<Object>,
     /// The first name of a function or class that is not known.
     unknown: Option<String>,
+    /// Items that were copied from one object to another.
+    copied: usize,
 }
 
 /// The remaining program.
@@ -447,6 +454,10 @@ impl Machine {
             (Value::Plain, _) => self.stack.push(Value::Plain),
             (Value::Global(Global::Dict), &[Value::Object(items)]) => {
                 let pairs = self.pairs(items);
+                self.copied += pairs.len();
+                if self.copied > MOST_COPIED {
+                    return Err("it copies its lists over and over".to_owned());
+                }
                 self.make(Object::Dict(pairs));
             }
             (Value::Global(Global::Dict), _) => self.make(Object::Dict(Vec::new())),
@@ -485,13 +496,13 @@ impl Machine {
         if !visited.insert(place) {
             return Err(NO_TENSORS.to_owned());
         }
-        let named: Vec<(String, Value)> = match self.arena.get(place) {
+        let named: Vec<(Cow<'_, str>, Value)> = match self.arena.get(place) {
             Some(Object::Dict(dict)) => {
                 let named = |&(key, value): &(Value, Value)| Some((self.key(key)?, value));
                 dict.iter().filter_map(named).collect()
             }
             Some(Object::List(items) | Object::Tuple(items)) => {
-                items.iter().enumerate().map(|(position, item)| (position.to_string(), *item)).collect()
+                items.iter().enumerate().map(|(position, item)| (Cow::Owned(position.to_string()), *item)).collect()
             }
             Some(Object::Tensor(_)) => return Err(format!("it is a single tensor; {NAMED}")),
             _ => return Err(NO_TENSORS.to_owned()),
@@ -505,9 +516,9 @@ impl Machine {
                     "it holds more than {MOST_TENSORS} tensors, or names of more than {LONGEST} bytes"
                 ));
             }
-            tensors.push((name.clone(), tensor.clone()));
+            tensors.push((name.to_string(), tensor.clone()));
         }
-        let is_preferred = |name: &String| preferred(role).contains(&name.as_str());
+        let is_preferred = |name: &str| preferred(role).contains(&name);
         // Beside a set with a telling name, single tensors are labels and the like.
         let has_set = named.iter().any(|(name, value)| is_preferred(name) && self.is_set(*value));
         if !tensors.is_empty() && !has_set {
@@ -521,7 +532,7 @@ impl Machine {
             }
         }
         let place = preferred(role).iter().find_map(|wanted| inner.iter().position(|(name, _)| name == wanted));
-        let names: Vec<&str> = inner.iter().map(|(name, _)| name.as_str()).collect();
+        let names: Vec<&str> = inner.iter().map(|(name, _)| &**name).collect();
         match (names.as_slice(), place) {
             ([], _) => Err(NO_TENSORS.to_owned()),
             ([_], _) => Ok(inner.swap_remove(0).1),
@@ -539,10 +550,10 @@ impl Machine {
     }
 
     /// A key of a dict as text. An optimiser numbers its tensors.
-    fn key(&self, key: Value) -> Option<String> {
+    fn key(&self, key: Value) -> Option<Cow<'_, str>> {
         match key {
-            Value::Text(place) => self.texts.get(place).cloned(),
-            Value::Int(number) => Some(number.to_string()),
+            Value::Text(place) => self.texts.get(place).map(|text| Cow::Borrowed(text.as_str())),
+            Value::Int(number) => Some(Cow::Owned(number.to_string())),
             _ => None,
         }
     }

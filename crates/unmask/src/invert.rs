@@ -4,6 +4,7 @@ mod output;
 
 use std::{
     fs,
+    ops::ControlFlow,
     path::{Path, PathBuf},
 };
 
@@ -197,7 +198,9 @@ impl Invert {
         let inversion = self.inversion().map_err(Failure::Input)?;
         let told = match inversion.tell() {
             // Labels need no model, only the gradient of a head.
-            Err(InversionError::Dump(DumpError::Shapes(_))) if let Ok(report) = inversion.labels_alone(None) => {
+            Err(InversionError::Dump(DumpError::Shapes(_)))
+                if let Ok(report) = inversion.labels_alone(None, &mut || ControlFlow::Continue(())) =>
+            {
                 let any = Architecture::from(VitPreset::Pico).into();
                 return finish(&Output::new(&self.out, any), &report, &self.out);
             }

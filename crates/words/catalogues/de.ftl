@@ -520,7 +520,7 @@ trade-headline = Was kostet das Verstecken?
 trade-line-costs = Je mehr daheim bleibt, desto weniger lernt die Klasse.
 trade-line-vote = Größeres R versteckt mehr und lernt langsamer. Stimmt ab!
 trade-line-votes = Das sind eure Stimmen.
-trade-line-run = Jetzt rechnet die Klasse mit dem Median eurer Stimmen.
+trade-line-run = Jetzt rechnet die Klasse mit diesem R.
 trade-say = Alle Spalten haben dasselbe Modell, dasselbe Foto und gleich viele Runden; nur R ist anders. Oben ist, was ein Angreifer sieht, der die Lücken kennt, unten, wie viele Testbilder das Modell richtig benennt. Mit mehr Runden holt R = 0,5 auf.
 trade-ask = Welche Spalte würdest du vor einer Patientin vertreten, welche vor einem Arzt?
 trade-answer = Es gibt keine richtige Antwort. Ein Krankenhaus muss richtige Antworten gegen das abwägen, was durchsickert, und sagen, wer das entscheidet.

@@ -521,7 +521,7 @@ trade-headline = What does hiding cost?
 trade-line-costs = The more stays home, the less the class can learn.
 trade-line-vote = A larger R hides more and slows down learning. Vote!
 trade-line-votes = These are your votes.
-trade-line-run = Now the class runs the median of your votes.
+trade-line-run = Now the class runs this R.
 trade-say = All columns have the same model, the same photograph and the same rounds; only R differs. Above is what an attacker who knows the gaps sees, below how many test pictures the model names right. With more rounds, R = 0.5 catches up.
 trade-ask = Which column would you defend to a patient, and which to a doctor?
 trade-answer = There is no right answer. A hospital must weigh right answers against what leaks, and say who decides.

@@ -6,8 +6,8 @@ use unmask_lesson::{NO, Question, YES, median, uniform_rate};
 use unmask_wire::view::{AttackView, RoomView};
 
 /// The answer to the class's question, once the lesson tells it; `None` if there is none so far, or if it is the one
-/// that is known already. Only the rate that the class runs can change.
-pub(super) fn measured(view: &RoomView) -> Option<u16> {
+/// that is known already. Only the rate that the class runs can change, and there may be none.
+pub(super) fn measured(view: &RoomView) -> Option<Option<u16>> {
     let asked = view.lesson.poll.as_ref()?;
     let question = asked.poll.question;
     if asked.is_open || !view.lesson.place().tells(question) {
@@ -37,7 +37,7 @@ pub(super) fn measured(view: &RoomView) -> Option<u16> {
         },
         Question::Numbers | Question::Whose | Question::WhoseUpdate | Question::WhoseMasked => None,
     };
-    answer.filter(|answer| asked.poll.correct != Some(*answer))
+    (answer != asked.poll.correct).then_some(answer)
 }
 
 /// Whether an attack shows the target's picture. In outlines, each of the class sees something else.
@@ -62,11 +62,16 @@ fn level(attack: &AttackView) -> Option<Level> {
 
 #[cfg(test)]
 mod tests {
-    use unmask_core::ClientId;
+    use unmask_core::{ClientId, Defence};
     use unmask_lesson::{Place, Poll, Scene, masked};
     use unmask_wire::view::{LessonView, MembershipView, PollView, SearchView};
 
     use super::*;
+
+    /// The answer that the room notes.
+    fn measured(view: &RoomView) -> Option<u16> {
+        super::measured(view).flatten()
+    }
 
     /// A room at the beat that tells the answer.
     fn told(question: Question) -> RoomView {
@@ -121,6 +126,11 @@ mod tests {
         runs.lesson.poll.as_mut().expect("a question").poll.correct = Some(70);
         assert_eq!(measured(&runs), None, "it is known");
         assert_eq!(measured(&RoomView { defence: masked(0.2), ..runs }), Some(20), "the teacher chose another one");
+        let noisy = RoomView { defence: Defence::FixedPosition, ..told(Question::Rate) };
+        assert_eq!(super::measured(&noisy), None, "no single rate");
+        let mut known = noisy;
+        known.lesson.poll.as_mut().expect("a question").poll.correct = Some(20);
+        assert_eq!(super::measured(&known), Some(None), "it is taken back");
     }
 
     #[test]

@@ -161,8 +161,9 @@ impl Contest {
         }
         let mut players = self.players.iter();
         let had = players.find(|player| player.client == client).and_then(|player| player.owner);
-        let has_lost_it = had.is_some_and(|owner| self.withdrawn.contains(&owner));
-        (has_lost_it || self.is_open && self.was_empty).then_some(Dealt { to: client, loan: None })
+        let keeps_it = had.is_some_and(|owner| !self.withdrawn.contains(&owner));
+        let is_over = if self.is_open { self.was_empty } else { !keeps_it };
+        is_over.then_some(Dealt { to: client, loan: None })
     }
 
     /// Drops the update of a client that lends no more. Those who had it get another one, if the question is open.
@@ -389,7 +390,8 @@ mod tests {
         assert_eq!(again, own.iter().find(|(to, _)| *to == 5).unwrap().1);
         assert!(contest.joined(ClientId(6)).unwrap().loan.is_some());
         contest.close();
-        assert!(contest.joined(ClientId(9)).is_none());
+        assert!(contest.joined(ClientId(5)).is_none(), "it keeps its picture");
+        assert!(contest.joined(ClientId(9)).is_some_and(|dealt| dealt.loan.is_none()), "a new one has none");
         assert!(contest.lent.is_empty());
     }
 
@@ -411,7 +413,6 @@ mod tests {
         assert!(!again.is_empty() && again.iter().all(|dealt| dealt.loan.is_none()));
         assert!(contest.tell().iter().all(|score| score.owner == 0));
         assert!(contest.joined(ClientId(5)).is_some_and(|dealt| dealt.loan.is_none()), "it was away");
-        assert!(contest.joined(ClientId(9)).is_none(), "it never had one");
     }
 
     #[test]

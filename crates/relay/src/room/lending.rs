@@ -48,7 +48,7 @@ impl Actor {
     pub(super) fn end_restored_game(&mut self) {
         if self.stage.drop_question(Question::WhoseUpdate) {
             self.say(
-                "The game about each other's updates ended with the relay. Go back one step and forward again to play it.",
+                "The game about each other's updates ended with the relay; from the beginning of the scene it can be played again.",
             );
         }
     }

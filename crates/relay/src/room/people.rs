@@ -72,8 +72,7 @@ impl Actor {
             entry.drop_socket();
         }
         // The new socket has not shown a picture yet.
-        self.attacks.forget_candidate_of(client);
-        self.shared.pictures.forget_original(client);
+        self.hide_original(client);
     }
 
     /// Readmits a client that sat out because it had not answered.

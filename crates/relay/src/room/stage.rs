@@ -145,10 +145,10 @@ impl Stage {
         }
     }
 
-    /// Notes the right answer to the question, which the room has measured.
-    pub(crate) fn answer(&mut self, answer: u16) {
+    /// Notes the right answer to the question, which the room has measured, or that there is none.
+    pub(crate) fn answer(&mut self, answer: Option<u16>) {
         if let Some(asked) = &mut self.poll {
-            asked.poll.correct = Some(answer);
+            asked.poll.correct = answer;
         }
     }
 
@@ -256,7 +256,7 @@ mod tests {
         // Phones learn the answer when the wall tells it.
         stage.go(Scene::Guess, 2);
         assert_eq!(stage.state().poll.unwrap().poll.correct, Some(1));
-        stage.answer(2);
+        stage.answer(Some(2));
         assert_eq!(stage.state().poll.unwrap().poll.correct, Some(2));
     }
 

@@ -94,11 +94,8 @@ impl RoomView {
             lends_update: client.lends_update,
             is_robot: client.is_robot,
         };
-        let asked = |view: &PollView| Asked {
-            question: view.poll.question,
-            is_open: view.is_open,
-            votes: view.counted().to_vec(),
-        };
+        let asked =
+            |view: &PollView| Asked { question: view.poll.question, is_open: view.is_open, votes: view.votes.clone() };
         Situation {
             place: self.lesson.place(),
             asked: self.lesson.poll.as_ref().map(asked),

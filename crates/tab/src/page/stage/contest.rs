@@ -32,7 +32,7 @@ pub fn Contest(stage: Stage) -> impl IntoView {
 /// Why there is no podium.
 fn why_nobody(room: &RoomView) -> Option<&'static str> {
     match &room.podium {
-        None if asked(room).is_none() => Some(say::contest::nobody_lends()),
+        None if asked(room).is_none() => (room.situation().lenders().len() < 2).then(say::contest::nobody_lends),
         None => Some(say::contest::nobody_played()),
         Some(podium) if podium.attackers == 0 => Some(say::contest::nobody_played()),
         Some(podium) if podium.winners.is_empty() => Some(say::contest::nobody_found()),

@@ -1,7 +1,11 @@
 //! What the scenes share: the lesson as this page sees and drives it, the pictures that arrived while it was open, and
 //! pieces that several scenes show.
 
+use std::{pin::pin, time::Duration};
+
+use futures_util::future::select;
 use gloo_file::ObjectUrl;
+use gloo_timers::future::sleep;
 use leptos::prelude::*;
 use unmask_core::{AttackMethod, ClientId, Defence};
 use unmask_data::metrics::Level;
@@ -15,6 +19,9 @@ use crate::page::{
     logic::attacks,
     widgets::{api, feed::Feed, session::Teacher},
 };
+
+/// How long a step may take before the presenter's next one is heard.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The rounds that going to a place would lose. The presenter is asked first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,9 +84,7 @@ impl Stage {
     pub fn go(self, place: Place) {
         // One step at a time: the next plan depends on the room after this one.
         if let Some(going) = self.going.get_untracked() {
-            if going != place {
-                self.wanted.set(Some(place));
-            }
+            self.wanted.set(Some(place).filter(|place| *place != going));
             return;
         }
         let Some(plan) = self.plan(place) else { return };
@@ -105,11 +110,16 @@ impl Stage {
     /// Makes the changes that lead to a place. The next plan waits for the room after them.
     fn make(self, place: Place, changes: Vec<Change>) {
         self.going.set(Some(place));
-        spawn_local(async move {
+        let work = async move {
             self.teacher.send_in_order(changes.into_iter().map(Control::from).collect()).await;
             self.feed.refresh().await;
+        };
+        spawn_local(async move {
+            // A request that hangs must not take the keys from the presenter.
+            select(pin!(work), pin!(sleep(PATIENCE))).await;
             self.going.set(None);
-            let wanted = self.wanted.get_untracked();
+            let has_failed = self.teacher.problem.with_untracked(Option::is_some);
+            let wanted = self.wanted.get_untracked().filter(|_| !has_failed);
             self.wanted.set(None);
             wanted.into_iter().for_each(|place| self.go(place));
         });

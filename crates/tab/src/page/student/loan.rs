@@ -19,7 +19,9 @@ pub fn Loan(trainer: Trainer, number: u32) -> impl IntoView {
     let borrowed = Memo::new(move |_| trainer.borrowed.get().filter(of_question));
     let blind = Memo::new(move |_| borrowed.with(|it| it.as_ref()?.blind().cloned()));
     let aware = Memo::new(move |_| borrowed.with(|it| it.as_ref()?.aware().cloned()));
-    let note = move || borrowed.with(|it| it.as_ref().map_or(say::contest::waiting().to_owned(), Borrowed::note));
+    let is_open = move || trainer.lesson.with(|lesson| lesson.poll.as_ref().is_some_and(|poll| poll.is_open));
+    let nothing = move || if is_open() { say::contest::waiting() } else { say::contest::nothing_lent() };
+    let note = move || borrowed.with(|it| it.as_ref().map_or_else(|| nothing().to_owned(), Borrowed::note));
     let is_offered = move || borrowed.with(|it| it.as_ref().is_some_and(Borrowed::may_ask));
     let figure = move |picture: Memo<Option<Rgba>>, testid, caption: fn() -> &'static str| {
         view! {
