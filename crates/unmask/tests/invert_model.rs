@@ -143,7 +143,7 @@ fn the_updates_own_evidence_comes_before_the_truth() {
         let report = client.afresh().success("embedding", &["--weights", &weights, "--truth", &sample("hubble.jpg")]);
         assert_eq!(report["verdict"], "recognisable", "{report}");
         assert!(
-            report["truth_as"].is_null() && notes(&report).contains("--truth is not what the model was fed"),
+            report["truth_as"].is_null() && notes(&report).contains("the model was fed something else"),
             "{report}"
         );
     }
