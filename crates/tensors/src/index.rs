@@ -1,12 +1,12 @@
 //! The tensors of a file under timm's names, and where their values are.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use safetensors::Dtype;
 
 use super::{
     heads,
-    names::{Timm, front, timm, unwrapped},
+    names::{Timm, fronts, timm, unwrapped},
     order,
 };
 
@@ -119,7 +119,7 @@ pub(super) fn index(mut stored: Vec<Stored>) -> Result<(Vec<Entry>, Vec<String>)
     stored.iter().try_for_each(Stored::check)?;
     let mut notes = Vec::new();
     notes.extend(without_samples(&mut stored)?);
-    let given = order::names(&stored)?;
+    let given = order::names(&stored);
     notes.extend(given.as_ref().map(|(_, note)| note.clone()));
     let given = given.map(|(names, _)| names);
     let bare = |(place, tensor): (usize, &Stored)| match &given {
@@ -127,11 +127,35 @@ pub(super) fn index(mut stored: Vec<Stored>) -> Result<(Vec<Entry>, Vec<String>)
         None => unwrapped(&tensor.name),
     };
     let names: Vec<String> = stored.iter().enumerate().map(bare).collect();
-    let front = front(names.iter().map(String::as_str))?;
+    // Nobody can tell which of several networks is meant.
+    let front = match fronts(names.iter().map(String::as_str)).as_slice() {
+        [front] => *front,
+        _ => "",
+    };
+    // OpenAI's CLIP calls its patch embedding as a ResNet its first layer.
+    let is_clip = names.iter().any(|name| name.strip_prefix(front) == Some("positional_embedding"));
+    let timms = |name: &str| match timm(name) {
+        Timm { name, third } if is_clip && name == "conv1.weight" => {
+            Timm { name: "patch_embed.proj.weight".to_owned(), third }
+        }
+        timm => timm,
+    };
+    let inside: HashSet<String> = names.iter().filter_map(|name| Some(timms(name.strip_prefix(front)?).name)).collect();
     let mut order = Vec::new();
     let mut groups: HashMap<String, Vec<(Option<usize>, Stored)>> = HashMap::new();
-    for (tensor, name) in stored.into_iter().zip(&names) {
-        let Timm { name, third } = timm(name.strip_prefix(front).unwrap_or(name));
+    for (mut tensor, name) in stored.into_iter().zip(&names) {
+        let Timm { name, third } = match name.strip_prefix(front) {
+            Some(within) => timms(within),
+            // A tensor beside the network, such as of a text model, keeps its name where the network has one of that.
+            None => Some(timms(name))
+                .filter(|timm| !inside.contains(&timm.name))
+                .unwrap_or_else(|| Timm { name: name.clone(), third: None }),
+        };
+        // CLIP's has no first dimension of one.
+        if name == "pos_embed" && tensor.shape.len() == 2 {
+            tensor.shape.insert(0, 1);
+            tensor.strides.insert(0, 0);
+        }
         let group = groups.entry(name).or_insert_with_key(|name| {
             order.push(name.clone());
             Vec::new()

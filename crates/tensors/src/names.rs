@@ -14,9 +14,10 @@ const WRAPPERS: [&str; 4] = ["module.", "_orig_mod.", "_module.", "model."];
 const WRAPPERS_WITHIN: [&str; 3] = ["_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", "_orig_mod."];
 /// Names of the input layer in all known libraries. What stands before one of them is the name of the whole network
 /// within a larger module.
-const INPUT_LAYERS: [&str; 6] = [
+const INPUT_LAYERS: [&str; 7] = [
     "patch_embed.proj.weight",
     "embeddings.patch_embeddings.projection.weight",
+    "embeddings.patch_embedding.weight",
     "conv_proj.weight",
     "embedder.embedder.convolution.weight",
     CONVOLUTION,
@@ -27,7 +28,7 @@ const CONVOLUTION: &str = "conv1.weight";
 const BODIES: [&str; 3] = ["vit.", "deit.", "resnet."];
 
 /// Prefixes outside the blocks: theirs, and timm's.
-const FRONTS: [(&str, &str); 21] = [
+const FRONTS: [(&str, &str); 24] = [
     // Hugging Face.
     ("embeddings.cls_token", "cls_token"),
     ("embeddings.distillation_token", "dist_token"),
@@ -40,6 +41,10 @@ const FRONTS: [(&str, &str); 21] = [
     ("classifier.", "head."),
     ("cls_classifier.", "head."),
     ("distillation_classifier.", "head_dist."),
+    // CLIP, of Hugging Face and of OpenAI.
+    ("embeddings.patch_embedding.", "patch_embed.proj."),
+    ("embeddings.position_embedding.weight", "pos_embed"),
+    ("positional_embedding", "pos_embed"),
     // torchvision.
     ("class_token", "cls_token"),
     ("conv_proj.", "patch_embed.proj."),
@@ -60,7 +65,7 @@ const FRONTS: [(&str, &str); 21] = [
 const BLOCKS: [&str; 3] = ["encoder.layer.", "layers.", "encoder.layers.encoder_layer_"];
 
 /// Prefixes after the block number, in the same order.
-const IN_BLOCK: [(&str, &str); 17] = [
+const IN_BLOCK: [(&str, &str); 21] = [
     ("layernorm_before.", "norm1."),
     ("layernorm_after.", "norm2."),
     ("attention.output.dense.", "attn.proj."),
@@ -78,6 +83,11 @@ const IN_BLOCK: [(&str, &str); 17] = [
     ("mlp.3.", "mlp.fc2."),
     ("mlp.linear_1.", "mlp.fc1."),
     ("mlp.linear_2.", "mlp.fc2."),
+    // DINOv2 of Hugging Face.
+    ("norm1.", "norm1."),
+    ("norm2.", "norm2."),
+    ("layer_scale1.lambda1", "ls1.gamma"),
+    ("layer_scale2.lambda1", "ls2.gamma"),
 ];
 
 /// Hugging Face's thirds of `attn.qkv`.
@@ -95,11 +105,8 @@ pub(super) fn unwrapped(name: &str) -> String {
     WRAPPERS_WITHIN.iter().fold(name.to_owned(), |name, wrapper| name.replace(wrapper, ""))
 }
 
-/// Returns what stands before the names of the network, such as `backbone.`, if one network is in a larger module.
-///
-/// # Errors
-/// There are several networks.
-pub(super) fn front<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Result<&'a str, String> {
+/// Returns what stands before the names of the networks in a file, such as `backbone.`: once for each network.
+pub(super) fn fronts<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Vec<&'a str> {
     for layer in INPUT_LAYERS {
         let before = |name: &'a str| {
             let front = name.strip_suffix(layer).filter(|front| front.is_empty() || front.ends_with('.'));
@@ -108,15 +115,11 @@ pub(super) fn front<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Result<
         let mut fronts: Vec<&str> = names.clone().filter_map(before).collect();
         fronts.sort_by_key(|front| front.len());
         let Some(&shortest) = fronts.first() else { continue };
-        let others = fronts.iter().filter(|front| front.matches('.').count() == shortest.matches('.').count());
-        let others: Vec<String> = others.map(|front| format!("{front}*")).collect();
-        if others.len() > 1 {
-            let shown = others[..others.len().min(4)].join(", ");
-            return Err(format!("it holds {} networks, {shown}; save one of them", others.len()));
-        }
-        return Ok(shortest);
+        let depth = shortest.matches('.').count();
+        fronts.retain(|front| front.matches('.').count() == depth);
+        return fronts;
     }
-    Ok("")
+    Vec::new()
 }
 
 /// Whether a front leads into a block, such as `layer1.0.`, in which a layer can have the same name.
@@ -211,6 +214,9 @@ mod tests {
             ("classifier.1.bias", "fc.bias"),
             ("module.body.4.bias", "conv3.bias"),
             ("fc.0.weight", "fc.weight"),
+            ("encoder.layer.3.layer_scale1.lambda1", "blocks.3.ls1.gamma"),
+            ("encoder.layer.3.norm2.bias", "blocks.3.norm2.bias"),
+            ("embeddings.position_embedding.weight", "pos_embed"),
             ("module.linear.bias", "fc.bias"),
             ("layer2.0.shortcut.0.weight", "layer2.0.downsample.0.weight"),
             ("fc.weight", "fc.weight"),
@@ -229,14 +235,14 @@ mod tests {
     }
 
     #[test]
-    fn a_network_within_a_module_has_one_front() {
-        let of = |names: &[&'static str]| front(names.iter().copied());
-        assert_eq!(of(&["net.body.patch_embed.proj.weight", "classifier.weight"]), Ok("net.body."));
-        assert_eq!(of(&["encoder.conv1.weight", "encoder.layer1.0.conv1.weight"]), Ok("encoder."));
-        assert_eq!(of(&["conv1.weight", "layer1.0.conv1.weight", "layer1.1.conv1.weight"]), Ok(""));
-        assert_eq!(of(&["head.weight"]), Ok(""));
-        assert_eq!(of(&["layer1.0.conv1.weight", "layer1.1.conv1.weight", "fc.weight"]), Ok(""), "a frozen stem");
-        let two = of(&["student.patch_embed.proj.weight", "teacher.patch_embed.proj.weight"]).unwrap_err();
-        assert!(two.contains("it holds 2 networks, student.*, teacher.*"), "{two}");
+    fn networks_within_modules_have_fronts() {
+        let of = |names: &[&'static str]| fronts(names.iter().copied());
+        assert_eq!(of(&["net.body.patch_embed.proj.weight", "classifier.weight"]), ["net.body."]);
+        assert_eq!(of(&["encoder.conv1.weight", "encoder.layer1.0.conv1.weight"]), ["encoder."]);
+        assert_eq!(of(&["conv1.weight", "layer1.0.conv1.weight", "layer1.1.conv1.weight"]), [""]);
+        assert!(of(&["head.weight"]).is_empty());
+        assert!(of(&["layer1.0.conv1.weight", "layer1.1.conv1.weight", "fc.weight"]).is_empty(), "a frozen stem");
+        let two = of(&["student.patch_embed.proj.weight", "teacher.patch_embed.proj.weight"]);
+        assert_eq!(two, ["student.", "teacher."]);
     }
 }

@@ -9,7 +9,7 @@ use unmask_core::{
     Architecture, BlockKind, LenetConfig, ResnetConfig, ResnetPreset, ResnetSpec, Stem, VitConfig, VitPreset,
 };
 
-use super::{TensorReader, WeightsError};
+use super::{TensorReader, WeightsError, names::fronts, order::number};
 
 const POSITION: &str = "pos_embed";
 const PATCH: &str = "patch_embed.proj.weight";
@@ -31,6 +31,8 @@ pub enum Variant {
     PatchesOnly,
     /// Register tokens beside the class token: `reg_token` or `register_tokens`.
     Registers,
+    /// CLIP's, with a norm before the first block.
+    Clip,
 }
 
 impl Variant {
@@ -41,6 +43,7 @@ impl Variant {
             Self::AveragePooled => "an average-pooled ViT (fc_norm in place of norm)",
             Self::PatchesOnly => "a ViT whose position embedding has no class token",
             Self::Registers => "a ViT with register tokens",
+            Self::Clip => "the vision model of CLIP, with a norm before the first block",
         }
     }
 }
@@ -69,6 +72,11 @@ pub enum ShapeError {
     Neither { what: String, holds: String },
     #[error("{what}: {name} has shape {given:?}, expected {expected}")]
     Shape { what: String, name: String, given: Vec<usize>, expected: String },
+    #[error(
+        "{what} is a ViT of vit-pytorch: it normalises each patch before it embeds it (to_patch_embedding.1), so that an \
+         update does not determine a patch's brightness and contrast; no attack here reads it, but label does"
+    )]
+    NormalisedPatches { what: String },
     #[error("{what} has {present} and lacks {absent}")]
     Gap { what: String, present: String, absent: String },
 }
@@ -83,13 +91,26 @@ impl<R: Read + Seek> TensorReader<R> {
             (Some(patch), _) => self.vit(patch),
             (None, Some(stem)) if self.shape(STEM_BIAS).is_some() => self.lenet(stem),
             (None, Some(stem)) => self.resnet(stem),
+            (None, None) if self.shape("to_patch_embedding.1.weight").is_some_and(|shape| shape.len() == 1) => {
+                Err(ShapeError::NormalisedPatches { what: self.what.clone() })
+            }
             (None, None) => {
                 let names = self.names();
                 let holds = match names.len() {
                     0 => "no tensor".to_owned(),
                     count => format!("{count} tensors, {} first", names[0]),
                 };
+                let fronts: Vec<String> =
+                    fronts(names.iter().map(String::as_str)).iter().map(|it| format!("{it}*")).collect();
                 let holds = match shards(&self.what) {
+                    _ if names.len() > 1 && names.iter().all(|name| number(name).is_some()) => format!(
+                        "{holds}: they have numbers for names, and their shapes are those of no known model in the order of \
+                         its parameters; save {{name: p.grad for name, p in model.named_parameters()}}"
+                    ),
+                    _ if fronts.len() > 1 => {
+                        let shown = fronts[..fronts.len().min(4)].join(", ");
+                        format!("{} networks, {shown}; save one of them", fronts.len())
+                    }
                     Some(shards) => format!(
                         "{holds}; by its name it is one of {shards} files of a model: give their index, such as \
                          model.safetensors.index.json"
@@ -193,6 +214,9 @@ impl<R: Read + Seek> TensorReader<R> {
             .ok_or_else(|| self.wrong(POSITION, position, "a square number of patches and a class token"))?;
         let variant = match front {
             _ if registers.is_some() => Some(Variant::Registers),
+            _ if ["pre_layrnorm.weight", "ln_pre.weight"].iter().any(|norm| self.shape(norm).is_some()) => {
+                Some(Variant::Clip)
+            }
             2 => Some(Variant::Distilled),
             0 => Some(Variant::PatchesOnly),
             _ if self.shape("dist_token").is_some() => Some(Variant::Distilled),
@@ -437,6 +461,8 @@ mod tests {
             tensors.push(("reg_token".to_owned(), vec![1, 4, 8]));
         };
         assert_eq!(with(&registers), Some(Variant::Registers));
+        let clip = |tensors: &mut Named| tensors.push(("pre_layrnorm.weight".to_owned(), vec![8]));
+        assert_eq!(with(&clip), Some(Variant::Clip));
         let without_rows = |tensors: &mut Named| tensors.push(("register_tokens".to_owned(), vec![1, 4, 8]));
         assert_eq!(with(&without_rows), Some(Variant::Registers));
     }
@@ -452,11 +478,12 @@ mod tests {
             (&[(PATCH, &[8, 1, 4, 4])], "patch_embed.proj.weight has shape [8, 1, 4, 4], expected [D, 3, P, P]"),
             (&[(PATCH, &[8, 3, 4, 2])], "expected square patches"),
             (&[(PATCH, &[8, 3, 4, 4])], "lacks pos_embed [1, S + 1, 8]"),
-            (&[(PATCH, &[8, 3, 4, 4]), (POSITION, &[17, 8])], "pos_embed has shape [17, 8], expected [1, S + 1, 8]"),
+            (&[(PATCH, &[8, 3, 4, 4]), (POSITION, &[17])], "pos_embed has shape [17], expected [1, S + 1, 8]"),
             (&[(PATCH, &[8, 3, 4, 4]), (POSITION, &[1, 17, 6])], "expected [1, 17, 8], by patch_embed"),
             (&[(PATCH, &[8, 3, 4, 4]), (POSITION, &[1, 15, 8])], "a square number of patches"),
             (&[(STEM, &[8, 3, 5, 5])], "conv1.weight has shape [8, 3, 5, 5], expected filters of 3 x 3 or 7 x 7"),
             (&[(STEM, &[8, 3, 3, 3])], "lacks layer1.0.conv1.weight"),
+            (&[("to_patch_embedding.1.weight", &[192]), ("pos_embedding", &[1, 17, 8])], "a ViT of vit-pytorch"),
         ] {
             let refused = refused(shapes);
             assert!(refused.contains(reason), "{refused}");

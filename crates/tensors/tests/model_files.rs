@@ -136,6 +136,44 @@ proptest! {
     }
 }
 
+/// CLIP's vision models, of Hugging Face and of OpenAI, the latter beside a text model.
+#[test]
+fn clips_embeddings_are_read() {
+    let layout = Architecture::Vit(TINY).layout();
+    for (front, patch, position, norm) in [
+        (
+            "vision_model.",
+            "embeddings.patch_embedding.weight",
+            "embeddings.position_embedding.weight",
+            "pre_layrnorm.weight",
+        ),
+        ("visual.", "conv1.weight", "positional_embedding", "ln_pre.weight"),
+    ] {
+        let mut tensors = renamed(|name| match name {
+            "pos_embed" => format!("{front}{position}"),
+            "patch_embed.proj.weight" => format!("{front}{patch}"),
+            "norm.weight" => format!("{front}{norm}"),
+            other => format!("{front}other.{other}"),
+        });
+        for (_, shape, _) in tensors.iter_mut().filter(|(name, ..)| name.ends_with(position)) {
+            shape.remove(0);
+        }
+        tensors.push(("positional_embedding".to_owned(), vec![7, 6], vec![0.5; 42]));
+        let bytes = safetensors(&tensors);
+        let mut reader = TensorReader::from_bytes("a file", &bytes).unwrap();
+        let Shapes::Vit { config, variant } = reader.shapes().unwrap() else { panic!() };
+        assert_eq!((config.image, config.dim, variant), (TINY.image, TINY.dim, Some(Variant::Clip)), "{front}");
+        for name in ["pos_embed", "patch_embed.proj.weight"] {
+            let read = reader.read::<f32>(name).unwrap();
+            let param = layout.get(name).unwrap();
+            assert_eq!(
+                (&read.shape, &read.values[..]),
+                (&param.shape, &weights("timm.safetensors")[param.range.clone()])
+            );
+        }
+    }
+}
+
 #[test]
 fn gradients_of_single_samples_lose_their_first_dimension() {
     let samples = |count: usize| {
@@ -194,10 +232,6 @@ fn what_stands_for_a_file_is_named() {
 fn what_saves_no_tensors_by_name_is_refused_in_words() {
     for (name, reason) in [
         ("whole_model.pt", "it asks to run \"timm.models.vision_transformer.VisionTransformer\""),
-        (
-            "list.pt",
-            "its 2 tensors have numbers for names (the first is [1, 1, 6]), and their shapes are those of no ViT",
-        ),
         ("before_1_6.pt", "it is a bare pickle, which PyTorch wrote before 1.6"),
     ] {
         let refused = refusal(&fs::read(path(name)).unwrap());
@@ -206,6 +240,20 @@ fn what_saves_no_tensors_by_name_is_refused_in_words() {
             "{refused}"
         );
     }
+}
+
+/// Nobody can tell what two tensors without names are, or which of two networks is meant.
+#[test]
+fn what_tells_no_network_is_named_by_what_it_is() {
+    let shapes = |bytes: &[u8]| TensorReader::from_bytes("a file", bytes).unwrap().shapes().unwrap_err().to_string();
+    let list = shapes(&fs::read(path("list.pt")).unwrap());
+    assert!(
+        list.contains("2 tensors, 0 first: they have numbers for names, and their shapes are those of no known"),
+        "{list}"
+    );
+    let both = [renamed(|name| format!("student.{name}")), renamed(|name| format!("teacher.{name}"))].concat();
+    let two = shapes(&safetensors(&both));
+    assert!(two.contains("It holds 2 networks, student.*, teacher.*; save one of them"), "{two}");
 }
 
 #[test]
