@@ -145,8 +145,8 @@ class Invert(unittest.TestCase):
         self.assertIn("holds 2 at value 0; a mask is 0 (hidden) or 1 (kept)", refused)
         spoilt = {**self.arrays, PATCH: np.full_like(self.arrays[PATCH], np.nan)}
         self.assertIn("holds NaN", self.refused(None, spoilt))
-        refused = self.refused(None, {**self.arrays, POSITION: self.arrays[POSITION].astype(np.int64)})
-        self.assertIn("has type <i8; save it as f16, bf16, f32, f64 or u8", refused)
+        refused = self.refused(None, {**self.arrays, POSITION: self.arrays[POSITION].astype(np.complex64)})
+        self.assertIn("has type <c8; save it as f16, bf16, f32, f64 or u8", refused)
         self.assertIn("give a dict of names and arrays", self.refused(None, 3))
         self.assertIn("nowhere.npz: ", self.refused(None, "nowhere.npz"))
         self.assertIn("truth has shape [8, 8, 3]", self.refused(None, self.arrays, truth=np.zeros((8, 8, 3))))
