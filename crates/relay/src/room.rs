@@ -279,7 +279,7 @@ impl Actor {
             Input::Control { control: Control::TrainOn { pictures }, reply } => self.train_on(pictures, reply),
             Input::Control { control, reply } => {
                 let done = self.control(control);
-                // Whoever hears that it is done finds the room after it.
+                // A page that hears that it is done finds the room after it.
                 self.publish();
                 drop(reply.send(done));
             }
