@@ -338,10 +338,10 @@ fn bad_input_is_refused_in_one_line() {
     assert!(message.contains("patch_embed.proj.weight") && message.contains("missing"), "{message}");
 
     let mut wrong = good.clone();
-    wrong[0].shape = vec![65, 96];
+    wrong[0].shape = vec![65 * 96];
     let message = refused(&wrong, NANO);
     assert!(
-        message.contains("pos_embed") && message.contains("[65, 96]") && message.contains("[1, 65, 96]"),
+        message.contains("pos_embed") && message.contains("[6240]") && message.contains("[1, 65, 96]"),
         "{message}"
     );
 
