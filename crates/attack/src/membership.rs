@@ -16,7 +16,7 @@ pub const MEMBER: f64 = 1e-4;
 pub const STRANGER: f64 = 4e-4;
 /// Largest batch as a share of D. Strangers lie too near the span of larger ones, and [`MEMBER`] was measured up to
 /// here.
-const MOST_OF_WIDTH: f64 = 2.0 / 3.0;
+pub(crate) const MOST_OF_WIDTH: f64 = 2.0 / 3.0;
 /// The noise that f32 leaves in a candidate's own token.
 const TOKEN_NOISE: f64 = 1e-6;
 /// How many times the residual that noise could leave of a member a stranger's must exceed.

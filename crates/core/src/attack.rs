@@ -1,9 +1,14 @@
 //! Every attack: its names on the command line and on pages, and its explanation.
 
 mod explanation;
+mod outlook;
 mod verdict;
 
-pub use self::{explanation::Explanation, verdict::Verdict};
+pub use self::{
+    explanation::Explanation,
+    outlook::{Outlook, UnknownOutlook},
+    verdict::Verdict,
+};
 use crate::text::words;
 
 /// An attack. Its name is the same on the command line, in files, on the socket and in the room's JSON.

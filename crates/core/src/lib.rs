@@ -34,8 +34,8 @@ pub use architecture::{
     Architecture, ModelDescription, ModelState, NoTransformerBlock, StatisticsError, UnknownArchitecture,
 };
 pub use attack::{
-    AttackFamily, AttackMethod, Explanation, Knowledge, MembershipVerdict, UnknownFamily, UnknownMethod,
-    UnknownVerdict, Verdict,
+    AttackFamily, AttackMethod, Explanation, Knowledge, MembershipVerdict, Outlook, UnknownFamily, UnknownMethod,
+    UnknownOutlook, UnknownVerdict, Verdict,
 };
 pub use backoff::Backoff;
 pub use client_state::ClientState;

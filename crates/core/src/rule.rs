@@ -84,7 +84,10 @@ impl FromStr for Rule {
 fn fedavg(parameters: &str) -> Result<Rule, ParseRuleError> {
     let Rule::FedAvg { mut epochs, mut rate } = Rule::FED_AVG else { return Ok(Rule::FED_AVG) };
     for part in parameters.split(',').filter(|part| !part.trim().is_empty()) {
-        let (key, value) = part.split_once('=').ok_or_else(|| ParseRuleError::Parameter(part.to_owned()))?;
+        // A number alone is that of the epochs.
+        let number = || part.trim().starts_with(|first: char| first.is_ascii_digit()).then_some(("epochs", part));
+        let (key, value) =
+            part.split_once('=').or_else(number).ok_or_else(|| ParseRuleError::Parameter(part.to_owned()))?;
         let value = value.trim();
         match key.trim() {
             "epochs" => {
@@ -123,6 +126,7 @@ mod tests {
             assert_eq!(rule.to_string().parse::<Rule>().unwrap(), rule);
         }
         assert_eq!("fedavg".parse::<Rule>().unwrap(), Rule::FED_AVG);
+        assert_eq!("fedavg:3".parse::<Rule>().unwrap(), Rule::FedAvg { epochs: 3, rate: 0.1 });
         assert_eq!("fedavg: rate = 0.01".parse::<Rule>().unwrap(), Rule::FedAvg { epochs: 1, rate: 0.01 });
     }
 
@@ -135,7 +139,7 @@ mod tests {
             ("fedavg:epochs=0", "\"0\" is not a number of local epochs"),
             ("fedavg:rate=-1", "\"-1\" is not a local learning rate"),
             ("fedavg:rate=nan", "\"nan\""),
-            ("fedavg:3", "\"3\""),
+            ("fedavg:0", "\"0\" is not a number of local epochs"),
         ] {
             let error = text.parse::<Rule>().unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
