@@ -25,7 +25,6 @@ pub mod matrix;
 mod merge;
 mod metric;
 mod overview;
-mod page;
 mod parts;
 mod plan;
 mod report;

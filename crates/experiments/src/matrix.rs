@@ -186,6 +186,12 @@ pub(crate) fn finished(folder: &Path) -> Result<Vec<MatrixRow>, ExperimentError>
     all_rows(&Rows::open(folder, &plan.run)?, &plan)
 }
 
+/// The files of the first attacked picture, and of the first one in `row`, in a matrix's folder.
+pub fn example(folder: &Path, row: &MatrixRow) -> Option<[PathBuf; 2]> {
+    let pictures = folder.join(PICTURES);
+    Some([pictures.join(truth_file(0, 0)), pictures.join(row.pictures.first()?)])
+}
+
 fn all_rows(files: &Rows, plan: &MatrixPlan) -> Result<Vec<MatrixRow>, ExperimentError> {
     let row = |cell: Cell| {
         let name = plan.file(&cell);

@@ -1,11 +1,14 @@
-//! The frame of every page: a self-contained HTML file, so that it can be mailed.
+//! The frame of every report: a self-contained HTML file, so that it can be mailed and printed.
 
+#![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
+use base64::{Engine, engine::general_purpose::STANDARD};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("page.css");
 
 /// A complete page; `style` is added to the common style sheet.
-pub(crate) fn page(title: &str, style: &str, body: &Markup) -> String {
+pub fn page(title: &str, style: &str, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -22,7 +25,7 @@ pub(crate) fn page(title: &str, style: &str, body: &Markup) -> String {
 }
 
 /// A table that scrolls horizontally on narrow screens; `rows` are its `tr` elements.
-pub(crate) fn table(columns: &[String], rows: &Markup) -> Markup {
+pub fn table(columns: &[String], rows: &Markup) -> Markup {
     html! {
         div.scroll {
             table {
@@ -31,4 +34,9 @@ pub(crate) fn table(columns: &[String], rows: &Markup) -> Markup {
             }
         }
     }
+}
+
+/// The contents of a PNG file as an image of the page.
+pub fn picture(alt: &str, png: &[u8]) -> Markup {
+    html! { img alt=(alt) src={ "data:image/png;base64," (STANDARD.encode(png)) }; }
 }

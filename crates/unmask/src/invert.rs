@@ -211,7 +211,7 @@ impl Invert {
             println!("{note}");
         }
         // Read first, so that a wrong path is reported before any work is done.
-        let known = self.known(model.size).map_err(Failure::Input)?;
+        let known = known(&self.truth, self.candidate.as_deref(), model.size).map_err(Failure::Input)?;
         let mut output = Output::new(&self.out, model);
         let interrupt = Interrupt::listen();
         let searches = GradientMatching::new(OpenDevice::cpu());
@@ -225,28 +225,6 @@ impl Invert {
             output.pictures(&pictures).map_err(Failure::Other)?;
         }
         finish(&output, &report, &self.out)
-    }
-
-    /// The pictures that the user knows, at this width and height.
-    fn known(&self, (width, height): (usize, usize)) -> anyhow::Result<KnownPictures> {
-        let mut known = KnownPictures::default();
-        let mut ways: Vec<Vec<Fed>> = Vec::new();
-        for path in &self.truth {
-            let (picture, stored) = read_picture("the truth", path)?;
-            known.truths.push(picture.fitted(width, height));
-            ways.push(other_ways(&picture, stored.as_ref(), width, height));
-        }
-        // All pictures of a batch go through the same code.
-        for (how, _) in ways.first().into_iter().flatten() {
-            let of = |ways: &Vec<Fed>| Some(ways.iter().find(|(other, _)| other == how)?.1.clone());
-            if let Some(truths) = ways.iter().map(of).collect() {
-                known.other_truths.push((how.clone(), truths));
-            }
-        }
-        if let Some(path) = &self.candidate {
-            known.candidate = Some(read_picture("the candidate", path)?.0.fitted(width, height));
-        }
-        Ok(known)
     }
 
     fn inversion(&self) -> anyhow::Result<Inversion> {
@@ -280,6 +258,32 @@ impl Invert {
             search: SearchOptions { iterations: self.iterations, step: self.step, seed: self.seed },
         })
     }
+}
+
+/// The pictures that the user knows, at this width and height.
+pub fn known(
+    truths: &[PathBuf],
+    candidate: Option<&Path>,
+    (width, height): (usize, usize),
+) -> anyhow::Result<KnownPictures> {
+    let mut known = KnownPictures::default();
+    let mut ways: Vec<Vec<Fed>> = Vec::new();
+    for path in truths {
+        let (picture, stored) = read_picture("the truth", path)?;
+        known.truths.push(picture.fitted(width, height));
+        ways.push(other_ways(&picture, stored.as_ref(), width, height));
+    }
+    // All pictures of a batch go through the same code.
+    for (how, _) in ways.first().into_iter().flatten() {
+        let of = |ways: &Vec<Fed>| Some(ways.iter().find(|(other, _)| other == how)?.1.clone());
+        if let Some(truths) = ways.iter().map(of).collect() {
+            known.other_truths.push((how.clone(), truths));
+        }
+    }
+    if let Some(path) = candidate {
+        known.candidate = Some(read_picture("the candidate", path)?.0.fitted(width, height));
+    }
+    Ok(known)
 }
 
 /// Writes the report and prints its summary.

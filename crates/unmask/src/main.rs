@@ -2,6 +2,7 @@
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod audit;
 mod data;
 mod device;
 mod display;
@@ -72,6 +73,8 @@ enum Command {
     Join(join::Join),
     /// Recover the private picture from a gradient dumped by any framework.
     Invert(invert::Invert),
+    /// Predict what a federation gives away, try it, and write one page for people who do not program.
+    Audit(audit::Audit),
     /// Run every attack under every defence on your pictures, and write one page of results.
     Matrix(matrix::Matrix),
     /// Get data sets, and look at them.
@@ -134,6 +137,7 @@ fn main() -> ExitCode {
         Command::Record(record) => run_async(record.run()),
         Command::Join(join) => run_async(join.run()),
         Command::Invert(invert) => invert.run(),
+        Command::Audit(audit) => audit.run(),
         Command::Matrix(matrix) => matrix.run(),
         Command::Sweep(sweep) => sweep.run(),
         Command::Merge(merge) => merge.run(),

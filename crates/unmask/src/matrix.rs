@@ -121,7 +121,7 @@ impl Matrix {
         let start = self.start(settings.model)?;
         let device = device::open(&self.device)?;
         let interrupt = Interrupt::listen();
-        let mut bar = Bar { bar: ProgressBar::no_length(), rows: 0, finished: 0, beside: 0 };
+        let mut bar = Bar::new();
         let request = MatrixRequest {
             settings: &settings,
             pictures: &folder.pictures,
@@ -140,7 +140,7 @@ impl Matrix {
             Some(part) => run_part(&request, part, &mut on_event),
             None => run(&request, &mut on_event),
         };
-        bar.bar.finish_and_clear();
+        bar.clear();
         let MatrixOutcome { rows, planned } = done?;
         let count = |verdict: &Verdict| rows.iter().filter(|row| row.verdict == *verdict).count();
         let recognisable = count(&Verdict::Recognisable);
@@ -185,7 +185,7 @@ impl Matrix {
 }
 
 /// The bar over all rows. Its length is their work, so that quick closed forms do not make the searches look short.
-struct Bar {
+pub struct Bar {
     bar: ProgressBar,
     rows: usize,
     finished: usize,
@@ -193,7 +193,15 @@ struct Bar {
 }
 
 impl Bar {
-    fn show(&mut self, event: MatrixEvent<'_>) {
+    pub fn new() -> Self {
+        Self { bar: ProgressBar::no_length(), rows: 0, finished: 0, beside: 0 }
+    }
+
+    pub fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    pub fn show(&mut self, event: MatrixEvent<'_>) {
         match event {
             MatrixEvent::Started { rows, left, work } => {
                 (self.rows, self.finished) = (rows, rows - left);

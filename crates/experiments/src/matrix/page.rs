@@ -1,9 +1,9 @@
 //! `matrix.html`: one page with embedded pictures.
 
-use base64::{Engine, engine::general_purpose::STANDARD};
 use maud::{Markup, html};
 use unmask_core::{Defence, Verdict};
 use unmask_data::metrics::RECOGNISABLE_FROM;
+use unmask_html::{page, picture};
 use unmask_inversion::InferenceAttack;
 
 use super::{
@@ -12,17 +12,15 @@ use super::{
     plan::{MatrixPlan, truth_file},
     rows::Rows,
 };
-use crate::page;
 
 const STYLE: &str = include_str!("page.css");
 
 pub(super) fn write(files: &Rows, plan: &MatrixPlan, rows: &[MatrixRow]) -> Result<(), ExperimentError> {
-    let picture = |name: &str| Ok(STANDARD.encode(files.picture(name)?));
-    files.write(PAGE, html(plan, rows, &picture)?.as_bytes())
+    files.write(PAGE, html(plan, rows, &|name| files.picture(name))?.as_bytes())
 }
 
-/// Returns a picture file's contents in base64, by name.
-type Pictures<'a> = &'a dyn Fn(&str) -> Result<String, ExperimentError>;
+/// Returns a picture file's contents, by name.
+type Pictures<'a> = &'a dyn Fn(&str) -> Result<Vec<u8>, ExperimentError>;
 
 fn html(plan: &MatrixPlan, rows: &[MatrixRow], pictures: Pictures<'_>) -> Result<String, ExperimentError> {
     let settings = plan.settings();
@@ -60,7 +58,7 @@ fn html(plan: &MatrixPlan, rows: &[MatrixRow], pictures: Pictures<'_>) -> Result
             h2 { (batch.name) }
             p.truth {
                 @for index in 0..settings.batch {
-                    (image(&format!("{} as the model sees it", batch.name), &pictures(&truth_file(number, index))?))
+                    (picture(&format!("{} as the model sees it", batch.name), &pictures(&truth_file(number, index))?))
                 }
                 span { "What must not be seen." }
             }
@@ -72,7 +70,7 @@ fn html(plan: &MatrixPlan, rows: &[MatrixRow], pictures: Pictures<'_>) -> Result
             })?)
         }
     };
-    Ok(page::page(&format!("Attacks and defences on {}", settings.model), STYLE, &body))
+    Ok(page(&format!("Attacks and defences on {}", settings.model), STYLE, &body))
 }
 
 fn conditions(plan: &MatrixPlan) -> String {
@@ -102,16 +100,11 @@ fn table(
             }
         }
     };
-    Ok(page::table(&columns, &rows))
+    Ok(unmask_html::table(&columns, &rows))
 }
 
 fn missing() -> Markup {
     html! { td.missing { "not yet computed" } }
-}
-
-/// `data` is a PNG file in base64.
-fn image(alt: &str, data: &str) -> Markup {
-    html! { img alt=(alt) src={ "data:image/png;base64," (data) }; }
 }
 
 /// The mean of an attack under a defence, over pictures and seeds. `why` is the reason of a verdict that cannot be
@@ -157,7 +150,7 @@ fn cell(row: &MatrixRow, pictures: Pictures<'_>) -> Result<Markup, ExperimentErr
     Ok(html! {
         td class=(class(&row.verdict)) {
             @for name in &row.pictures {
-                (image(&format!("{} reconstructed by {} under {}", row.image, row.attack, row.defence), &pictures(name)?))
+                (picture(&format!("{} reconstructed by {} under {}", row.image, row.attack, row.defence), &pictures(name)?))
             }
             @if let Some(ssim) = row.ssim { (gauge(ssim)) }
             small {
@@ -187,10 +180,11 @@ fn gauge(ssim: f64) -> Markup {
 mod tests {
     use super::*;
     use crate::matrix::plan::tests::{plan, settings};
+    use base64::{Engine, engine::general_purpose::STANDARD};
 
     fn page(name: &str, rows: &[MatrixRow]) -> String {
         let plan = plan(&settings("embedding,label", "none;fixed-position"), &[name]).unwrap();
-        html(&plan, rows, &|file| Ok(STANDARD.encode(file))).unwrap()
+        html(&plan, rows, &|file| Ok(file.as_bytes().to_vec())).unwrap()
     }
 
     fn row(name: &str) -> MatrixRow {

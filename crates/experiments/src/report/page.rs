@@ -6,7 +6,6 @@ use super::{Figure, Findings, Provenance, Table};
 use crate::{
     claim::{Claim, Finding, MANY, Source, tally},
     figure::{LineStyle, SeriesStyle},
-    page,
 };
 
 const STYLE: &str = include_str!("page.css");
@@ -25,7 +24,7 @@ pub(crate) fn report_page(provenance: &Provenance, findings: &Findings) -> Strin
             (expectations(claims))
             @for Table { caption, columns, rows } in tables {
                 h2 { (caption) }
-                (page::table(columns, &table_rows(rows)))
+                (unmask_html::table(columns, &table_rows(rows)))
             }
             @if !notes.is_empty() {
                 h2 { "What to know before quoting a number" }
@@ -38,7 +37,7 @@ pub(crate) fn report_page(provenance: &Provenance, findings: &Findings) -> Strin
             (again(provenance, &findings.commands))
         }
     };
-    page::page(experiment.title(), STYLE, &body)
+    unmask_html::page(experiment.title(), STYLE, &body)
 }
 
 /// The verdicts in words: each claim and, unless it is confirmed, the numbers or the reason.

@@ -10,7 +10,6 @@ use crate::{
     accuracy::Estimate,
     error::ExperimentError,
     figure::{self, SeriesStyle, intervals},
-    page,
     parts::Machine,
     report::csv,
     store::write as write_file,
@@ -145,7 +144,7 @@ fn html(plan: &SweepPlan, means: &[(Vec<&str>, Estimate)], rows: &[Row<'_>]) -> 
                     @if means.len() > DRAWN { " The first " (DRAWN) " of " (means.len()) "." }
                 }
             }
-            (page::table(&columns, &html! {
+            (unmask_html::table(&columns, &html! {
                 @for (values, accuracy) in means {
                     tr {
                         @for value in values { td { (value) } }
@@ -167,5 +166,5 @@ fn html(plan: &SweepPlan, means: &[(Vec<&str>, Estimate)], rows: &[Row<'_>]) -> 
             pre { (settings.config.to_toml()) }
         }
     };
-    Ok(page::page("Sweep", STYLE, &body))
+    Ok(unmask_html::page("Sweep", STYLE, &body))
 }

@@ -1,0 +1,163 @@
+//! A planned federation, and who receives what in it.
+
+use serde::Serialize;
+use unmask_attack::Sight;
+use unmask_core::{Architecture, Defence, NoEmbeddings, Outlook, Rule, words};
+
+/// What decides the leakage of a federation before it has any data.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Deployment {
+    #[serde(serialize_with = "name")]
+    pub model: Architecture,
+    /// Whether the first block is the one that APRIL needs.
+    pub april_block: bool,
+    pub rule: Rule,
+    /// Pictures of a client in its update.
+    pub batch: usize,
+    /// Clients whose updates make one round.
+    pub cohort: usize,
+    pub defence: Defence,
+    /// Whether secure aggregation gives the server only the sum of the cohort's updates.
+    pub secure_sum: bool,
+}
+
+fn name<S: serde::Serializer>(model: &Architecture, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(model)
+}
+
+/// Why no federation has these numbers.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum DeploymentError {
+    #[error("{what} is 0; give 1 or more")]
+    Zero { what: &'static str },
+    #[error(transparent)]
+    Defence(#[from] NoEmbeddings),
+    #[error("a secure sum of one client hides nothing; give a cohort of 2 or more, or leave the secure sum out")]
+    SumOfOne,
+}
+
+/// A party that may attack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Viewer {
+    /// Follows the protocol, and looks at what it receives.
+    Server,
+    /// A client, which receives the new model of each round.
+    Client,
+    /// Somebody on the network, or a stranger to whom the model is given.
+    Outsider,
+}
+
+words!(Viewer {
+    Server = "server",
+    Client = "client",
+    Outsider = "outsider",
+}, UnknownViewer, "there is no party {name:?}; the parties are {words}", ", ");
+
+impl Viewer {
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Server => "The server (honest but curious)",
+            Self::Client => "A curious client",
+            Self::Outsider => "An outsider",
+        }
+    }
+}
+
+impl Deployment {
+    /// # Errors
+    /// [`DeploymentError`] names the number and the remedy.
+    pub fn check(&self) -> Result<(), DeploymentError> {
+        for (what, number) in [("the batch", self.batch), ("the cohort", self.cohort)] {
+            if number == 0 {
+                return Err(DeploymentError::Zero { what });
+            }
+        }
+        if self.secure_sum && self.cohort == 1 {
+            return Err(DeploymentError::SumOfOne);
+        }
+        Ok(self.defence.check(self.model)?)
+    }
+
+    /// What this party can solve for; `None` if it receives no update.
+    pub fn sight(&self, viewer: Viewer) -> Option<Sight> {
+        let clients = match viewer {
+            Viewer::Server => Some(if self.secure_sum { self.cohort } else { 1 }),
+            // The difference of two models is the mean update, from which a client takes its own.
+            Viewer::Client => self.cohort.checked_sub(1).filter(|others| *others > 0),
+            Viewer::Outsider => Some(self.cohort),
+        }?;
+        let Self { model: architecture, rule, defence, batch, .. } = *self;
+        Some(Sight { architecture, rule, defence, clients, batch })
+    }
+
+    /// Whether what `viewer` sees is known up to rounding. A client does not know which values of others a mask kept.
+    pub(crate) fn knows_values(&self, viewer: Viewer) -> bool {
+        viewer == Viewer::Server && !self.secure_sum || self.defence.rates().is_none() || self.defence.has_common_mask()
+    }
+
+    /// What this party receives, in a sentence.
+    pub(crate) fn receives(&self, viewer: Viewer) -> String {
+        let Self { batch, cohort, .. } = *self;
+        let pictures = |count: usize| if count == 1 { "one picture".to_owned() } else { format!("{count} pictures") };
+        match viewer {
+            Viewer::Server if self.secure_sum => {
+                format!("The sum of {cohort} updates, made from {}.", pictures(cohort.saturating_mul(batch)))
+            }
+            Viewer::Server => format!("Every update of every client, each made from {}.", pictures(batch)),
+            Viewer::Client if cohort == 1 => {
+                "The new model. It is the only client, so there is nobody else's update.".to_owned()
+            }
+            Viewer::Client => format!(
+                "The new model of each round: the last one's difference to it is the mean update. Without the client's own, the \
+                 updates of {} other{} are left, made from {}.",
+                cohort - 1,
+                if cohort == 2 { "" } else { "s" },
+                pictures((cohort - 1).saturating_mul(batch))
+            ),
+            Viewer::Outsider => format!(
+                "With TLS the size and time of each message; without it, what the server receives. A stranger who is given the model \
+                 of each round has the mean of {cohort} update{}.",
+                if cohort == 1 { "" } else { "s" }
+            ),
+        }
+    }
+
+    /// A prediction that assumes values the party does not know promises nothing.
+    pub(crate) fn tempered(&self, viewer: Viewer, outlook: Outlook) -> Outlook {
+        if outlook == Outlook::Exact && !self.knows_values(viewer) { Outlook::Unknown } else { outlook }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deployment(defence: &str, cohort: usize, secure_sum: bool) -> Deployment {
+        Deployment {
+            model: "vit_lab_patch8_32".parse().unwrap(),
+            april_block: false,
+            rule: Rule::FedSgd,
+            batch: 2,
+            cohort,
+            defence: defence.parse().unwrap(),
+            secure_sum,
+        }
+    }
+
+    #[test]
+    fn each_party_sees_as_many_pictures_as_are_added() {
+        let pictures = |deployment: Deployment| Viewer::ALL.map(|viewer| Some(deployment.sight(viewer)?.pictures()));
+        assert_eq!(pictures(deployment("none", 10, false)), [Some(2), Some(18), Some(20)]);
+        assert_eq!(pictures(deployment("none", 10, true)), [Some(20), Some(18), Some(20)]);
+        assert_eq!(pictures(deployment("none", 1, false)), [Some(2), None, Some(2)]);
+    }
+
+    #[test]
+    fn impossible_numbers_are_refused() {
+        let refused = |deployment: Deployment| deployment.check().unwrap_err().to_string();
+        assert!(refused(Deployment { batch: 0, ..deployment("none", 3, false) }).contains("the batch is 0"));
+        assert!(refused(deployment("none", 1, true)).contains("cohort of 2 or more"));
+        let resnet = Deployment { model: "resnet_nano".parse().unwrap(), ..deployment("fixed-position", 3, false) };
+        assert!(refused(resnet).contains("resnet_nano has none"));
+    }
+}

@@ -1,0 +1,252 @@
+//! The report: who sees what, as predicted and as tried.
+
+use serde::Serialize;
+use unmask_attack::{Prediction, Sight};
+use unmask_core::{AttackMethod, Outlook, SchemaVersion};
+use unmask_inversion::InferenceAttack;
+
+use crate::{
+    Control, Deployment, PrivacyClaim, RecordedUpdate, Viewer, controls::controls, deployment::DeploymentError,
+};
+
+/// What a federation gives away. The form of `audit.json`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Audit {
+    pub schema_version: SchemaVersion<1>,
+    /// The plan that was audited; absent if recorded updates were.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deployment: Option<Deployment>,
+    /// The conclusion in one sentence.
+    pub conclusion: String,
+    pub views: Vec<View>,
+    pub controls: Vec<Control>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub privacy: Option<PrivacyClaim>,
+    /// Recorded updates, and what attacks found in them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub updates: Vec<RecordedUpdate>,
+    /// Sentences.
+    pub not_tried: Vec<String>,
+    /// What was assumed, as sentences.
+    pub notes: Vec<String>,
+}
+
+/// What one party receives and may learn.
+#[derive(Debug, Clone, Serialize)]
+pub struct View {
+    pub viewer: Viewer,
+    /// A sentence.
+    pub receives: String,
+    /// Pictures added in what it receives; absent if it receives no update.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pictures: Option<usize>,
+    pub findings: Vec<Finding>,
+    /// Why nothing was tried, as a clause.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_tried: Option<String>,
+}
+
+/// One attack of one party: predicted, and perhaps tried.
+#[derive(Debug, Clone, Serialize)]
+pub struct Finding {
+    pub attack: InferenceAttack,
+    pub title: &'static str,
+    pub outlook: Outlook,
+    /// A clause.
+    pub because: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tried: Option<Tried>,
+}
+
+/// What an attack found in updates of synthetic pictures.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Tried {
+    pub updates: usize,
+    pub recognisable: usize,
+    pub not_recognisable_by_this_attack: usize,
+    pub cannot_tell: usize,
+    /// Median over the updates in which it found a picture, in dB; 99 is exact.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub psnr: Option<f64>,
+    /// The first reason why it cannot be told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub because: Option<String>,
+    /// PNG files of a picture and of its reconstruction.
+    #[serde(skip)]
+    pub example: Option<[Vec<u8>; 2]>,
+}
+
+impl Tried {
+    /// Whether what happened contradicts the prediction.
+    pub fn contradicts(&self, outlook: Outlook) -> bool {
+        match outlook {
+            Outlook::Exact => self.recognisable < self.updates,
+            Outlook::CountingForbids | Outlook::DoesNotApply => self.recognisable > 0,
+            Outlook::Unknown => false,
+        }
+    }
+}
+
+/// The prediction of one attack by one party.
+pub(crate) fn predict(deployment: &Deployment, viewer: Viewer, sight: &Sight, attack: InferenceAttack) -> Prediction {
+    let told = match attack {
+        InferenceAttack::Reconstruction(method) => sight.reconstruction(method),
+        InferenceAttack::Labels => sight.labels(),
+        InferenceAttack::Membership => sight.membership(),
+    };
+    let outlook = deployment.tempered(viewer, told.outlook);
+    let because = match outlook == told.outlook {
+        true => told.because,
+        false => format!("{}, but this party does not know which values the masks kept", told.because),
+    };
+    Prediction { outlook, because }
+}
+
+impl View {
+    fn new(deployment: &Deployment, viewer: Viewer) -> Self {
+        let sight = deployment.sight(viewer);
+        let finding = |sight: &Sight, attack: InferenceAttack| {
+            let Prediction { outlook, because } = predict(deployment, viewer, sight, attack);
+            Finding { attack, title: attack.title(), outlook, because, tried: None }
+        };
+        let all =
+            sight.iter().flat_map(|sight| InferenceAttack::all().into_iter().map(|attack| finding(sight, attack)));
+        Self {
+            viewer,
+            receives: deployment.receives(viewer),
+            pictures: sight.map(|sight| sight.pictures()),
+            findings: all.collect(),
+            not_tried: None,
+        }
+    }
+
+    /// The attacks with this outlook.
+    pub fn with(&self, outlook: Outlook) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(move |finding| finding.outlook == outlook)
+    }
+
+    /// Whether an attack that makes pictures is predicted to be exact, or made one when it was tried.
+    pub(crate) fn gives_pictures(&self) -> bool {
+        self.findings.iter().any(|finding| finding.attack.method().is_some() && finding.succeeds())
+    }
+}
+
+impl Finding {
+    /// Whether it gives the data away: it did when it was tried, or is predicted to where nobody tried.
+    pub(crate) fn succeeds(&self) -> bool {
+        match &self.tried {
+            Some(tried) => tried.recognisable > 0,
+            None => self.outlook == Outlook::Exact,
+        }
+    }
+}
+
+impl Audit {
+    /// Predicts every attack of every party on `deployment`.
+    ///
+    /// # Errors
+    /// [`DeploymentError`].
+    pub fn of_deployment(deployment: Deployment) -> Result<Self, DeploymentError> {
+        deployment.check()?;
+        let mut audit = Self {
+            schema_version: SchemaVersion,
+            deployment: Some(deployment),
+            conclusion: String::new(),
+            views: Viewer::ALL.map(|viewer| View::new(&deployment, viewer)).into(),
+            controls: controls(&deployment),
+            privacy: deployment.defence.noise().map(PrivacyClaim::new),
+            updates: Vec::new(),
+            not_tried: not_tried(Some(&deployment)),
+            notes: Vec::new(),
+        };
+        audit.conclude();
+        Ok(audit)
+    }
+
+    /// Records what happened when `viewer` tried `attack`.
+    pub fn tried(&mut self, viewer: Viewer, attack: InferenceAttack, tried: Tried) {
+        let view = self.views.iter_mut().find(|view| view.viewer == viewer);
+        let finding = view.and_then(|view| view.findings.iter_mut().find(|finding| finding.attack == attack));
+        if let Some(finding) = finding {
+            finding.tried = Some(tried);
+        }
+        self.conclude();
+    }
+
+    /// Writes the conclusion for what is known now.
+    pub(crate) fn conclude(&mut self) {
+        self.conclusion = match &self.deployment {
+            Some(deployment) => conclusion(deployment, &self.views),
+            None => crate::recorded::conclusion(&self.updates),
+        };
+    }
+}
+
+fn conclusion(deployment: &Deployment, views: &[View]) -> String {
+    let view = |viewer| views.iter().find(|view| view.viewer == viewer);
+    let gives = |viewer| view(viewer).is_some_and(View::gives_pictures);
+    let tells = |attack| {
+        let server = view(Viewer::Server);
+        server.is_some_and(|view| view.findings.iter().any(|finding| finding.attack == attack && finding.succeeds()))
+    };
+    let picture = if deployment.batch == 1 { "the picture" } else { "pictures" };
+    match (gives(Viewer::Server), gives(Viewer::Client)) {
+        (true, true) => format!(
+            "The server can compute {picture} of every client, and a curious client can compute {picture} of others."
+        ),
+        (true, false) => format!("The server can compute {picture} of every client."),
+        (false, true) => format!(
+            "No attack counted here gives the server a picture, but a curious client can compute {picture} of others."
+        ),
+        (false, false) => {
+            let also = match (tells(InferenceAttack::Labels), tells(InferenceAttack::Membership)) {
+                (true, true) => " It can read the class, and tell whether a photograph that it has was used.",
+                (true, false) => " It can read the class.",
+                (false, true) => " It can tell whether a photograph that it has was used.",
+                (false, false) => "",
+            };
+            format!("No attack counted here gives the server a picture. That does not prove that none can.{also}")
+        }
+    }
+}
+
+/// What no part of this program tries.
+pub(crate) fn not_tried(deployment: Option<&Deployment>) -> Vec<String> {
+    let mut all = Vec::new();
+    let batch = deployment.and_then(|deployment| deployment.sight(Viewer::Server));
+    if let Some(sight) = batch.filter(|sight| sight.pictures() > 1 && sight.has_independent_tokens()) {
+        all.push(format!(
+            "The first block's MLP sees the tokens of all {} pictures, fewer than the model has dimensions. An attack on its equations \
+             might take the batch apart. None is included here.",
+            sight.pictures()
+        ));
+    }
+    all.extend(
+        [
+            "Searches that run the model thousands of times, unless the table shows a result: counting does not say whether they converge.",
+            "Attackers with prior knowledge of the pictures, such as a generative model.",
+            "A server that sends a doctored model, to see more.",
+            "Several rounds of the same pictures, except by the attack rounds.",
+            "Properties of the data other than pictures, classes and membership.",
+            "What the finished model gives away, and what logs, backups and people do.",
+        ]
+        .map(str::to_owned),
+    );
+    all
+}
+
+impl View {
+    /// The attacks worth trying: those that apply, and searches only if asked for. Several rounds add nothing to what one
+    /// round gives away.
+    pub fn worth_trying(&self, with_searches: bool) -> Vec<InferenceAttack> {
+        let is_completed =
+            self.with(Outlook::Exact).any(|exact| exact.attack.method() == Some(AttackMethod::Completion));
+        let is_worth = |finding: &&Finding| {
+            let method = finding.attack.method();
+            finding.outlook != Outlook::DoesNotApply
+                && (with_searches || !method.is_some_and(AttackMethod::is_search))
+                && !(is_completed && method == Some(AttackMethod::Rounds))
+        };
+        self.findings.iter().filter(is_worth).map(|finding| finding.attack).collect()
+    }
+}
