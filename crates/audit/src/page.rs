@@ -1,6 +1,7 @@
 //! The report as one page, for the screen and for paper.
 
 use maud::{Markup, html};
+use serde_json::Value;
 use unmask_core::Outlook;
 use unmask_html::{picture, table};
 use unmask_inversion::InferenceAttack;
@@ -251,16 +252,20 @@ fn updates(updates: &[RecordedUpdate]) -> Markup {
 }
 
 fn recorded(update: &RecordedUpdate, attack: &RecordedAttack) -> Markup {
-    let shown = ["num-examples", "defence"].into_iter().filter_map(|name| Some((name, update.metrics.get(name)?)));
+    let text = |name: &str| match update.metrics.get(name)? {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.as_f64().map_or_else(|| number.to_string(), |number| number.to_string())),
+        other => Some(other.to_string()),
+    };
+    let mut remarks = vec![if update.is_masked { "masked" } else { "no mask" }.to_owned()];
+    remarks.extend(text("num-examples").map(|examples| format!("trained on {examples}")));
+    remarks.extend(text("defence").map(|defence| format!("defence {defence}")));
     html! {
         tr {
             th scope="row" {
                 @if let Some(round) = update.round { "Round " (round) ", " }
                 (update.name)
-                small {
-                    @if update.is_masked { "masked" }
-                    @for (name, value) in shown { " " (name) " " (value.to_string().trim_matches('"')) }
-                }
+                small { (remarks.join(", ")) }
             }
             td { (attack.title) small { (attack.attack) } }
             td {

@@ -42,8 +42,6 @@ type Values = BTreeMap<String, Value>;
 pub enum FolderError {
     #[error("the folder {} cannot be read: {source}", .path.display())]
     Folder { path: PathBuf, source: io::Error },
-    #[error("{} is not valid JSON: {source}", .path.display())]
-    Json { path: PathBuf, source: serde_json::Error },
     #[error(transparent)]
     Files(#[from] DumpError),
     #[error("{} has folders of rounds, but no update in them: a client's update is node-NAME.safetensors (or .npz, .pt)", .path.display())]
@@ -63,6 +61,8 @@ pub struct RecordedFile {
     metrics: Values,
     /// What the server asked for.
     config: Values,
+    /// Why one of both cannot be read.
+    unreadable: Option<String>,
 }
 
 /// An update, and what attacks found in it.
@@ -144,7 +144,7 @@ fn in_round(
     round: Option<u64>,
     is_update: impl Fn(&str) -> bool,
 ) -> Result<Vec<RecordedFile>, FolderError> {
-    let config = values(&folder.join("config.json"))?;
+    let config = values(&folder.join("config.json"));
     let (mut updates, mut weights) = (Vec::new(), None);
     for files in round_files(folder)? {
         let path = PathBuf::from(files.gradients.to_string());
@@ -156,21 +156,30 @@ fn in_round(
         }
     }
     let update = |(stem, files): (String, UpdateFiles)| {
-        let metrics = values(&folder.join(format!("{stem}.json")))?;
-        let name = stem.strip_prefix(NODE).unwrap_or(&stem).to_owned();
-        Ok(RecordedFile { round, name, files, weights: weights.clone(), metrics, config: config.clone() })
+        // A client may report anything.
+        let metrics = values(&folder.join(format!("{stem}.json")));
+        let unreadable = metrics.as_ref().err().or(config.as_ref().err()).cloned();
+        RecordedFile {
+            round,
+            name: stem.strip_prefix(NODE).unwrap_or(&stem).to_owned(),
+            files,
+            weights: weights.clone(),
+            metrics: metrics.unwrap_or_default(),
+            config: config.clone().unwrap_or_default(),
+            unreadable,
+        }
     };
-    updates.into_iter().map(update).collect()
+    Ok(updates.into_iter().map(update).collect())
 }
 
-/// The contents of a JSON file with an object, or nothing if it is not there.
-fn values(path: &Path) -> Result<Values, FolderError> {
+/// The contents of a JSON file with an object, nothing if it is not there, or why it cannot be read.
+fn values(path: &Path) -> Result<Values, String> {
     match fs::read(path) {
         Ok(bytes) => {
-            serde_json::from_slice(&bytes).map_err(|source| FolderError::Json { path: path.to_owned(), source })
+            serde_json::from_slice(&bytes).map_err(|error| format!("{} is not valid JSON: {error}", path.display()))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Values::new()),
-        Err(source) => Err(FolderError::Folder { path: path.to_owned(), source }),
+        Err(error) => Err(format!("{} cannot be read: {error}", path.display())),
     }
 }
 
@@ -256,6 +265,9 @@ impl RecordedFile {
 
     /// The local training behind weights; `None` if the update is a gradient.
     fn training(&self, rate: Option<f64>) -> Result<Option<LocalTraining>, String> {
+        if let Some(why) = &self.unreadable {
+            return Err(why.clone());
+        }
         let text = |values: &Values, name: &str| {
             values.get(name).map(|value| match value {
                 Value::String(text) => text.clone(),
@@ -274,7 +286,7 @@ impl RecordedFile {
         let is_gradient = match said("update").as_deref() {
             Some(kind) => kind == "gradient",
             // A recording has weights, and a folder of files has gradients unless a rate says otherwise.
-            None => self.weights.is_none() || self.round.is_none() && said("lr").is_none() && rate.is_none(),
+            None => self.round.is_none() && said("lr").is_none() && rate.is_none(),
         };
         if is_gradient {
             return Ok(None);
@@ -376,6 +388,7 @@ mod tests {
             weights: Some(TensorFile::from(PathBuf::from("w"))),
             metrics: json(metrics),
             config: json(config),
+            unreadable: None,
         }
     }
 
@@ -411,9 +424,9 @@ mod tests {
         assert!(refused().contains("no update in them"), "{}", refused());
         fs::write(folder.path().join("round-1/node-7.safetensors"), "").unwrap();
         fs::write(folder.path().join("round-1/node-7.json"), "{").unwrap();
-        assert!(refused().contains("node-7.json is not valid JSON"), "{}", refused());
-        fs::write(folder.path().join("round-1/node-7.json"), "{}").unwrap();
         let found = recorded_files(folder.path()).unwrap();
+        let why = found[0].training(None).unwrap_err();
+        assert!(why.contains("node-7.json is not valid JSON"), "{why}");
         assert_eq!(found.iter().map(|file| (file.round, file.name.as_str())).collect::<Vec<_>>(), [(Some(1), "7")]);
     }
 }

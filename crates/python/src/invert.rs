@@ -161,7 +161,7 @@ pub(crate) enum Channels {
 }
 
 impl Channels {
-    fn values(channels: Option<Self>) -> Vec<f64> {
+    pub(crate) fn values(channels: Option<Self>) -> Vec<f64> {
         match channels {
             None => Vec::new(),
             Some(Self::All(value)) => vec![value],

@@ -19,6 +19,7 @@ mod arrays;
 mod caller;
 mod invert;
 mod mask;
+mod plan;
 mod report;
 
 use pyo3::{PyErr, exceptions::PyValueError};
@@ -27,8 +28,14 @@ fn value_error(error: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
+/// The compiled half of the package; `python/unmask` is the other.
 #[pyo3::pymodule]
-mod unmask {
+mod _unmask {
     #[pymodule_export]
-    use crate::{invert::invert, mask::mask, report::Report};
+    use crate::{
+        invert::invert,
+        mask::mask,
+        plan::{Plan, similarity},
+        report::Report,
+    };
 }

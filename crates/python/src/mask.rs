@@ -117,7 +117,7 @@ fn group_rates(rates: &Bound<'_, PyAny>) -> PyResult<GroupRates> {
     Ok(GroupRates::uniform(ZeroRate::new(rate).map_err(value_error)?))
 }
 
-fn mask_seed(seed: &Bound<'_, PyAny>) -> PyResult<MaskSeed> {
+pub(crate) fn mask_seed(seed: &Bound<'_, PyAny>) -> PyResult<MaskSeed> {
     let refused = || value_error(format!("{seed} is not a seed; give 32 bytes, or an int from 0 to 2**256 - 1"));
     let bytes = match seed.is_instance_of::<PyInt>() {
         true => seed.call_method1("to_bytes", (32, "little")).map_err(|_| refused())?,

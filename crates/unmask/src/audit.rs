@@ -91,6 +91,9 @@ pub struct Audit {
     /// For a folder: the local learning rate, if its files do not say it.
     #[arg(long, value_name = "RATE", requires = "folder")]
     rate: Option<f64>,
+    /// For a folder: side of the images in pixels, for models without a position embedding that gives it.
+    #[arg(long, value_name = "PIXELS", requires = "folder")]
+    side: Option<usize>,
     /// For a folder: mean used to normalise the images [default: 0.5]
     #[arg(long, value_name = "MEAN", value_delimiter = ',', requires = "folder")]
     mean: Vec<f64>,
@@ -192,7 +195,7 @@ impl Audit {
 
     fn asked(&self) -> anyhow::Result<Asked> {
         let pixels = PixelSpace::new(&self.mean, &self.std)?;
-        Ok(Asked { heads: self.heads, april_block: self.april_block, pixels, ..Asked::default() })
+        Ok(Asked { heads: self.heads, side: self.side, april_block: self.april_block, pixels, ..Asked::default() })
     }
 
     fn write(&self, report: &Report) -> anyhow::Result<()> {

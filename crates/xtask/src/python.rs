@@ -64,7 +64,9 @@ fn wheel(env: &Env, tests: &mut TestNotes) -> Result<()> {
     env::run(WHEEL.pip(env)?.args(install))?;
     // Keeps bytecode out of the repository.
     let discover = ["-B", "-m", "unittest", "discover", "--verbose", "--start-directory", TESTS];
-    env::run_watched(WHEEL.python(env)?.args(discover), |line| tests.read(line))
+    let mut discovered = WHEEL.python(env)?;
+    discovered.args(discover).env("UNMASK_PROGRAM", env.release_binary("unmask"));
+    env::run_watched(&mut discovered, |line| tests.read(line))
 }
 
 /// Runs the tests of the Flower package; those of its report use the program built for the native tests.
