@@ -41,6 +41,10 @@ class Recording(unittest.TestCase):
             self.assertEqual(said, {"update": "weights", "lr": 0.1, "steps": 4})
             with np.load(folder / "node-a_b.npz") as kept:
                 np.testing.assert_array_equal(kept["w"], np.zeros(3))
+            recorder.received(1, "b", {"w": np.full(3, -0.8)}, kind="difference", rate=0.1, steps=4)
+            with np.load(folder / "node-b.npz") as kept:
+                np.testing.assert_allclose(kept["w"], np.full(3, 2.0))
+            self.assertEqual(json.loads((folder / "node-b.json").read_text())["update"], "gradient")
             recorder.sent(1, {"w": np.ones(3)})
             self.assertEqual([path.name for path in folder.iterdir()], ["global.npz"])
             with self.assertRaisesRegex(ValueError, "not a kind of update"):

@@ -167,7 +167,7 @@ class Recorder:
         client: Union[int, str],
         update: _Arrays,
         *,
-        kind: Literal["weights", "gradient"] = "weights",
+        kind: Literal["weights", "difference", "gradient"] = "weights",
         rate: Union[float, None] = None,
         steps: Union[int, None] = None,
         mask: Union[_Arrays, None] = None,

@@ -12,6 +12,7 @@ class Recorder:
         recorder = unmask.Recorder("received")
         recorder.sent(round, model.state_dict())                      # what the server sends
         recorder.received(round, client, state, rate=0.1, steps=4)    # weights after local training
+        recorder.received(round, client, changes, kind="difference")
         recorder.received(round, client, gradients, kind="gradient")
 
     Then `unmask audit received --out audit`.
@@ -29,13 +30,22 @@ class Recorder:
         np.savez(folder / "global.npz", **_arrays(weights))
 
     def received(self, round, client, update, *, kind="weights", rate=None, steps=None, mask=None, examples=None):
-        """Keeps one client's update. `kind` is "weights", after local training with `rate` and `steps`, or "gradient"."""
-        if kind not in ("weights", "gradient"):
-            raise ValueError(f"{kind!r} is not a kind of update; give \"weights\" or \"gradient\"")
+        """Keeps one client's update.
+
+        `kind` is "weights", after local training with `rate` and `steps`; "difference", those weights less the weights
+        before; or "gradient". A rate that is not known scales the gradient and changes no picture.
+        """
+        if kind not in ("weights", "difference", "gradient"):
+            raise ValueError(f"{kind!r} is not a kind of update; give \"weights\", \"difference\" or \"gradient\"")
+        arrays = _arrays(update)
+        if kind == "difference":
+            # The mean gradient over the steps.
+            scale = -1 / ((rate or 1) * (steps or 1))
+            arrays, kind = {name: array * np.asarray(scale, array.dtype) for name, array in arrays.items()}, "gradient"
         folder = self._folder / f"round-{int(round)}"
         folder.mkdir(parents=True, exist_ok=True)
         name = f"node-{str(client).replace('/', '_')}"
-        np.savez(folder / f"{name}.npz", **_arrays(update))
+        np.savez(folder / f"{name}.npz", **arrays)
         if mask is not None:
             np.savez(folder / f"{name}.mask.npz", **_arrays(mask))
         said = {"update": kind, "lr": rate, "steps": steps, "num-examples": examples}
