@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use unmask_core::{Architecture, AttackMethod, ModelState, VitConfig};
+use unmask_core::{Activation, Architecture, AttackMethod, ModelState, VitConfig};
 
 use crate::{AttackError, WholeUpdate};
 
@@ -142,6 +142,22 @@ pub trait Searches: fmt::Debug + Send + Sync {
     /// Why the model cannot be run, for example because none is available.
     fn gradient(&self, whole: &WholeUpdate, labels: &[usize], pictures: &[f32]) -> Result<Vec<f64>, AttackError> {
         let _ = (labels, pictures);
+        Err(AttackError::Search { reason: format!("no {} is available to run", whole.architecture) })
+    }
+
+    /// Gradient of <`slope`, logits> of one picture, `[side, side, 3]` in [0, 1]: that of any loss with dl/d(logits) =
+    /// `slope` `[classes]`. It serves to check reconstructions of updates whose loss or activation is another one.
+    ///
+    /// # Errors
+    /// As [`gradient`](Self::gradient).
+    fn gradient_along(
+        &self,
+        whole: &WholeUpdate,
+        slope: &[f32],
+        activation: Activation,
+        picture: &[f32],
+    ) -> Result<Vec<f64>, AttackError> {
+        let _ = (slope, activation, picture);
         Err(AttackError::Search { reason: format!("no {} is available to run", whole.architecture) })
     }
 }

@@ -6,6 +6,7 @@
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod activation;
 mod aggregation;
 mod architecture;
 mod attack;
@@ -29,6 +30,7 @@ mod trade_off;
 mod update;
 mod vit;
 
+pub use activation::Activation;
 pub use aggregation::{Aggregation, ParseAggregationError};
 pub use architecture::{
     Architecture, ModelDescription, ModelState, NoTransformerBlock, StatisticsError, UnknownArchitecture,

@@ -1,6 +1,6 @@
 //! The public entry points: logits, gradients, and mixed second derivatives.
 
-use unmask_core::Architecture;
+use unmask_core::{Activation, Architecture, VitConfig};
 
 use crate::{
     batch_norm::{Moments, Normalisation},
@@ -112,6 +112,21 @@ macro_rules! entries {
                 inside(|| self.differentiate_in(weights, statistics, images, labels, normalisation, wanted))
             }
 
+            /// Returns the gradient `[P]` of <`slope`, logits> at `weights` `[P]`: that of any loss with dl/d(logits) =
+            /// `slope` `[batch, classes]`. `None` if the model is not a ViT.
+            ///
+            /// # Panics
+            /// If a slice has another length.
+            pub fn gradient_along(
+                &self,
+                weights: &[$real],
+                images: &[$real],
+                slope: &[$real],
+                activation: Activation,
+            ) -> Option<Vec<$real>> {
+                inside(|| self.gradient_along_in(weights, images, slope, activation))
+            }
+
             /// Computes the same gradient of the first `wanted` weights as [`differentiate`](Self::differentiate), and
             /// keeps what [`input_slope_along`](Self::input_slope_along) needs. `None` if the model is not a ViT.
             ///
@@ -149,6 +164,11 @@ macro_rules! entries {
 
 entries!(f32 f64);
 
+/// The network as it trains.
+fn vit<'a, R: Real>(config: &'a VitConfig, batch: usize, pool: &'a Pool<R>) -> Vit<'a, R> {
+    Vit { config, activation: Activation::Gelu, batch, pool }
+}
+
 impl<R: Real> Engine<R> {
     /// `architecture` must have at least one class and one pixel.
     pub fn new(architecture: Architecture) -> Self {
@@ -182,7 +202,7 @@ impl<R: Real> Engine<R> {
         let room = wanted.images.then_some(by_images.as_mut_slice());
         match (&self.architecture, pass) {
             (Architecture::Vit(config), Pass::Vit(pass)) => {
-                Vit { config, batch, pool }.backward(weights, pass, &slope, &mut gradient, room);
+                vit(config, batch, pool).backward(weights, pass, &slope, &mut gradient, room);
             }
             (Architecture::Resnet(spec), Pass::Resnet(pass)) => {
                 Resnet { spec, batch, normalisation, tracked: true, pool }.backward(
@@ -207,9 +227,18 @@ impl<R: Real> Engine<R> {
         self.pool.keep(gradient);
     }
 
+    fn gradient_along_in(&self, weights: &[R], images: &[R], slope: &[R], activation: Activation) -> Option<Vec<R>> {
+        let Architecture::Vit(config) = &self.architecture else { return None };
+        let vit = Vit { activation, ..vit(config, slope.len() / config.classes, &self.pool) };
+        let pass = vit.forward(weights, images, true);
+        let mut gradient = vec![R::ZERO; weights.len()];
+        vit.backward(weights, pass, slope, &mut gradient, None);
+        Some(gradient)
+    }
+
     fn record_in(&self, weights: &[R], images: &[R], labels: &[usize], wanted: usize) -> Option<Recording<R>> {
         let Architecture::Vit(config) = &self.architecture else { return None };
-        let (vit, mut gradient) = (Vit { config, batch: labels.len(), pool: &self.pool }, self.pool.give(wanted));
+        let (vit, mut gradient) = (vit(config, labels.len(), &self.pool), self.pool.give(wanted));
         let pass = vit.forward(weights, images, true);
         let mut slope = self.pool.copy(&pass.logits);
         cross_entropy(&mut slope, labels);
@@ -221,7 +250,7 @@ impl<R: Real> Engine<R> {
         let mut by_images = vec![R::ZERO; recording.images];
         if let Architecture::Vit(config) = &self.architecture {
             let labels = &recording.labels;
-            let vit = Vit { config, batch: labels.len(), pool: &self.pool };
+            let vit = vit(config, labels.len(), &self.pool);
             vit.input_slope_along(weights, &recording.tape, labels, direction, &mut by_images);
         }
         by_images
@@ -238,7 +267,7 @@ impl<R: Real> Engine<R> {
     ) -> Pass<R> {
         let pool = &self.pool;
         match &self.architecture {
-            Architecture::Vit(config) => Pass::Vit(Vit { config, batch, pool }.forward(weights, images, tracked)),
+            Architecture::Vit(config) => Pass::Vit(vit(config, batch, pool).forward(weights, images, tracked)),
             Architecture::Resnet(spec) => {
                 Pass::Resnet(Resnet { spec, batch, normalisation, tracked, pool }.forward(weights, statistics, images))
             }

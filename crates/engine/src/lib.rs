@@ -7,6 +7,7 @@
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod activation;
 mod attention;
 mod batch_norm;
 mod buffer;

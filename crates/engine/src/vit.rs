@@ -3,16 +3,16 @@
 use std::ops::Range;
 
 use faer::MatRef;
-use unmask_core::VitConfig;
+use unmask_core::{Activation, VitConfig};
 
 mod tangent;
 
 pub(crate) use tangent::Tape;
 
 use crate::{
+    activation::{activate, activate_back},
     attention::{Attention, Slopes},
     buffer::{Buffer, Pool},
-    gelu::{gelu, gelu_back},
     layer_norm::Normed,
     linear::Into,
     matrix::{every, every_mut, product_onto, rows, rows_mut},
@@ -149,6 +149,7 @@ pub(crate) struct Pass<R: Real> {
 
 pub(crate) struct Vit<'a, R: Real> {
     pub(crate) config: &'a VitConfig,
+    pub(crate) activation: Activation,
     pub(crate) batch: usize,
     pub(crate) pool: &'a Pool<R>,
 }
@@ -157,7 +158,7 @@ impl<R: Real> Vit<'_, R> {
     /// Runs the network on `images` `[B, 3, side, side]` in [0, 1]. Without `tracked`, only the logits of the pass are
     /// valid.
     pub(crate) fn forward(&self, weights: &[R], images: &[R], tracked: bool) -> Pass<R> {
-        let Self { config, batch, pool } = *self;
+        let Self { config, batch, pool, .. } = *self;
         let VitConfig { dim, depth, classes, .. } = *config;
         let w = Parameters::cut(config, weights);
         let patches = self.patches(images); // [B S, L]
@@ -204,7 +205,7 @@ impl<R: Real> Vit<'_, R> {
         pass: &Pass<R>,
         slope: &[R],
     ) -> (Buffer<R>, Buffer<R>) {
-        let Self { config: VitConfig { dim, classes, .. }, batch, pool } = *self;
+        let Self { config: VitConfig { dim, classes, .. }, batch, pool, .. } = *self;
         let mut by_norm = pool.take(batch * dim);
         let output = rows(&pass.norm.output, *dim);
         w.head.back(head, rows(slope, *classes), output, Into::Place(rows_mut(&mut by_norm, *dim)));
@@ -215,7 +216,7 @@ impl<R: Real> Vit<'_, R> {
 
     /// Computes tokens `[B T, D]` from `patches` `[B S, L]`.
     fn embed(&self, w: &Parameters<&[R]>, patches: &[R]) -> Buffer<R> {
-        let Self { config, batch, pool } = *self;
+        let Self { config, batch, pool, .. } = *self;
         let (dim, patch_len) = (config.dim, config.patch_len());
         let mut x = pool.take(batch * config.tokens() * dim);
         let images = x.chunks_exact_mut(config.tokens() * dim).zip(patches.chunks_exact(config.patches() * patch_len));
@@ -274,7 +275,7 @@ impl<R: Real> Vit<'_, R> {
     /// Maps x `[B T, D]` to `[B Q, D]`: x + attention(norm1(x)), then x + mlp(norm2(x)). The April block has neither
     /// `norm1` nor `x +`.
     fn block(&self, w: &Block<&[R]>, class_only: bool, x: Buffer<R>) -> (Buffer<R>, BlockPass<R>) {
-        let Self { config, batch, pool } = *self;
+        let Self { config, activation, batch, pool } = *self;
         let dim = config.dim;
         let stride = if class_only { config.tokens() } else { 1 };
         let count = batch * config.tokens() / stride; // B Q
@@ -307,7 +308,7 @@ impl<R: Real> Vit<'_, R> {
         let mut hidden = [pool.take(count * width), pool.take(count * width)];
         let [before, behind] = &mut hidden;
         w.fc1.apply(rows_mut(before, width), rows(&norm2.output, dim)); // [B Q, 4 D]
-        gelu(behind, before);
+        activate(activation, behind, before);
         let mut out = pool.take(count * dim);
         if has_residuals {
             let residual = |row: usize| &middle[row * dim..][..dim];
@@ -326,7 +327,7 @@ impl<R: Real> Vit<'_, R> {
         pass: &BlockPass<R>,
         by_out: Buffer<R>,
     ) -> (Buffer<R>, BlockSlopes<R>) {
-        let Self { config, batch, pool } = *self;
+        let Self { config, activation, batch, pool } = *self;
         let (dim, width) = (config.dim, config.mlp_dim());
         let BlockPass { x, norm1, heads, weights, mixed, middle, norm2, hidden: [before, behind] } = pass;
         let count = middle.len() / dim;
@@ -335,7 +336,7 @@ impl<R: Real> Vit<'_, R> {
         let mut by_hidden = [pool.take(count * width), pool.take(count * width)]; // [B Q, 4 D]
         let [by_before, by_behind] = &mut by_hidden;
         w.fc2.back(g.fc2, rows(&by_out, dim), rows(behind, width), Into::Place(rows_mut(by_behind, width)));
-        gelu_back(by_before, by_behind, before);
+        activate_back(activation, by_before, by_behind, before);
         let mut by_norm2 = pool.take(count * dim); // [B Q, D]
         w.fc1.back(g.fc1, rows(by_before, width), rows(&norm2.output, dim), Into::Place(rows_mut(&mut by_norm2, dim)));
         let mut by_middle = if has_residuals { pool.copy(&by_out) } else { pool.zeros(count * dim) }; // [B Q, D]
@@ -486,7 +487,7 @@ mod tests {
     fn patches_go_row_by_row_and_channel_by_channel_and_back() {
         let config = VitConfig { image: 4, patch: 2, dim: 6, depth: 1, heads: 1, classes: 2, april_block: false };
         let images: Vec<f32> = (0..2 * 48).map(|i| i as f32).collect();
-        let vit = Vit { config: &config, batch: 2, pool: &Pool::default() };
+        let vit = Vit { config: &config, activation: Activation::Gelu, batch: 2, pool: &Pool::default() };
         let patches = vit.patches(&images);
         assert_eq!(patches.len(), images.len());
         let indices: Vec<f32> = patches.iter().map(|p| p * 0.5 + 0.5).collect();

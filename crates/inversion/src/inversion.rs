@@ -13,8 +13,13 @@ use unmask_tensors::TensorFile;
 
 use crate::{
     Asked, Check, DumpError, DumpedModel, DumpedUpdate, InferenceAttack, InversionError, LocalTraining, Report, Told,
-    UpdateFiles, decay::Decay, fedavg::refuse_weights, grid::smoother, numbers::Numbers, read_model, read_update,
-    read_weights, score, zeros,
+    UpdateFiles,
+    causes::{explained_by, traces},
+    decay::Decay,
+    fedavg::refuse_weights,
+    grid::smoother,
+    numbers::Numbers,
+    read_model, read_update, read_weights, score, zeros,
 };
 
 /// How much more like the picture a truth in another form must be, in SSIM: the best of many is better by chance.
@@ -103,6 +108,8 @@ struct Dump {
     nothing: Option<String>,
     /// Why the model cannot be run.
     unread: Option<String>,
+    /// What the update shows of training that the model does not repeat.
+    traces: Option<String>,
     decay: Option<Decay>,
     /// Share of the read values that masks hid.
     hidden_share: f64,
@@ -182,7 +189,7 @@ impl Inversion {
         let (architecture, pixels) = (model.architecture, model.pixels);
         let findable = |picture: &Vec<f32>| pixels.findable(&model.squared(picture)).into_owned();
         let candidate = known.candidate.as_ref().map(findable);
-        let Dump { observation, head, numbers, nothing, unread, decay, hidden_share, by_rank } =
+        let Dump { observation, head, numbers, nothing, unread, traces, decay, hidden_share, by_rank } =
             self.observation(model, candidate.is_some(), go_on)?;
         let mut report = Report::new(self.attack, Some(architecture), (observation.batch, &self.labels), hidden_share);
         report.numbers(numbers, self.fedavg);
@@ -209,6 +216,16 @@ impl Inversion {
                     let best = others.min_by(|(_, one), (_, other)| left(one).total_cmp(&left(other)));
                     if let Some((heads, other)) = best.filter(|(_, check)| check.is_explained()) {
                         check = Check { heads: Some(heads), ..other };
+                    }
+                }
+                if let [picture] = found.pictures.as_slice()
+                    && !method.is_search()
+                    && !check.is_explained()
+                    && check.is_only_solution()
+                {
+                    match explained_by(&observation, searches, picture) {
+                        Some((misfit, assuming)) => (check.misfit, check.assuming) = (Ok(misfit), Some(assuming)),
+                        None => check.traces = traces,
                     }
                 }
                 for picture in &mut found.pictures {
@@ -351,7 +368,9 @@ impl Inversion {
         let weights = self.weights.as_ref().and_then(Self::head_of);
         let weights = weights.as_ref().map(|head| head.weight.as_slice());
         let nothing = everything.as_ref().and_then(|gradients| zeros::why(gradients, weights));
-        Ok(Dump { observation, head, numbers, nothing, unread, decay, hidden_share, by_rank })
+        // A mask leaves zeros of its own.
+        let traces = everything.as_ref().filter(|_| hidden_share == 0.0).and_then(traces);
+        Ok(Dump { observation, head, numbers, nothing, unread, traces, decay, hidden_share, by_rank })
     }
 
     /// Reads only the labels, from the gradient of the last linear layer of whatever network the file is of; `model` if

@@ -12,6 +12,9 @@ use crate::Score;
 const NO_GRADIENT: &str =
     "all values of the update have one size: it is no gradient, and its equations are no picture's";
 
+/// What is known of a picture where the model cannot be run.
+const ONLY_SOLUTION: &str = ", although the equations of the embeddings allow no other";
+
 /// A search counts as converged if its misfit is at most this factor times the private picture's, plus
 /// [`Misfit::EXPLAINED`].
 const NEARLY: f64 = 1.1;
@@ -30,6 +33,10 @@ pub struct Check {
     pub is_turned: bool,
     /// The number of heads that explains the update, if it was a guess and another one does.
     pub heads: Option<usize>,
+    /// Under which other assumption the pictures explain the update, as a clause.
+    pub assuming: Option<String>,
+    /// What the update shows of training that the model does not repeat, as a clause.
+    pub traces: Option<String>,
     /// Why the model cannot be run, where its file says so.
     pub unread: Option<String>,
     /// Whether the update is no gradient, so that its pictures prove nothing.
@@ -100,10 +107,17 @@ impl Check {
             unsettled,
             is_turned,
             heads: None,
+            assuming: None,
+            traces: None,
             unread: None,
             no_gradient: false,
             arrangement: None,
         }
+    }
+
+    /// Whether the equations of the embeddings leave no other picture.
+    pub fn is_only_solution(&self) -> bool {
+        self.uncertainty.is_some_and(|error| error <= SAME_PICTURE)
     }
 
     /// Whether the pictures explain the update.
@@ -113,7 +127,7 @@ impl Check {
 
     /// Whether the update itself leaves no other picture.
     pub fn is_determined(&self) -> bool {
-        self.is_explained() && self.uncertainty.is_some_and(|error| error <= SAME_PICTURE)
+        self.is_explained() && self.is_only_solution()
     }
 }
 
@@ -147,7 +161,16 @@ pub fn judge(score: Option<&Score>, check: &Check) -> Verdict {
         _ if check.no_gradient => NO_GRADIENT.to_owned(),
         (Err(why), _) => {
             let why = check.unread.clone().unwrap_or_else(|| why.to_string());
-            format!("the private picture is not known, and this one cannot be checked: {why}")
+            let only = if check.is_only_solution() { ONLY_SOLUTION } else { "" };
+            format!("the private picture is not known, and this one cannot be checked{only}: {why}")
+        }
+        (Ok(misfit), _) if misfit.relative > Misfit::EXPLAINED && check.is_only_solution() => {
+            let traces = check.traces.as_ref().map(|traces| format!(" ({traces})")).unwrap_or_default();
+            format!(
+                "the model that was assumed does not confirm this picture, although the equations of the embeddings allow no \
+                 other: {} of the update are left, by dropout, another loss, activation or layers, earlier updates or a key{traces}",
+                percent(misfit.relative)
+            )
         }
         (Ok(misfit), _) if misfit.relative > Misfit::EXPLAINED => format!(
             "the private picture is not known, and this one leaves {} of the update unexplained",
@@ -189,6 +212,8 @@ mod tests {
             unsettled: None,
             is_turned: false,
             heads: None,
+            assuming: None,
+            traces: None,
             unread: None,
             no_gradient: false,
             arrangement: None,

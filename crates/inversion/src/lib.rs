@@ -10,6 +10,7 @@
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod causes;
 mod decay;
 mod dump;
 mod error;

@@ -198,6 +198,9 @@ impl Report {
                 "The picture explains the negative of the update, as of weights after less those before.".to_owned(),
             );
         }
+        if let Some(assuming) = &check.assuming {
+            self.notes.push(format!("The picture explains the update {assuming}."));
+        }
         if let Some(heads) = check.heads {
             self.notes.push(format!("With {heads} attention heads the picture explains the update."));
         }

@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 use unmask_attack::{
     AttackError, ModelShape, Search, SearchOptions, SearchProgress, SearchTarget, Searches, WholeUpdate,
 };
-use unmask_core::{AttackFamily, AttackMethod};
+use unmask_core::{Activation, AttackFamily, AttackMethod, VitConfig};
 use unmask_model::{Network, Normalisation, OracleOptions, WeightScope, device::OpenDevice};
 
 use crate::{
@@ -71,6 +71,26 @@ impl Searches for GradientMatching {
         let start = apart(&target.start, target.labels.len());
         let matching = Matching::new(problem, &start, options)?;
         Ok(Box::new(MatchingSearch { from: self.clone(), method, matching }))
+    }
+
+    fn gradient_along(
+        &self,
+        whole: &WholeUpdate,
+        slope: &[f32],
+        activation: Activation,
+        picture: &[f32],
+    ) -> Result<Vec<f64>, AttackError> {
+        let network = Network::new(whole.architecture, self.device.device()).map_err(said)?;
+        let side = whole.architecture.side();
+        let expected = VitConfig::CHANNELS * side * side;
+        if picture.len() != expected {
+            return Err(AttackError::StartLength { found: picture.len(), expected, batch: 1, side });
+        }
+        let x = normalise(Inputs { batch: 1, side }, picture);
+        let images: Vec<f32> = x.into_iter().map(|x| x.mul_add(0.5, 0.5) as f32).collect();
+        let gradient = network.gradient_along(&whole.state, &images, slope, activation).map_err(said)?;
+        let gradient = gradient.ok_or(AttackError::NoModel)?;
+        Ok(gradient.into_iter().map(f64::from).collect())
     }
 
     fn gradient(&self, whole: &WholeUpdate, labels: &[usize], pictures: &[f32]) -> Result<Vec<f64>, AttackError> {

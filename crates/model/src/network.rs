@@ -1,6 +1,6 @@
 //! The network as callers see it: flat slices in, flat vectors out.
 
-use unmask_core::{Architecture, ModelState, ParamLayout, VitConfig};
+use unmask_core::{Activation, Architecture, ModelState, ParamLayout, VitConfig};
 use unmask_engine::{Differentiated, Engine, Normalisation, Statistics, Wanted};
 
 #[cfg(feature = "burn")]
@@ -192,6 +192,28 @@ impl Network {
                 remote.differentiate(pass, labels, normalisation, wanted).await.map_err(remote_error)
             }
         }
+    }
+
+    /// Returns the gradient `[P]` of <`slope`, logits> for `images` `[batch, 3, side, side]`: that of any loss with
+    /// dl/d(logits) = `slope` `[batch, classes]`. `None` unless the model is a ViT that runs on the CPU.
+    ///
+    /// # Errors
+    /// State or images do not fit, or a value of the gradient is not finite.
+    pub fn gradient_along(
+        &self,
+        state: &ModelState,
+        images: &[f32],
+        slope: &[f32],
+        activation: Activation,
+    ) -> Result<Option<Vec<f32>>, ModelError> {
+        self.check_state(state)?;
+        self.check_images(images, slope.len() / self.architecture.classes())?;
+        let gradient =
+            self.engine().and_then(|engine| engine.gradient_along(&state.weights, images, slope, activation));
+        if let Some(gradient) = &gradient {
+            check_gradient(&self.layout, gradient)?;
+        }
+        Ok(gradient)
     }
 
     /// Returns the mean cross entropy of `images` `[batch, 3, side, side]` with `labels` `[batch]`, and its gradient

@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::Value;
 use tempfile::TempDir;
-use unmask_core::{Architecture, EncryptionStart, ModelState, ParamLayout, ResnetPreset, VitPreset};
+use unmask_core::{Activation, Architecture, EncryptionStart, ModelState, ParamLayout, ResnetPreset, VitPreset};
 use unmask_data::{Picture, decode, encode_png, hwc_to_chw};
 use unmask_defence::{Cipher, RoomKey};
 use unmask_model::{
@@ -225,6 +225,42 @@ fn the_misfit_decides_how_many_heads_there_are() {
     let told = ["--weights", &weights, "--candidate", &candidate];
     let report = client.report(&client.run_told("membership", &told));
     assert_eq!(report["membership"]["verdict"], "member", "{report}");
+}
+
+/// The head shows the loss's own gradient, and other activations are tried. What cannot be repeated is named, and the
+/// picture is not blamed.
+#[test]
+fn another_loss_or_activation_still_leads_to_the_picture() {
+    let mut client = Client::new(&["cat.png"], &[3]);
+    let images = photograph("cat.png").for_model(client.architecture.side());
+    let network = Network::new(client.architecture, OpenDevice::cpu().device()).unwrap();
+    // Binary cross entropy: independent classes.
+    let logits = network.logits_blocking(&client.state, &images, 1).unwrap();
+    let target = |class: usize| f32::from(u8::from(class == 3));
+    let slope = logits.iter().enumerate().map(|(class, logit)| 1.0 / (1.0 + (-logit).exp()) - target(class));
+    let slope: Vec<f32> = slope.map(|value| value / 10.0).collect();
+    let weights = client.file("weights");
+    for (activation, note) in [
+        (Activation::Gelu, "if the loss is another one"),
+        (Activation::Relu, "if the activation of the MLPs is ReLU"),
+        (Activation::QuickGelu, "QuickGELU instead of GELU"),
+    ] {
+        client.gradient = network.gradient_along(&client.state, &images, &slope, activation).unwrap().unwrap();
+        client.save("gradients", &client.gradient);
+        let report = client.success("embedding", &["--weights", &weights]);
+        assert_eq!(report["verdict"], "recognisable", "{report:#}");
+        assert!(notes(&report).contains(note), "{report:#}");
+    }
+    let dropped = client.layout.get("blocks.1.mlp.fc2.bias").unwrap().range.clone();
+    client.gradient[dropped].iter_mut().step_by(8).for_each(|value| *value = 0.0);
+    let rest = client.layout.get("blocks.0.mlp.fc1.weight").unwrap().range.clone();
+    client.gradient[rest].iter_mut().for_each(|value| *value *= -1.0);
+    client.save("gradients", &client.gradient);
+    let report = client.success("embedding", &["--weights", &weights]);
+    let because = report["because"].as_str().unwrap();
+    assert_eq!(report["verdict"], "cannot-tell");
+    assert!(because.contains("the equations of the embeddings allow no other"), "{because}");
+    assert!(because.contains("blocks.1.mlp.fc2.bias are exactly zero, as dropout leaves it"), "{because}");
 }
 
 fn number(report: &Value, key: &str) -> f64 {

@@ -59,7 +59,7 @@ impl<R: Real> Vit<'_, R> {
         direction: &[R],
         by_images: &mut [R],
     ) {
-        let Self { config, batch, pool } = *self;
+        let Self { config, batch, pool, .. } = *self;
         let (dim, classes, patch_len) = (config.dim, config.classes, config.patch_len());
         let w = Parameters::cut(config, weights);
         let along = Parameters::cut(config, Some(direction));
@@ -102,7 +102,7 @@ impl<R: Real> Vit<'_, R> {
 
     /// Returns the derivative of the tokens, `[B T, D]`.
     fn embed_change(&self, along: &Parameters<Change<'_, R>>, patches: &[R]) -> Buffer<R> {
-        let Self { config, batch, pool } = *self;
+        let Self { config, batch, pool, .. } = *self;
         let (dim, patch_len) = (config.dim, config.patch_len());
         let mut change = pool.zeros(batch * config.tokens() * dim);
         let images = change.chunks_exact_mut(config.tokens() * dim);
@@ -128,7 +128,7 @@ impl<R: Real> Vit<'_, R> {
         pass: &BlockPass<R>,
         of_x: Buffer<R>,
     ) -> (Buffer<R>, BlockChanges<R>) {
-        let Self { config, batch, pool } = *self;
+        let Self { config, batch, pool, .. } = *self;
         let (dim, width, tokens) = (config.dim, config.mlp_dim(), config.tokens());
         let BlockPass { x, norm1, heads, weights, mixed, middle, norm2, hidden: [before, behind] } = pass;
         let count = middle.len() / dim;
@@ -185,7 +185,7 @@ impl<R: Real> Vit<'_, R> {
         changes: BlockChanges<R>,
         of_by_out: Buffer<R>,
     ) -> Buffer<R> {
-        let Self { config, batch, pool } = *self;
+        let Self { config, batch, pool, .. } = *self;
         let (dim, width) = (config.dim, config.mlp_dim());
         let count = pass.middle.len() / dim;
         let has_residuals = pass.norm1.is_some();
