@@ -24,6 +24,8 @@ pub struct Sight {
     pub clients: usize,
     /// Pictures of each client in its update.
     pub batch: usize,
+    /// Whether it is a difference of two models, which f32 rounds, instead of what clients sent.
+    pub is_difference: bool,
 }
 
 /// The prediction for one attack, and its reason as a clause.
@@ -58,7 +60,7 @@ impl Sight {
     }
 
     /// Whether a batch of a ViT is small enough for the tokens of its first block to be independent: B (S + 1) < D.
-    /// Then the equations above leave open whether another attack takes the batch apart.
+    /// Then an attack on the first block's MLP may take the batch apart, which embedding inversion cannot.
     pub fn has_independent_tokens(&self) -> bool {
         self.architecture.vit().is_some_and(|config| self.pictures() * config.tokens() < config.dim)
     }
@@ -118,12 +120,7 @@ impl Sight {
         if self.architecture.april_block() {
             return Prediction::unknown("the gradients of an April block are small: rounding to f32 decides");
         }
-        if self.rule.is_fedavg() {
-            let because =
-                format!("{}, but a difference of weights is rounded to f32: the local rate decides", counted.because);
-            return Prediction::unknown(because);
-        }
-        counted
+        self.rounded(counted)
     }
 
     /// What counting says of the labels. Every statement assumes cross entropy and one class for each picture.
@@ -144,10 +141,7 @@ impl Sight {
             return Prediction::unknown("part of the head's gradient arrives; as a rule that names the class");
         }
         let label = "the bias of the head has one negative entry, that of the label, if the loss is cross entropy";
-        match self.rule {
-            Rule::FedSgd => Prediction::new(Outlook::Exact, label),
-            Rule::FedAvg { .. } => Prediction::unknown(format!("{label}; local steps may change its sign")),
-        }
+        self.rounded(Prediction::new(Outlook::Exact, label))
     }
 
     /// What counting says of membership.
@@ -155,8 +149,8 @@ impl Sight {
         if let Err(error) = Needs::of_membership(self.architecture) {
             return Prediction::does_not_apply(error.to_string());
         }
-        let Some(config) = self.architecture.vit() else {
-            return Prediction::does_not_apply("the network has no class token");
+        let Some(config) = self.architecture.vit().filter(|config| config.classes > 0) else {
+            return Prediction::does_not_apply("the network has no class token, or no head whose loss reaches it");
         };
         if self.defence.is_encrypted() {
             return Prediction::does_not_apply("without the key nobody can run the encrypted model on a candidate");
@@ -180,7 +174,20 @@ impl Sight {
         let span = if pictures == 1 { "token spans" } else { "tokens span" };
         let because =
             format!("{pictures} class {span} {pictures} of D = {dim} dimensions, and a stranger's lies outside");
-        Prediction::new(Outlook::Exact, because)
+        self.rounded(Prediction::new(Outlook::Exact, because))
+    }
+
+    /// Differences of weights are rounded to f32, so that they promise nothing.
+    fn rounded(&self, counted: Prediction) -> Prediction {
+        let rate = match (self.is_difference, self.rule.is_fedavg()) {
+            (false, false) => return counted,
+            (true, _) => "server's",
+            (false, true) => "local",
+        };
+        Prediction::unknown(format!(
+            "{}, but a difference of weights is rounded to f32, and the {rate} rate decides what is left",
+            counted.because
+        ))
     }
 
     /// Without an encryption there is no key; under it, only attacks with a key read the embeddings.
@@ -340,7 +347,7 @@ mod tests {
 
     fn sight(model: &str, defence: &str) -> Sight {
         let (architecture, defence) = (model.parse().unwrap(), defence.parse().unwrap());
-        Sight { architecture, rule: Rule::FedSgd, defence, clients: 1, batch: 1 }
+        Sight { architecture, rule: Rule::FedSgd, defence, clients: 1, batch: 1, is_difference: false }
     }
 
     fn outlook(model: &str, defence: &str, method: AttackMethod) -> Outlook {
@@ -411,6 +418,9 @@ mod tests {
         let local = Sight { rule: Rule::FED_AVG, ..sight("vit_lab_patch8_32", "none") };
         assert_eq!(local.reconstruction(AttackMethod::Embedding).outlook, Outlook::Unknown);
         assert_eq!(local.labels().outlook, Outlook::Unknown);
+        let models = Sight { is_difference: true, ..sight("vit_lab_patch8_32", "none") };
+        let told = [models.reconstruction(AttackMethod::Embedding), models.labels(), models.membership()];
+        assert!(told.iter().all(|told| told.outlook == Outlook::Unknown && told.because.contains("server's rate")));
         let rounds = |rate| sight("vit_nano_patch8_32", rate).reconstruction(AttackMethod::Rounds);
         assert!(
             rounds("random-binary:0.8").because.contains("from 2 rounds"),

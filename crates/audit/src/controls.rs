@@ -4,7 +4,10 @@ use serde::Serialize;
 use unmask_core::{Outlook, Rule};
 use unmask_inversion::InferenceAttack;
 
-use crate::{Deployment, Viewer, report::predict};
+use crate::{
+    Deployment, Viewer,
+    report::{TAKEN_APART, needs_colluder, predict},
+};
 
 /// A change of the plan, and the predictions that it changes.
 #[derive(Debug, Clone, Serialize)]
@@ -15,6 +18,9 @@ pub struct Control {
     pub exact: Vec<(Viewer, InferenceAttack)>,
     /// What it costs, in a sentence.
     pub cost: &'static str,
+    /// What is known against it, in a sentence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caution: Option<&'static str>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -96,13 +102,18 @@ pub(crate) fn controls(plan: &Deployment) -> Vec<Control> {
     changed.collect()
 }
 
+/// The attacks that a party makes alone.
+fn attacks() -> impl Iterator<Item = InferenceAttack> {
+    InferenceAttack::all().into_iter().filter(|attack| !needs_colluder(*attack))
+}
+
 fn control(plan: &Deployment, changed: &Deployment, name: String, cost: &'static str) -> Control {
     let outlook = |deployment: &Deployment, viewer, attack| {
         Some(predict(deployment, viewer, &deployment.sight(viewer)?, attack).outlook)
     };
     let mut changes = Vec::new();
     for viewer in [Viewer::Server, Viewer::Client] {
-        for attack in InferenceAttack::all() {
+        for attack in attacks() {
             if let (Some(from), Some(to)) = (outlook(plan, viewer, attack), outlook(changed, viewer, attack))
                 && from != to
             {
@@ -111,9 +122,10 @@ fn control(plan: &Deployment, changed: &Deployment, name: String, cost: &'static
         }
     }
     let all = [Viewer::Server, Viewer::Client].into_iter();
-    let exact = all.flat_map(|viewer| InferenceAttack::all().into_iter().map(move |attack| (viewer, attack)));
+    let exact = all.flat_map(|viewer| attacks().map(move |attack| (viewer, attack)));
     let exact = exact.filter(|&(viewer, attack)| outlook(changed, viewer, attack) == Some(Outlook::Exact)).collect();
-    Control { name, changes, exact, cost }
+    let caution = changed.may_be_taken_apart(Viewer::Server).then_some(TAKEN_APART);
+    Control { name, changes, exact, cost, caution }
 }
 
 impl Control {

@@ -25,6 +25,11 @@ fn name<S: serde::Serializer>(model: &Architecture, serializer: S) -> Result<S::
     serializer.collect_str(model)
 }
 
+/// The most pictures in an update that is tried.
+const MOST_PICTURES: usize = 64;
+/// The server's rate at which a trial makes differences of models.
+pub(crate) const SERVER_RATE: f32 = 0.1;
+
 /// Why no federation has these numbers.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum DeploymentError {
@@ -87,12 +92,49 @@ impl Deployment {
             Viewer::Outsider => Some(self.cohort),
         }?;
         let Self { model: architecture, rule, defence, batch, .. } = *self;
-        Some(Sight { architecture, rule, defence, clients, batch })
+        // Every client has the key.
+        let has_key = viewer == Viewer::Client && defence.is_encrypted();
+        let defence = if has_key { Defence::None } else { defence };
+        Some(Sight { architecture, rule, defence, clients, batch, is_difference: viewer != Viewer::Server })
     }
 
     /// Whether what `viewer` sees is known up to rounding. A client does not know which values of others a mask kept.
     pub(crate) fn knows_values(&self, viewer: Viewer) -> bool {
         viewer == Viewer::Server && !self.secure_sum || self.defence.rates().is_none() || self.defence.has_common_mask()
+    }
+
+    /// Whether this party receives a sum of plain gradients that is small enough to have been taken apart.
+    pub(crate) fn may_be_taken_apart(&self, viewer: Viewer) -> bool {
+        let is_plain = |sight: &Sight| sight.defence == Defence::None && !sight.rule.is_fedavg();
+        self.sight(viewer).filter(is_plain).is_some_and(|sight| sight.pictures() > 1 && sight.has_independent_tokens())
+    }
+
+    /// Why a program cannot try what this party would, with this many synthetic updates: a clause.
+    pub fn obstacle(&self, viewer: Viewer, updates: usize) -> Option<String> {
+        let Some(sight) = self.sight(viewer) else { return Some("it receives nothing of others".to_owned()) };
+        let pictures = sight.pictures();
+        if updates == 0 {
+            return Some("no updates were asked for".to_owned());
+        }
+        if !self.knows_values(viewer) {
+            return Some("this party does not know which values the masks kept".to_owned());
+        }
+        // A sum of protected updates is not one protected update of all pictures, and neither is one of local training.
+        if sight.clients > 1 && (sight.defence != Defence::None || sight.rule.is_fedavg()) {
+            return Some("this program does not add up protected or locally trained updates".to_owned());
+        }
+        (pictures > MOST_PICTURES)
+            .then(|| format!("{pictures} pictures would take long; at most {MOST_PICTURES} are tried"))
+    }
+
+    /// The rule by which a trial makes what this party sees: a difference of models is one step at the server's rate.
+    pub fn trial_rule(&self, viewer: Viewer) -> Rule {
+        match self.sight(viewer) {
+            Some(sight) if sight.is_difference && !self.rule.is_fedavg() => {
+                Rule::FedAvg { epochs: 1, rate: SERVER_RATE }
+            }
+            _ => self.rule,
+        }
     }
 
     /// What this party receives, in a sentence.
@@ -108,15 +150,18 @@ impl Deployment {
                 "The new model. It is the only client, so there is nobody else's update.".to_owned()
             }
             Viewer::Client => format!(
-                "The new model of each round: the last one's difference to it is the mean update. Without the client's own, the \
-                 updates of {} other{} are left, made from {}.",
-                cohort - 1,
-                if cohort == 2 { "" } else { "s" },
+                "The new model of each round. Subtracting the previous model gives the average update, if the server averages \
+                 plainly. Without the client's own update, {} left, made from {}.",
+                if cohort == 2 {
+                    "that of one other client is".to_owned()
+                } else {
+                    format!("those of {} others are", cohort - 1)
+                },
                 pictures((cohort - 1).saturating_mul(batch))
             ),
             Viewer::Outsider => format!(
-                "With TLS the size and time of each message; without it, what the server receives. A stranger who is given the model \
-                 of each round has the mean of {cohort} update{}.",
+                "With TLS, the size and time of each message. Without TLS, all that the server receives. Anybody who is given the \
+                 model of each round has the average of {cohort} update{}.",
                 if cohort == 1 { "" } else { "s" }
             ),
         }

@@ -6,9 +6,7 @@ use unmask_core::Outlook;
 use unmask_html::{picture, table};
 use unmask_inversion::InferenceAttack;
 
-use crate::{
-    Audit, Change, Control, Deployment, Finding, PrivacyClaim, RecordedAttack, RecordedUpdate, Tried, View, Viewer,
-};
+use crate::{Audit, Control, Deployment, Finding, PrivacyClaim, RecordedAttack, RecordedUpdate, Tried, View, Viewer};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -41,7 +39,7 @@ pub fn page(audit: &Audit, made: &str) -> String {
         @if !audit.views.is_empty() {
             h2 { "Each attack" }
             p.quiet {
-                b { "Exact: " } "the attack's equations have one solution, and rounding leaves it. "
+                b { "Exact: " } "the attack's equations have one solution, and rounding does not destroy it. "
                 b { "Counting forbids: " } "these equations have many solutions; another attack may have more equations. "
                 b { "Unknown: " } "counting decides nothing."
             }
@@ -76,7 +74,7 @@ fn plan(deployment: &Deployment) -> Markup {
 }
 
 fn parties(views: &[View]) -> Markup {
-    let columns = ["Party", "What it receives", "What counting says it can compute"].map(str::to_owned);
+    let columns = ["Party", "What it receives", "What it can compute"].map(str::to_owned);
     table(
         &columns,
         &html! {
@@ -103,18 +101,18 @@ fn gives(attacks: impl IntoIterator<Item = InferenceAttack>) -> Vec<&'static str
     all
 }
 
-/// What the exact attacks of a party give.
+/// What the attacks of a party give.
 fn ability(view: &View) -> Markup {
-    let able = gives(view.with(Outlook::Exact).map(|finding| finding.attack));
+    let able = gives(view.findings.iter().filter(|finding| finding.succeeds()).map(|finding| finding.attack));
     html! {
         @if view.pictures.is_none() {
             "Nothing."
         } @else if able.is_empty() {
-            "Nothing exactly. The rest is unknown."
+            "Nothing for certain; see each attack."
         } @else {
             span.exact { (able.join(", ")) }
-            @if view.viewer == Viewer::Outsider { small { "with the model of each round" } }
         }
+        @if view.viewer == Viewer::Outsider { small { "with the model of each round; without TLS, as the server" } }
     }
 }
 
@@ -141,13 +139,9 @@ fn findings(view: &View) -> Markup {
             }))
         }
         @if !other.is_empty() {
-            p.quiet {
-                "Do not apply: "
-                @for (number, finding) in other.iter().enumerate() {
-                    @if number > 0 { "; " }
-                    (finding.attack) " (" (finding.because) ")"
-                }
-                "."
+            details.quiet {
+                summary { "Attacks that do not apply" }
+                ul { @for finding in &other { li { (finding.title) ": " (finding.because) } } }
             }
         }
     }
@@ -156,13 +150,14 @@ fn findings(view: &View) -> Markup {
 fn tried(finding: &Finding) -> Markup {
     let Some(result) = &finding.tried else { return html! { span.quiet { "not tried" } } };
     let Tried { updates, recognisable, cannot_tell, psnr, because, example, .. } = result;
+    let is_picture = finding.attack.method().is_some();
     html! {
         @if *recognisable > 0 {
-            span.recognisable { (recognisable) " of " (updates) " given away" }
+            span.recognisable { (recognisable) " of " (updates) @if is_picture { " found" } @else { " right" } }
         } @else if cannot_tell == updates {
             span.cannot-tell { "cannot tell" }
         } @else {
-            span.not-recognisable { "none of " (updates) " given away" }
+            span.not-recognisable { "none of " (updates) @if is_picture { " found" } @else { " right" } }
         }
         @if let Some(psnr) = psnr { small { "median PSNR " (format_args!("{psnr:.0}")) " dB" } }
         @if let Some(because) = because.as_ref().filter(|_| *cannot_tell > 0) { small { (because) } }
@@ -177,37 +172,52 @@ fn tried(finding: &Finding) -> Markup {
 }
 
 fn controls(controls: &[Control]) -> Markup {
-    let columns = ["Control", "Takes from the server", "Takes from clients", "The server still computes", "Costs"];
-    // What was exact by one attack may still be exact by another.
-    let lost = |control: &Control, viewer| {
-        let of_viewer = |change: &&Change| change.viewer == viewer;
-        let was = control.changes.iter().filter(of_viewer).filter(|change| change.from == Outlook::Exact);
-        let still = gives(control.exact(viewer));
-        let lost: Vec<&str> =
-            gives(was.map(|change| change.attack)).into_iter().filter(|gift| !still.contains(gift)).collect();
-        if lost.is_empty() { "nothing".to_owned() } else { lost.join(", ") }
-    };
+    let columns = ["Control", "For the server", "For a curious client", "The server still computes", "Costs"];
     table(
         &columns.map(str::to_owned),
         &html! {
             @for control in controls {
                 tr {
                     th scope="row" { (control.name) }
-                    td { (lost(control, Viewer::Server)) }
-                    td { (lost(control, Viewer::Client)) }
+                    td { (effect(control, Viewer::Server)) }
+                    td { (effect(control, Viewer::Client)) }
                     td {
                         @if control.exact(Viewer::Server).next().is_none() {
-                            "nothing exactly"
+                            "nothing for certain"
                         } @else {
                             span.exact { (gives(control.exact(Viewer::Server)).join(", ")) }
-                            small { (control.exact(Viewer::Server).map(|attack| attack.to_string()).collect::<Vec<_>>().join(", ")) }
                         }
+                        @if let Some(caution) = control.caution { small { (caution) } }
                     }
                     td { (control.cost) }
                 }
             }
         },
     )
+}
+
+/// What a control rules out for this party, and what it only makes uncertain. What one attack no longer computes, another
+/// may still.
+fn effect(control: &Control, viewer: Viewer) -> Markup {
+    let still = gives(control.exact(viewer));
+    let changed = |is: &dyn Fn(Outlook) -> bool| {
+        let lost = control
+            .changes
+            .iter()
+            .filter(|change| change.viewer == viewer && change.from == Outlook::Exact && is(change.to));
+        let mut lost = gives(lost.map(|change| change.attack));
+        lost.retain(|gift| !still.contains(gift));
+        lost
+    };
+    let unknown = changed(&|to| to == Outlook::Unknown);
+    let mut ruled_out = changed(&|to| matches!(to, Outlook::CountingForbids | Outlook::DoesNotApply));
+    ruled_out.retain(|gift| !unknown.contains(gift));
+    html! {
+        @if !ruled_out.is_empty() { "rules out by these attacks: " (ruled_out.join(", ")) }
+        @if !ruled_out.is_empty() && !unknown.is_empty() { br; }
+        @if !unknown.is_empty() { "makes uncertain: " (unknown.join(", ")) }
+        @if ruled_out.is_empty() && unknown.is_empty() { "changes nothing" }
+    }
 }
 
 fn claim(claim: &PrivacyClaim) -> Markup {
@@ -219,7 +229,9 @@ fn claim(claim: &PrivacyClaim) -> Markup {
             "S_f = " (claim.sensitivity) "."
         }
         ul { @for remark in &claim.remarks { li { (remark) } } }
-        @if !claim.holds.is_empty() {
+        @if claim.holds.is_empty() {
+            p { "What holds was not computed here; " code { "unmask audit" } " computes it." }
+        } @else {
             p { "What holds for one client against the server, by OpenDP's accountant:" }
             (table(&["Rounds of this client", "ε that holds", "δ"].map(str::to_owned), &html! {
                 @for guarantee in &claim.holds {
@@ -313,9 +325,9 @@ mod tests {
         let page = page(&audit, "made by a test");
         for part in [
             "The server can compute the picture of every client.",
-            "4 of 4 given away",
+            "4 of 4 found",
             "Secure aggregation: the server sees only the sum",
-            "With TLS the size and time of each message",
+            "With TLS, the size and time of each message",
             "made by a test",
             "doctored model",
         ] {
@@ -340,6 +352,6 @@ mod tests {
         let audit = Audit::of_deployment(deployment("gaussian:eps=1.23456789,delta=0.5,unclipped=0.5")).unwrap();
         let page = page(&audit, "");
         assert!(page.contains("ε = 1.23456789, δ = 0.5") && page.contains("guarantees nothing"), "{page}");
-        assert!(audit.conclusion.contains("does not prove"), "{}", audit.conclusion);
+        assert!(audit.conclusion.contains("cannot be told"), "{}", audit.conclusion);
     }
 }

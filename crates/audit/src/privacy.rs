@@ -35,8 +35,8 @@ impl PrivacyClaim {
     pub fn new(noise: &GaussianNoise) -> Self {
         let (epsilon, delta, sensitivity) = (noise.epsilon(), noise.delta(), noise.sensitivity());
         let mut remarks = vec![
-            "Of a client: the noise hides one client's whole update of one round, with all its pictures.".to_owned(),
-            "Of one round: every further update of the same client adds to epsilon.".to_owned(),
+            "It is of a client: of one client's whole update, with all its pictures.".to_owned(),
+            "It is of one round: every further update of the same client adds to epsilon.".to_owned(),
         ];
         if noise.clip().is_none() {
             remarks.push("Updates are not clipped, so that one picture can change an update without limit: the claim guarantees nothing.".to_owned());

@@ -30,7 +30,7 @@ const ROUND: &str = "round-";
 /// Files of clients start with this.
 const NODE: &str = "node-";
 /// Names of the weights before training.
-const BEFORE: [&str; 2] = ["global", "weights"];
+const BEFORE: [&str; 3] = ["global", "weights", "model"];
 
 /// Whether to go on, asked between steps.
 pub type MayGoOn<'a> = &'a dyn Fn() -> ControlFlow<()>;
@@ -176,7 +176,7 @@ fn in_round(
 fn values(path: &Path) -> Result<Values, String> {
     match fs::read(path) {
         Ok(bytes) => {
-            serde_json::from_slice(&bytes).map_err(|error| format!("{} is not valid JSON: {error}", path.display()))
+            serde_json::from_slice(&bytes).map_err(|error| format!("{} is no JSON object: {error}", path.display()))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Values::new()),
         Err(error) => Err(format!("{} cannot be read: {error}", path.display())),
@@ -285,6 +285,7 @@ impl RecordedFile {
         };
         let is_gradient = match said("update").as_deref() {
             Some(kind) => kind == "gradient",
+            None if said("rule").as_deref() == Some("fedsgd") => true,
             // A recording has weights, and a folder of files has gradients unless a rate says otherwise.
             None => self.round.is_none() && said("lr").is_none() && rate.is_none(),
         };
@@ -296,14 +297,13 @@ impl RecordedFile {
             Some(Rule::FedAvg { epochs, rate }) => (f64::from(rate), f64::from(epochs)),
             _ => (number("lr", 1.0)?, number("local-epochs", 1.0)?),
         };
-        let batches = match said("batch").or_else(|| said("batch-size")) {
-            Some(_) => {
-                let batch = number("batch", number("batch-size", 1.0)?)?;
-                (number("num-examples", 1.0)? / batch).ceil()
-            }
-            None => 1.0,
+        let batch = ["batch", "batch-size"].into_iter().find(|name| said(name).is_some());
+        let steps = match (said("steps"), batch) {
+            (Some(_), _) => number("steps", 1.0)?,
+            (None, Some(batch)) => epochs * (number("num-examples", 1.0)? / number(batch, 1.0)?).ceil(),
+            (None, None) => epochs,
         };
-        let steps = number("steps", (epochs * batches).round().max(1.0))?;
+        let steps = steps.round().max(1.0);
         format!("rate={},steps={}", rate.unwrap_or(local_rate), steps as u32).parse().map(Some)
     }
 }
@@ -346,7 +346,7 @@ pub(crate) fn conclusion(updates: &[RecordedUpdate]) -> String {
     let labels = count(&|attack| attack.report.as_ref().is_some_and(|report| report.get("labels_read").is_some()));
     let named = if labels == 0 { String::new() } else { format!(" Labels were read off {labels}.") };
     match (seen, tried) {
-        (0, 0) => format!("Cannot tell: no attack tried here works on these {all} updates. The table says why."),
+        (0, 0) => format!("Cannot tell: no attack tried here works on the {all} recorded updates. The table says why."),
         (0, _) => format!(
             "No attack tried here found a recognisable picture in {all} updates. That does not prove that none can.{named}"
         ),
@@ -426,7 +426,7 @@ mod tests {
         fs::write(folder.path().join("round-1/node-7.json"), "{").unwrap();
         let found = recorded_files(folder.path()).unwrap();
         let why = found[0].training(None).unwrap_err();
-        assert!(why.contains("node-7.json is not valid JSON"), "{why}");
+        assert!(why.contains("node-7.json is no JSON object"), "{why}");
         assert_eq!(found.iter().map(|file| (file.round, file.name.as_str())).collect::<Vec<_>>(), [(Some(1), "7")]);
     }
 }

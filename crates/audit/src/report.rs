@@ -4,6 +4,7 @@ use serde::Serialize;
 use unmask_attack::{Prediction, Sight};
 use unmask_core::{AttackMethod, Outlook, SchemaVersion};
 use unmask_inversion::InferenceAttack;
+use unmask_tensors::{TensorFile, WeightsError};
 
 use crate::{
     Control, Deployment, PrivacyClaim, RecordedUpdate, Viewer, controls::controls, deployment::DeploymentError,
@@ -87,6 +88,14 @@ impl Tried {
     }
 }
 
+/// Labels read right in as many updates are not luck.
+const ENOUGH_LABELS: usize = 3;
+
+/// Whether the attack needs a client that helps the server.
+pub(crate) fn needs_colluder(attack: InferenceAttack) -> bool {
+    attack.method() == Some(AttackMethod::Colluder)
+}
+
 /// The prediction of one attack by one party.
 pub(crate) fn predict(deployment: &Deployment, viewer: Viewer, sight: &Sight, attack: InferenceAttack) -> Prediction {
     let told = match attack {
@@ -132,12 +141,14 @@ impl View {
 }
 
 impl Finding {
-    /// Whether it gives the data away: it did when it was tried, or is predicted to where nobody tried.
+    /// Whether it gives the data away: it did when it was tried, or is predicted to where nobody tried. A class that was
+    /// read off a few updates may be luck, and what needs another party is not this party's.
     pub(crate) fn succeeds(&self) -> bool {
-        match &self.tried {
-            Some(tried) => tried.recognisable > 0,
-            None => self.outlook == Outlook::Exact,
-        }
+        let is_sure = |tried: &Tried| match self.attack {
+            InferenceAttack::Labels => tried.recognisable == tried.updates && tried.updates >= ENOUGH_LABELS,
+            _ => tried.recognisable > 0,
+        };
+        !needs_colluder(self.attack) && self.tried.as_ref().map_or(self.outlook == Outlook::Exact, is_sure)
     }
 }
 
@@ -182,6 +193,31 @@ impl Audit {
     }
 }
 
+impl Audit {
+    /// Reads of the weights what predictions cannot know: a head of zeros lets nothing through.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read_weights(&mut self, file: &TensorFile) -> Result<(), WeightsError> {
+        let mut reader = file.open()?;
+        let Some([weight, _]) = reader.head() else { return Ok(()) };
+        let head = reader.read::<f32>(&weight)?;
+        if head.values.iter().any(|value| *value != 0.0) {
+            return Ok(());
+        }
+        let findings = self.views.iter_mut().flat_map(|view| &mut view.findings);
+        for finding in
+            findings.filter(|finding| finding.outlook == Outlook::Exact && finding.attack != InferenceAttack::Labels)
+        {
+            finding.outlook = Outlook::Unknown;
+            finding.because +=
+                "; but the weights of the head are all zero, so that the first update carries nothing of the picture";
+        }
+        self.conclude();
+        Ok(())
+    }
+}
+
 fn conclusion(deployment: &Deployment, views: &[View]) -> String {
     let view = |viewer| views.iter().find(|view| view.viewer == viewer);
     let gives = |viewer| view(viewer).is_some_and(View::gives_pictures);
@@ -190,36 +226,74 @@ fn conclusion(deployment: &Deployment, views: &[View]) -> String {
         server.is_some_and(|view| view.findings.iter().any(|finding| finding.attack == attack && finding.succeeds()))
     };
     let picture = if deployment.batch == 1 { "the picture" } else { "pictures" };
-    match (gives(Viewer::Server), gives(Viewer::Client)) {
-        (true, true) => format!(
-            "The server can compute {picture} of every client, and a curious client can compute {picture} of others."
-        ),
-        (true, false) => format!("The server can compute {picture} of every client."),
-        (false, true) => format!(
-            "No attack counted here gives the server a picture, but a curious client can compute {picture} of others."
-        ),
-        (false, false) => {
-            let also = match (tells(InferenceAttack::Labels), tells(InferenceAttack::Membership)) {
-                (true, true) => " It can read the class, and tell whether a photograph that it has was used.",
-                (true, false) => " It can read the class.",
-                (false, true) => " It can tell whether a photograph that it has was used.",
-                (false, false) => "",
-            };
-            format!("No attack counted here gives the server a picture. That does not prove that none can.{also}")
+    let server = match view(Viewer::Server).map(View::share) {
+        Some((found, tried)) if found < tried => {
+            format!("The server can compute {picture} of some clients ({found} of {tried} tried).")
+        }
+        _ => format!("The server can compute {picture} of every client."),
+    };
+    let mut sentences = Vec::new();
+    if gives(Viewer::Server) {
+        sentences.push(server);
+    } else if !view(Viewer::Server).is_some_and(View::is_counted) {
+        sentences.push(
+            "Whether the server can compute pictures cannot be told: counting decides nothing here, and searches were not \
+                tried."
+                .to_owned(),
+        );
+    } else {
+        sentences
+            .push("No attack counted here gives the server a picture. That does not prove that none can.".to_owned());
+    }
+    if view(Viewer::Server).is_some_and(|view| {
+        view.findings.iter().any(|finding| needs_colluder(finding.attack) && finding.outlook == Outlook::Exact)
+    }) {
+        sentences.push("With the key from one client the server can compute them.".to_owned());
+    }
+    if gives(Viewer::Client) {
+        sentences.push(format!("A curious client can compute {picture} of others."));
+    }
+    if !gives(Viewer::Server) {
+        match (tells(InferenceAttack::Labels), tells(InferenceAttack::Membership)) {
+            (true, true) => sentences
+                .push("The server can read the class, and tell whether a photograph that it has was used.".to_owned()),
+            (true, false) => sentences.push("The server can read the class.".to_owned()),
+            (false, true) => {
+                sentences.push("The server can tell whether a photograph that it has was used.".to_owned())
+            }
+            (false, false) => {}
         }
     }
+    sentences.join(" ")
 }
+
+impl View {
+    /// In how many updates the best attack found the picture, of how many tried; as many if none was tried.
+    fn share(&self) -> (usize, usize) {
+        let tried = self.findings.iter().filter(|finding| finding.attack.method().is_some() && finding.succeeds());
+        let best = tried.filter_map(|finding| finding.tried.as_ref()).max_by_key(|tried| tried.recognisable);
+        best.map_or((0, 0), |best| (best.recognisable, best.updates))
+    }
+
+    /// Whether counting or a trial says something of an attack that makes pictures.
+    fn is_counted(&self) -> bool {
+        let is_said = |finding: &Finding| {
+            finding.tried.is_some() || matches!(finding.outlook, Outlook::Exact | Outlook::CountingForbids)
+        };
+        self.findings.iter().any(|finding| finding.attack.method().is_some() && is_said(finding))
+    }
+}
+
+/// What is known of small batches.
+pub(crate) const TAKEN_APART: &str = "Sums this small have been taken apart, picture by picture, by an attack on the first \
+     block's MLP that is not in this program.";
 
 /// What no part of this program tries.
 pub(crate) fn not_tried(deployment: Option<&Deployment>) -> Vec<String> {
     let mut all = Vec::new();
-    let batch = deployment.and_then(|deployment| deployment.sight(Viewer::Server));
-    if let Some(sight) = batch.filter(|sight| sight.pictures() > 1 && sight.has_independent_tokens()) {
-        all.push(format!(
-            "The first block's MLP sees the tokens of all {} pictures, fewer than the model has dimensions. An attack on its equations \
-             might take the batch apart. None is included here.",
-            sight.pictures()
-        ));
+    let is_apart = |viewer| deployment.is_some_and(|deployment| deployment.may_be_taken_apart(viewer));
+    if is_apart(Viewer::Server) || is_apart(Viewer::Client) {
+        all.push(format!("An attack that takes batches and sums apart. {TAKEN_APART}"));
     }
     all.extend(
         [

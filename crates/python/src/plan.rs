@@ -57,18 +57,24 @@ impl Plan {
             defence: defence.parse::<Defence>().map_err(value_error)?,
             secure_sum: secagg,
         };
+        if let Some(variant) = model.variant() {
+            return Err(value_error(format!(
+                "the module is {variant}, and a plan is tried only with a standard ViT; unmask.invert's embedding reads its \
+                 updates"
+            )));
+        }
         let mut audit = Audit::of_deployment(deployment).map_err(value_error)?;
+        audit.read_weights(&file).map_err(value_error)?;
         audit.notes = notes;
         Ok(Self { audit: Mutex::new(audit), deployment, model })
     }
 
-    /// (local epochs, local rate), or None if clients send gradients.
-    #[getter]
-    fn local(&self) -> Option<(u16, f32)> {
-        match self.deployment.rule {
+    /// (epochs, rate) of the steps behind what this party receives, or None if it receives gradients.
+    fn local(&self, viewer: &str) -> PyResult<Option<(u16, f32)>> {
+        Ok(match self.deployment.trial_rule(parsed(viewer)?) {
             Rule::FedSgd => None,
             Rule::FedAvg { epochs, rate } => Some((epochs, rate)),
-        }
+        })
     }
 
     #[getter]
@@ -86,10 +92,17 @@ impl Plan {
         self.lock().conclusion.clone()
     }
 
-    /// (clients, pictures) whose gradients are added in what this party receives; None if it receives no update.
-    fn sight(&self, viewer: &str) -> PyResult<Option<(usize, usize)>> {
-        let sight = self.deployment.sight(parsed(viewer)?);
-        Ok(sight.map(|sight| (sight.clients, sight.pictures())))
+    /// Pictures whose gradients are added in what this party receives; None if it receives no update.
+    fn pictures(&self, viewer: &str) -> PyResult<Option<usize>> {
+        Ok(self.deployment.sight(parsed(viewer)?).map(|sight| sight.pictures()))
+    }
+
+    /// Why nothing can be tried for this party: a clause.
+    fn obstacle(&self, viewer: &str, updates: usize) -> PyResult<Option<String>> {
+        let viewer = parsed(viewer)?;
+        let encrypts = self.deployment.sight(viewer).is_some_and(|sight| sight.defence.is_encrypted());
+        let program = "only the program unmask encrypts; give `unmask audit` the module's weights";
+        Ok(self.deployment.obstacle(viewer, updates).or_else(|| encrypts.then(|| program.to_owned())))
     }
 
     /// The attacks of this party that are worth trying without a search.

@@ -112,6 +112,29 @@ class Torch(unittest.TestCase):
         self.assertEqual((local["outlook"], local["tried"]["recognisable"]), ("unknown", 2), local)
         two = self.audit(cohort=2, secagg=True)
         self.assertEqual(finding(two, "client", "embedding")["tried"]["recognisable"], 2)
+        masked = self.audit(cohort=2, defence="random-binary:0.5")
+        self.assertNotIn("tried", finding(masked, "client", "completion"))
+
+    def test_modules_that_cannot_be_tried_say_why(self):
+        def refused(**options):
+            model = timm.models.vision_transformer.VisionTransformer(
+                img_size=32, patch_size=8, embed_dim=96, depth=1, num_heads=3, num_classes=10, **options
+            )
+            with self.assertRaises(ValueError) as refusal:
+                unmask.audit(model)
+            return str(refusal.exception)
+
+        self.assertIn("no class token", refused(class_token=False, global_pool="avg"))
+        self.assertIn("register tokens", refused(reg_tokens=4))
+        self.model.pos_embed.requires_grad = False
+        with self.assertRaisesRegex(ValueError, "pos_embed and 0 more parameters are frozen"):
+            self.audit()
+
+    def test_a_head_of_zeros_lets_nothing_through(self):
+        torch.nn.init.zeros_(self.model.head.weight)
+        found = finding(unmask.audit(self.model, mean=0.5, std=0.5, updates=1), "server", "embedding")
+        self.assertEqual((found["outlook"], found["tried"]["recognisable"]), ("unknown", 0))
+        self.assertIn("head are all zero", found["because"])
 
     def test_the_module_says_heads_and_normalisation(self):
         model = timm.create_model("vit_tiny_patch16_224", num_classes=10)
@@ -155,7 +178,7 @@ class Torch(unittest.TestCase):
                 if cell["cell_type"] == "code":
                     exec(compile("".join(cell["source"]), str(path), "exec"), names)
         self.assertIn("The server can compute the picture of every client.", said.getvalue())
-        self.assertIn("a curious client can compute", said.getvalue())
+        self.assertIn("A curious client can compute", said.getvalue())
         self.assertIn("signs", said.getvalue())
 
 

@@ -3,7 +3,10 @@
 mod folder;
 mod trial;
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, anyhow};
 use clap::Args;
@@ -37,7 +40,7 @@ Example: updates that were recorded
 
 The folder is a recording (what `unmask_flower.Received` or the Python package's `Recorder` wrote: round-1/global.*,
 round-1/node-NAME.*), or any folder of gradients: one file for each update, NAME.mask.* where a mask hid values, and
-weights.* with the weights at which all were made. A file config.json with \"lr\" and \"steps\" says that the updates are
+weights.* or model.* with the weights at which all were made. A file config.json with \"lr\" and \"steps\" says that the updates are
 weights after local training instead. --heads, --mean, --std and --truth are as in `unmask invert`.
 
 audit/ then holds audit.html, one page to read, print and mail; audit.json (docs/schema/audit.json describes it); and
@@ -64,10 +67,10 @@ pub struct Audit {
     rule: Rule,
     /// Pictures in one update.
     #[arg(long, value_name = "B", default_value_t = 1)]
-    batch: usize,
+    batch: u16,
     /// Clients whose updates make one round.
     #[arg(long, value_name = "N", default_value_t = 10)]
-    cohort: usize,
+    cohort: u32,
     /// The defence: none, random-binary:R, frozen-binary:R, fixed-position, gaussian:eps=E,delta=D,clip=S, encrypted or
     /// encrypted:keyed.
     #[arg(long, value_name = "DEFENCE", default_value_t = Defence::None)]
@@ -76,8 +79,8 @@ pub struct Audit {
     #[arg(long)]
     secagg: bool,
     /// Synthetic updates to attack; 0 only predicts.
-    #[arg(long, value_name = "K", default_value_t = 4)]
-    updates: usize,
+    #[arg(long, value_name = "K", default_value_t = 4, value_parser = clap::value_parser!(u16).range(..=64))]
+    updates: u16,
     /// Try the searches too.
     #[arg(long)]
     searches: bool,
@@ -86,22 +89,22 @@ pub struct Audit {
     seed: u64,
     /// For a folder: the attacks, separated by commas; by default embedding and label, and completion where values are
     /// hidden.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "folder")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     attacks: Vec<InferenceAttack>,
     /// For a folder: the local learning rate, if its files do not say it.
-    #[arg(long, value_name = "RATE", requires = "folder")]
+    #[arg(long, value_name = "RATE")]
     rate: Option<f64>,
     /// For a folder: side of the images in pixels, for models without a position embedding that gives it.
-    #[arg(long, value_name = "PIXELS", requires = "folder")]
+    #[arg(long, value_name = "PIXELS")]
     side: Option<usize>,
     /// For a folder: mean used to normalise the images [default: 0.5]
-    #[arg(long, value_name = "MEAN", value_delimiter = ',', requires = "folder")]
+    #[arg(long, value_name = "MEAN", value_delimiter = ',')]
     mean: Vec<f64>,
     /// For a folder: standard deviation used to normalise the images [default: 0.5]
-    #[arg(long, value_name = "STD", value_delimiter = ',', requires = "folder")]
+    #[arg(long, value_name = "STD", value_delimiter = ',')]
     std: Vec<f64>,
     /// For a folder: a private picture to compare with. Repeat it for a batch.
-    #[arg(long, value_name = "IMAGE", requires = "folder")]
+    #[arg(long, value_name = "IMAGE")]
     truth: Vec<PathBuf>,
     /// Folder for the results; created if missing.
     #[arg(long, value_name = "DIR")]
@@ -116,6 +119,10 @@ struct Planned {
     not_run: Option<String>,
     notes: Vec<String>,
 }
+
+/// What every plan assumes.
+const ASSUMED: &str = "Assumed: cross entropy with one class for each picture, numbers of 32 bits, no dropout, pictures as the \
+                       model is fed them, and a server that averages plainly.";
 
 /// Rounds for which the page says which epsilon holds.
 const ROUNDS: [u32; 3] = [1, 10, 100];
@@ -133,20 +140,45 @@ impl Audit {
         let interrupt = Interrupt::listen();
         let report = match &self.folder {
             Some(folder) => self.of_folder(folder, &interrupt)?,
-            None => self.of_plan(&interrupt)?,
+            None => {
+                self.refuse_options_of_a_folder()?;
+                self.of_plan(&interrupt)?
+            }
         };
         self.write(&report).map_err(Failure::Other)?;
         say(&format!("{}\n{}\n", report.conclusion, self.out.join("audit.html").display()));
         Ok(())
     }
 
+    fn refuse_options_of_a_folder(&self) -> Result<(), Failure> {
+        let given = [
+            ("--attacks", !self.attacks.is_empty()),
+            ("--rate", self.rate.is_some()),
+            ("--side", self.side.is_some()),
+            ("--mean", !self.mean.is_empty()),
+            ("--std", !self.std.is_empty()),
+            ("--truth", !self.truth.is_empty()),
+        ];
+        match given.into_iter().find(|(_, is_given)| *is_given) {
+            Some((option, _)) => {
+                Err(Failure::Input(anyhow!("{option} is for a folder of recorded updates; leave it out")))
+            }
+            None => Ok(()),
+        }
+    }
+
     fn of_plan(&self, interrupt: &Interrupt) -> Result<Report, Failure> {
         let Planned { model, start, not_run, notes } = self.planned().map_err(Failure::Input)?;
-        let Self { rule, batch, cohort, defence, secagg: secure_sum, .. } = *self;
+        let Self { rule, defence, secagg: secure_sum, .. } = *self;
+        let (batch, cohort) = (self.batch.into(), self.cohort as usize);
         let deployment =
             Deployment { model, april_block: model.april_block(), rule, batch, cohort, defence, secure_sum };
         let mut report = Report::of_deployment(deployment).map_err(|error| Failure::Input(error.into()))?;
+        if let StartWeights::File(path) = &start {
+            report.read_weights(&TensorFile::from(path.clone())).map_err(|error| Failure::Input(error.into()))?;
+        }
         report.notes = notes;
+        report.notes.push(ASSUMED.to_owned());
         if let (Some(claim), Some(noise)) = (&mut report.privacy, defence.noise()) {
             let mechanism = Mechanism { clip: noise.clip(), deviation: noise.deviation() };
             claim.holds = ROUNDS
@@ -158,12 +190,10 @@ impl Audit {
             deployment,
             start: &start,
             not_run,
-            updates: self.updates,
+            updates: self.updates.into(),
             with_searches: self.searches,
             seed: self.seed,
         };
-        // The predictions are there even if the attempts are stopped.
-        self.write(&report).map_err(Failure::Other)?;
         trial.run(&mut report, &self.out, interrupt)?;
         Ok(report)
     }
@@ -173,6 +203,9 @@ impl Audit {
         let text = self.model.as_deref().ok_or_else(|| anyhow!("give --model, or a folder of recorded updates"))?;
         let path = PathBuf::from(text);
         match model_argument(text) {
+            Ok(_) if self.heads.is_some() => {
+                anyhow::bail!("--heads is for a file of weights; the name {text} gives the heads")
+            }
             Ok(model) => {
                 let model = with_april_block(model, self.april_block)?;
                 let start = StartWeights::Initial(InitialWeights::Scratch);
@@ -180,6 +213,7 @@ impl Audit {
                 return Ok(Planned { model, start, not_run: None, notes });
             }
             // A file of weights may have any name.
+            Err(_) if path.is_dir() => anyhow::bail!("{text} is a folder; give a model's name or file"),
             Err(error) if !path.is_file() => return Err(error.into()),
             Err(_) => (),
         }
@@ -201,6 +235,8 @@ impl Audit {
     fn write(&self, report: &Report) -> anyhow::Result<()> {
         let commit = commit().map_or_else(String::new, |commit| format!(", {commit}"));
         let arguments: Vec<String> = std::env::args().skip(1).collect();
+        // A page that is mailed names no folders of this machine.
+        let arguments: Vec<&str> = arguments.iter().map(|argument| file_name(argument)).collect();
         let made = format!("Made by unmask {}{commit}: unmask {}", env!("CARGO_PKG_VERSION"), arguments.join(" "));
         let save = |name: &str, bytes: &[u8]| {
             let path = self.out.join(name);
@@ -209,4 +245,11 @@ impl Audit {
         save("audit.json", &serde_json::to_vec_pretty(report)?)?;
         save("audit.html", page(report, &made).as_bytes())
     }
+}
+
+/// An argument without the folders of a path.
+fn file_name(argument: &str) -> &str {
+    let path = Path::new(argument);
+    let name = path.file_name().and_then(|name| name.to_str()).filter(|_| path.is_absolute() || path.exists());
+    name.unwrap_or(argument)
 }

@@ -76,6 +76,20 @@ fn predictions_hold_when_they_are_tried() {
     assert!(tried > 20, "{tried}");
 }
 
+/// An honest server has no key, and a client has it.
+#[test]
+fn encryption_hides_pictures_from_a_server_without_a_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = ["--model", "vit_pico_patch4_16", "--defence", "encrypted:keyed", "--cohort", "2", "--updates", "2"];
+    let (report, page) = report(&folder, &plan);
+    let conclusion = report["conclusion"].as_str().unwrap();
+    assert!(!conclusion.contains("The server can compute the picture"), "{conclusion}");
+    assert!(conclusion.contains("With the key from one client"), "{conclusion}");
+    assert_eq!(finding(&report, "server", "colluder")["outlook"], "exact");
+    assert_eq!(finding(&report, "client", "embedding")["tried"]["recognisable"], 2);
+    assert!(page.contains("A client that gives the key away"));
+}
+
 /// The conclusion follows what was tried, and a curious client of two sees the other one.
 #[test]
 fn a_client_of_two_sees_the_other() {
@@ -84,7 +98,8 @@ fn a_client_of_two_sees_the_other() {
         report(&folder, &["--model", "vit_pico_patch4_16", "--cohort", "2", "--secagg", "--updates", "2"]);
     assert_eq!(finding(&two, "server", "embedding")["outlook"], "counting-forbids");
     assert_eq!(finding(&two, "client", "embedding")["tried"]["recognisable"], 2);
-    assert!(two["conclusion"].as_str().unwrap().contains("a curious client can compute"), "{two:#}");
+    assert!(two["conclusion"].as_str().unwrap().contains("A curious client can compute"), "{two:#}");
+    assert_eq!(finding(&two, "client", "embedding")["outlook"], "unknown", "a difference of models");
     assert!(page.contains("data:image/png;base64,") && page.contains("Who sees what"));
 }
 
@@ -151,6 +166,12 @@ fn what_cannot_be_audited_is_named() {
     fs::create_dir(folder.path().join("empty")).unwrap();
     let empty = refusal(&folder, &["empty"]);
     assert!(empty.contains("no updates in empty"), "{empty}");
+    for (option, value) in [("--side", "20"), ("--mean", "0.4"), ("--heads", "3")] {
+        let ignored = refusal(&folder, &["--model", "vit_pico_patch4_16", option, value]);
+        assert!(ignored.contains(option), "{ignored}");
+    }
+    let huge = refusal(&folder, &["--model", "vit_pico_patch4_16", "--updates", "18446744073709551615"]);
+    assert!(huge.contains("--updates"), "{huge}");
     let both = refusal(&folder, &["empty", "--model", "resnet_nano"]);
     assert!(both.contains("cannot be used with"), "{both}");
 }

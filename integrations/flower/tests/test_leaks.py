@@ -146,6 +146,6 @@ def test_a_node_that_says_no_number_is_refused_and_the_page_written(program, sai
     leaks = leak_report(tmp_path, tmp_path / "page.html", attacks=["label"], program=program)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert [leak.node for leak in leaks] == ["1", "2"]
-    why = "is not valid JSON" if said == 10**400 else "does not give a number of local steps"
+    why = "is no JSON object" if said == 10**400 else "does not give a number of local steps"
     assert why in leaks[0].refusal and "does not give a number of local steps" in leaks[1].refusal, leaks
     assert why in page and "<b>many" not in page

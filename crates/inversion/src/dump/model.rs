@@ -62,6 +62,11 @@ pub struct Told {
 }
 
 impl DumpedModel {
+    /// How it differs from a standard ViT, in words, if it does.
+    pub fn variant(&self) -> Option<&'static str> {
+        self.variant.map(Variant::words)
+    }
+
     /// Identifies the model of `files` from what the user says and from tensor shapes.
     ///
     /// # Errors

@@ -9,10 +9,6 @@ import numpy as np
 from unmask._module import Facts, Trainer
 from unmask._unmask import Plan, invert
 
-MOST_PICTURES = 64
-"""The most pictures in an update that is tried."""
-
-
 class Audit:
     """What a federation gives away: predictions, what happened when they were tried, and the page."""
 
@@ -103,6 +99,9 @@ def audit(
     ValueError
         The module or the plan cannot be audited; the message says why.
     """
+    for name, number, least in (("updates", updates, 0), ("batch", batch, 1), ("cohort", cohort, 1)):
+        if not least <= number <= 65535:
+            raise ValueError(f"{name} is {number}; give {least} to 65535")
     trainer = Trainer(model, loss)
     facts = Facts(model, heads, side, mean, std)
     plan = Plan(
@@ -120,7 +119,7 @@ def audit(
     for sentence in facts.notes:
         plan.note(sentence)
     for viewer in ("server", "client"):
-        why = _obstacle(plan, viewer, defence, updates)
+        why = plan.obstacle(viewer, updates)
         if why is None:
             _try(plan, viewer, trainer, facts, updates, seed)
         else:
@@ -128,25 +127,8 @@ def audit(
     return Audit(plan)
 
 
-def _obstacle(plan, viewer, defence, updates):
-    """Why nothing can be tried for this party, as a clause."""
-    sight = plan.sight(viewer)
-    if sight is None:
-        return "it receives nothing of others"
-    clients, pictures = sight
-    if updates == 0:
-        return "no updates were asked for"
-    if defence.startswith("encrypted"):
-        return "only the program unmask encrypts; give `unmask audit` the module's weights"
-    if clients > 1 and (defence != "none" or plan.local is not None):
-        return "this package does not add up protected or locally trained updates"
-    if pictures > MOST_PICTURES:
-        return f"{pictures} pictures would take long; at most {MOST_PICTURES} are tried"
-    return None
-
-
 def _try(plan, viewer, trainer, facts, updates, seed):
-    _, batch = plan.sight(viewer)
+    batch, local = plan.pictures(viewer), plan.local(viewer)
     weights = trainer.state()
     pictures = np.stack([plan.synthetic(number) for number in range(updates * batch + 1)])
     labels = np.arange(len(pictures)) % max(plan.classes, 1)
@@ -154,12 +136,13 @@ def _try(plan, viewer, trainer, facts, updates, seed):
     for update in range(updates):
         chosen = slice(update * batch, (update + 1) * batch)
         images, named = facts.fed(pictures[chosen]), labels[chosen]
-        if plan.local is None:
+        if local is None:
             sent, fedavg, before = trainer.gradient(images, named), None, None
         else:
-            epochs, rate = plan.local
+            epochs, rate = local
             sent, fedavg, before = trainer.trained(images, named, epochs, rate), (rate, epochs), weights
-        private, kept = plan.protect(sent, seed + update, before)
+        # A client has the key, and sees no mask.
+        private, kept = plan.protect(sent, seed + update, before) if viewer == "server" else (sent, None)
         made.append((pictures[chosen], named, private, kept, fedavg))
     options = {"heads": facts.heads, "side": plan.side, "mean": list(facts.mean), "std": list(facts.std)}
     options |= {"eval": True, "gradient_of": trainer.gradient}

@@ -44,8 +44,14 @@ class Trainer:
         self.torch = sys.modules.get("torch")
         if self.torch is None or not hasattr(module, "named_parameters"):
             raise TypeError(f"{type(module).__name__} is no torch.nn.Module")
-        # The caller's own module stays as it is.
-        self.module = copy.deepcopy(module).cpu().eval()
+        frozen = [name for name, parameter in module.named_parameters() if not parameter.requires_grad]
+        if frozen:
+            raise ValueError(
+                f"{frozen[0]} and {len(frozen) - 1} more parameters are frozen, so that their gradients never leave a client, and "
+                "predictions are for whole updates; unfreeze a copy of the module to audit it, or record its updates"
+            )
+        # The caller's own module stays as it is. Half precision would round a plan's gradients.
+        self.module = copy.deepcopy(module).cpu().float().eval()
         self.loss = loss or (lambda outputs, labels: self.torch.nn.functional.cross_entropy(_logits(outputs), labels))
         self.device = self.torch.device("cpu")
 

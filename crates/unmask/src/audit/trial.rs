@@ -13,8 +13,6 @@ use unmask_simulation::{StartWeights, load_start};
 
 use crate::{Failure, commit, interrupt::Interrupt, matrix::Bar};
 
-/// The most pictures in an update that is tried.
-const MOST_PICTURES: usize = 64;
 /// Rounds of one picture that the attack `rounds` gathers.
 const ROUNDS: usize = 5;
 /// The server's rate between them.
@@ -39,7 +37,7 @@ impl Trial<'_> {
         for viewer in [Viewer::Server, Viewer::Client] {
             let Some(view) = report.views.iter_mut().find(|view| view.viewer == viewer) else { continue };
             let attacks = view.worth_trying(self.with_searches);
-            view.not_tried = self.obstacle(viewer);
+            view.not_tried = self.not_run.clone().or_else(|| self.deployment.obstacle(viewer, self.updates));
             if view.not_tried.is_some() || attacks.is_empty() {
                 continue;
             }
@@ -53,26 +51,6 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Why nothing can be tried for this party, as a clause.
-    fn obstacle(&self, viewer: Viewer) -> Option<String> {
-        let sight = self.deployment.sight(viewer)?;
-        if self.updates == 0 {
-            return Some("--updates is 0".to_owned());
-        }
-        if let Some(why) = &self.not_run {
-            return Some(why.clone());
-        }
-        // A sum of protected updates is not one protected update of all pictures, and neither is one of local training.
-        if sight.clients > 1
-            && (self.deployment.defence != unmask_core::Defence::None || self.deployment.rule.is_fedavg())
-        {
-            return Some("this program does not add up protected or locally trained updates".to_owned());
-        }
-        let pictures = sight.pictures();
-        (pictures > MOST_PICTURES)
-            .then(|| format!("{pictures} pictures would take long; at most {MOST_PICTURES} are tried"))
-    }
-
     fn rows(
         &self,
         viewer: Viewer,
@@ -80,8 +58,10 @@ impl Trial<'_> {
         folder: &Path,
         interrupt: &Interrupt,
     ) -> Result<Vec<MatrixRow>, Failure> {
-        let Deployment { model, rule, defence, .. } = self.deployment;
-        let batch = self.deployment.sight(viewer).map_or(1, |sight| sight.pictures());
+        let Deployment { model, .. } = self.deployment;
+        let rule = self.deployment.trial_rule(viewer);
+        let Some(sight) = self.deployment.sight(viewer) else { return Ok(Vec::new()) };
+        let (defence, batch) = (sight.defence, sight.pictures());
         let settings = MatrixSettings {
             model,
             attacks: attacks.to_vec(),
