@@ -1,15 +1,22 @@
-//! Hostile clients for a coverage-guided fuzzer.
+//! Hostile clients and files for a coverage-guided fuzzer.
 //!
-//! Each [`Target`] reads arbitrary bytes as actions of clients, and panics if a guarantee breaks: a frame can be parsed
-//! in two ways, a weight is not finite, or an honest client that joins afterwards cannot complete a round. `cargo xtask
-//! fuzz` lets libFuzzer search for such bytes; the tests of this crate try a few, without instrumentation.
+//! Each [`Target`] reads arbitrary bytes as actions of clients or as a file of tensors, and panics if a guarantee breaks:
+//! a frame or a file can be read in two ways, a weight is not finite, or an honest client that joins afterwards cannot
+//! complete a round. `cargo xtask fuzz` lets libFuzzer search for such bytes; the tests of this crate try a few, without
+//! instrumentation.
 
 mod frames;
+mod names;
+mod numpy;
+mod pickle;
 mod rounds;
+mod safetensors;
 mod session;
 mod values;
+mod walk;
+mod zipped;
 
-/// A way from bytes to the room.
+/// A way from bytes to the room, or to the tensors of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// Frames of one socket, assembled into messages.
@@ -18,17 +25,27 @@ pub enum Target {
     Rounds,
     /// Frames of several sockets to the relay's actor, with the teacher's controls between them.
     Session,
+    /// Files of safetensors.
+    Safetensors,
+    /// NumPy's arrays.
+    Numpy,
+    /// What `torch.save` writes.
+    Pickle,
 }
 
 impl Target {
-    /// All targets, the fastest first.
-    pub const ALL: [Self; 3] = [Self::Frames, Self::Rounds, Self::Session];
+    /// All targets: clients', the fastest first, then files.
+    pub const ALL: [Self; 6] =
+        [Self::Frames, Self::Rounds, Self::Session, Self::Safetensors, Self::Numpy, Self::Pickle];
 
     pub fn name(self) -> &'static str {
         match self {
             Self::Frames => "frames",
             Self::Rounds => "rounds",
             Self::Session => "session",
+            Self::Safetensors => "safetensors",
+            Self::Numpy => "numpy",
+            Self::Pickle => "pickle",
         }
     }
 
@@ -36,7 +53,7 @@ impl Target {
         Self::ALL.into_iter().find(|target| target.name() == name)
     }
 
-    /// Runs the bytes as actions of clients.
+    /// Runs the bytes as actions of clients, or reads them as a file.
     ///
     /// # Panics A guarantee breaks.
     pub fn run(self, data: &[u8]) {
@@ -44,6 +61,9 @@ impl Target {
             Self::Frames => frames::run(data),
             Self::Rounds => rounds::run(data),
             Self::Session => session::run(data),
+            Self::Safetensors => safetensors::run(data),
+            Self::Numpy => numpy::run(data),
+            Self::Pickle => pickle::run(data),
         }
     }
 
@@ -53,6 +73,9 @@ impl Target {
             Self::Frames => frames::seeds(),
             // Any bytes are valid steps.
             Self::Rounds | Self::Session => [64, 256, 1024].map(values::noise).to_vec(),
+            Self::Safetensors => safetensors::seeds(),
+            Self::Numpy => numpy::seeds(),
+            Self::Pickle => pickle::seeds(),
         }
     }
 }

@@ -17,12 +17,21 @@ use crate::cargo::native;
 use crate::env::{self, Env};
 use crate::{apt, leftovers};
 
-/// Crates that handle what clients send, and the crate that calls them, because generic code is compiled there.
-const INSTRUMENTED: [&str; 6] =
-    ["unmask_core", "unmask_defence", "unmask_federation", "unmask_fuzz", "unmask_relay", "unmask_wire"];
+/// Crates that handle what clients send and users bring, and the crate that calls them, because generic code is compiled
+/// there.
+const INSTRUMENTED: [&str; 8] = [
+    "unmask_core",
+    "unmask_defence",
+    "unmask_federation",
+    "unmask_fuzz",
+    "unmask_inversion",
+    "unmask_relay",
+    "unmask_tensors",
+    "unmask_wire",
+];
 
 /// Those that parse bytes. The others compare numbers, sixty thousand in each update.
-const READING: [&str; 2] = ["unmask_fuzz", "unmask_wire"];
+const READING: [&str; 3] = ["unmask_fuzz", "unmask_tensors", "unmask_wire"];
 
 /// A counter for each edge, and a debug build's checks, so that an overflow counts as a failure.
 const COUNTERS: [&str; 6] = [
@@ -40,9 +49,9 @@ const COMPARISONS: &str = "llvm-args=-sanitizer-coverage-trace-compares";
 /// Set when cargo calls this program instead of rustc.
 const AS_RUSTC: &str = "UNMASK_AS_RUSTC";
 
-const TARGETS: [&str; 3] = ["frames", "rounds", "session"];
+const TARGETS: [&str; 6] = ["frames", "rounds", "session", "safetensors", "numpy", "pickle"];
 
-/// Look for bytes that break the room, guided by coverage
+/// Look for bytes that break the room or the readers of files, guided by coverage
 ///
 /// Examples:
 ///   cargo xtask fuzz                          every target, a minute each in turn, until you stop it
@@ -51,8 +60,8 @@ const TARGETS: [&str; 3] = ["frames", "rounds", "session"];
 ///   cargo xtask fuzz frames --input FILE      one input again, such as one that broke something
 ///
 /// `frames`: bytes to messages. `rounds`: messages to the state machine of the rounds. `session`: frames of several
-/// sockets to the relay's actor. Useful inputs are kept in the target folder, and the next run starts from them. Needs
-/// a C++ compiler.
+/// sockets to the relay's actor. `safetensors`, `numpy` and `pickle`: files of tensors. Useful inputs are kept in the
+/// target folder, and the next run starts from them. Needs a C++ compiler.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Fuzz {

@@ -158,7 +158,7 @@ fn native_gpu(env: &Env, tests: &mut TestNotes) -> Result<()> {
 }
 
 fn fuzz(env: &Env, _: &mut TestNotes) -> Result<()> {
-    Fuzz::for_seconds(10).run(env)
+    Fuzz::for_seconds(5).run(env)
 }
 
 fn doctest(env: &Env, tests: &mut TestNotes) -> Result<()> {
