@@ -109,7 +109,9 @@ impl<R: Read + Seek> Container<R> {
                 name,
             })
         };
-        let stored = metadata.offset_keys().into_iter().filter_map(tensor).collect();
+        let mut stored: Vec<Stored> = metadata.offset_keys().into_iter().filter_map(tensor).collect();
+        // Tensors without values lie at the same place, and a hash map holds them.
+        stored.sort_by(|a, b| (a.byte(), &a.name).cmp(&(b.byte(), &b.name)));
         Ok((Self::Safetensors(source), stored, Vec::new()))
     }
 

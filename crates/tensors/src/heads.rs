@@ -62,11 +62,15 @@ pub(super) fn rename(entries: &mut [Entry]) {
     if features.is_some_and(|features| features != only.columns) {
         return;
     }
-    let only = only.name.to_owned();
-    for end in ["weight", "bias"] {
-        let theirs = format!("{only}.{end}");
-        if let Some(entry) = entries.iter_mut().find(|entry| entry.name == theirs) {
-            entry.name = format!("{timms}.{end}");
+    let ends = ["weight", "bias"];
+    let [theirs, timms] = [only.name, timms].map(|layer| ends.map(|end| format!("{layer}.{end}")));
+    // Another tensor may have that name.
+    if timms.iter().any(|timms| shape(timms).is_some()) {
+        return;
+    }
+    for (theirs, timms) in theirs.iter().zip(timms) {
+        if let Some(entry) = entries.iter_mut().find(|entry| entry.name == *theirs) {
+            entry.name = timms;
         }
     }
 }
@@ -139,5 +143,18 @@ mod tests {
             all[2].name.clone()
         };
         assert_eq!((named(32).as_str(), named(64).as_str()), ("head.bias", "linear_head.bias"));
+    }
+
+    #[test]
+    fn no_layer_gets_the_name_of_another_tensor() {
+        let mut all = entries(&[
+            ("patch_embed.proj.weight", &[32, 3, 8, 8]),
+            ("head.bias", &[10]),
+            ("linear_head.weight", &[10, 32]),
+            ("linear_head.bias", &[10]),
+        ]);
+        rename(&mut all);
+        let names: Vec<&str> = all.iter().map(|entry| entry.name.as_str()).collect();
+        assert_eq!(names[1..], ["head.bias", "linear_head.weight", "linear_head.bias"]);
     }
 }

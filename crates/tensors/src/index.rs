@@ -43,6 +43,13 @@ pub(super) struct Stored {
 }
 
 impl Stored {
+    /// Returns its first byte, in the file or in its entry.
+    pub(super) fn byte(&self) -> u64 {
+        match self.place {
+            Place::Byte(byte) | Place::Entry { byte, .. } => byte,
+        }
+    }
+
     /// Returns the number of values. Valid after [`Stored::check`].
     pub(super) fn values(&self) -> usize {
         self.shape.iter().product()
@@ -182,6 +189,14 @@ pub(super) fn index(mut stored: Vec<Stored>) -> Result<(Vec<Entry>, Vec<String>)
             })),
         }
     }
+    let mut known: HashMap<&str, &Entry> = HashMap::new();
+    for entry in &entries {
+        // One that keeps the file's name may have what is timm's name of another.
+        if let Some(other) = known.insert(&entry.name, entry) {
+            let [first, second] = [other, entry].map(|entry| &entry.parts[0].name);
+            return Err(format!("both {first} and {second} are timm's {}", entry.name));
+        }
+    }
     heads::rename(&mut entries);
     Ok((entries, notes))
 }
@@ -286,6 +301,11 @@ mod tests {
         assert!(refused.starts_with("both vit.encoder.layer.3.attention.attention.key"), "{refused}");
         let refused = refusal(vec![stored("head.weight", &[1], &[1], 1), stored("module.head.weight", &[1], &[1], 1)]);
         assert_eq!(refused, "both head.weight and module.head.weight are timm's head.weight");
+        // A third that keeps the file's name.
+        let alone = third("key");
+        let same = format!("module.vit.{}", alone.name);
+        let refused = refusal(vec![alone, stored(&same, &[4], &[1], 4)]);
+        assert!(refused.starts_with("both vit.encoder") && refused.contains("and module.vit.vit.encoder"), "{refused}");
         let odd = stored(&name("value"), &[5, 4], &[4, 1], 20);
         assert!(refusal(vec![third("query"), third("key"), odd]).contains("must have one shape"));
     }

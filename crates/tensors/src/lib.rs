@@ -251,7 +251,8 @@ impl<R: Read + Seek> TensorReader<R> {
     /// # Errors
     /// Lists all parameters that are missing, of the wrong shape, not of a number type, or not finite.
     pub fn read_flat<T: Number>(&mut self, layout: &ParamLayout) -> Result<Vec<T>, WeightsError> {
-        let mut flat = Vec::with_capacity(layout.len());
+        // Nothing is reserved for what the file may lack.
+        let mut flat = Vec::new();
         let mut problems = Vec::new();
         for param in layout {
             match self.read_param(param)? {

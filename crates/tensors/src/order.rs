@@ -43,7 +43,8 @@ fn fitting(shapes: &[&[usize]]) -> Option<(Vec<String>, String)> {
     let classes = shapes.last().and_then(|shape| shape.first()).copied().unwrap_or(0);
     let resnets = ResnetPreset::ALL.map(|preset| Architecture::Resnet(ResnetSpec { classes, ..preset.into() }));
     let all = vits.map(Architecture::Vit).chain(resnets).chain(lenet(shapes).map(Architecture::Lenet));
-    all.into_iter().find_map(|architecture| {
+    // The layout of absurd numbers of classes would overflow.
+    all.into_iter().filter(|architecture| architecture.check().is_ok()).find_map(|architecture| {
         let layout = architecture.layout();
         let timms: Vec<String> = layout.iter().map(|param| param.name.clone()).collect();
         let with_statistics = |has_batches| state_dict(architecture, has_batches);
@@ -222,5 +223,6 @@ mod tests {
             assert_eq!(super::names(&numbered(&backwards, |place| place.to_string())), None);
         }
         assert_eq!(names(&numbered(&[vec![1], vec![1]], |place| format!("w{place}"))), None);
+        assert_eq!(names(&numbered(&[vec![1], vec![usize::MAX, 0]], |place| place.to_string())), None);
     }
 }

@@ -42,6 +42,8 @@ const NAMES: [(&str, Global); 16] = [
 const LONGEST: usize = 512;
 /// Longest name shown in an error.
 const SHOWN: usize = 80;
+/// Most names shown in an error.
+const MOST_SHOWN: usize = 8;
 /// Most items of lists that dicts are made of.
 const MOST_COPIED: usize = 1_000_000;
 /// How deeply the dict of tensors may be nested.
@@ -107,7 +109,7 @@ pub(super) struct Saved {
 pub(super) fn saved(program: &[u8], role: Role) -> Result<Saved, String> {
     let mut machine = Machine::default();
     let saved = machine.run(program)?;
-    machine.tensors(saved, role, DEEPEST, &mut HashSet::new()).map_err(|reason| match &machine.unknown {
+    machine.tensors(saved, role, DEEPEST, &mut Seen::default()).map_err(|reason| match &machine.unknown {
         Some(name) => format!(
             "it asks to run {name:?}, but code from files is never run; save a dict of plain tensors: torch.save(model.\
              state_dict(), ...), or {{name: p.grad for name, p in model.named_parameters()}}"
@@ -124,8 +126,15 @@ struct Machine {
     arena: Vec<Object>,
     /// The first name of a function or class that is not known.
     unknown: Option<String>,
-    /// Items that were copied from one object to another.
+    /// Items that were read to copy one object to another.
     copied: usize,
+}
+
+/// What a search for tensors has seen.
+#[derive(Debug, Default)]
+struct Seen {
+    objects: HashSet<usize>,
+    tensors: usize,
 }
 
 /// The remaining program.
@@ -210,12 +219,12 @@ impl Machine {
                 }
                 b'c' => {
                     let (module, name) = (code.line()?, code.line()?);
-                    self.global(&module, &name)?;
+                    self.global(known(&module, &name));
                 }
                 0x93 => {
                     let (name, module) = (self.pop()?, self.pop()?);
-                    let (module, name) = (self.text(module)?.to_owned(), self.text(name)?.to_owned());
-                    self.global(&module, &name)?;
+                    let known = known(self.text(module)?, self.text(name)?);
+                    self.global(known);
                 }
                 b'q' => {
                     let place = code.byte()?.into();
@@ -387,19 +396,15 @@ impl Machine {
         sizes.iter().map(size).collect()
     }
 
-    fn global(&mut self, module: &str, name: &str) -> Result<(), String> {
-        let name = format!("{module}.{name}");
-        match NAMES.into_iter().find(|(known, _)| *known == name) {
-            Some((_, global)) => {
-                self.stack.push(Value::Global(global));
-                Ok(())
+    /// Pushes a function or class, or notes the name of one that is not known.
+    fn global(&mut self, known: Result<Global, String>) {
+        self.stack.push(match known {
+            Ok(global) => Value::Global(global),
+            Err(name) => {
+                self.unknown.get_or_insert(name);
+                Value::Plain
             }
-            None => {
-                self.unknown.get_or_insert_with(|| name.chars().take(SHOWN).collect());
-                self.stack.push(Value::Plain);
-                Ok(())
-            }
-        }
+        });
     }
 
     /// Sets alternating keys and values on the dict below.
@@ -453,12 +458,12 @@ impl Machine {
         match (function, arguments) {
             (Value::Plain, _) => self.stack.push(Value::Plain),
             (Value::Global(Global::Dict), &[Value::Object(items)]) => {
-                let pairs = self.pairs(items);
-                self.copied += pairs.len();
+                // Those that are no pairs also take time.
+                self.copied += self.items(items).len();
                 if self.copied > MOST_COPIED {
                     return Err("it copies its lists over and over".to_owned());
                 }
-                self.make(Object::Dict(pairs));
+                self.make(Object::Dict(self.pairs(items)));
             }
             (Value::Global(Global::Dict), _) => self.make(Object::Dict(Vec::new())),
             (Value::Global(Global::Subclass), &[function @ Value::Global(Global::Tensor), _, arguments, ..]) => {
@@ -479,21 +484,27 @@ impl Machine {
         Ok(())
     }
 
+    fn items(&self, list: usize) -> &[Value] {
+        match self.arena.get(list) {
+            Some(Object::List(items) | Object::Tuple(items)) => items,
+            _ => &[],
+        }
+    }
+
     /// The pairs of a list of pairs.
     fn pairs(&self, list: usize) -> Vec<(Value, Value)> {
-        let Some(Object::List(items) | Object::Tuple(items)) = self.arena.get(list) else { return Vec::new() };
         let pair = |item: &Value| match self.tuple(*item) {
             Ok(&[key, value]) => Some((key, value)),
             _ => None,
         };
-        items.iter().filter_map(pair).collect()
+        self.items(list).iter().filter_map(pair).collect()
     }
 
     /// Returns the tensors of the dict or list `saved`, or of the one inside it that is for `role`. Visits each object
     /// once, even if it is nested several times.
-    fn tensors(&self, saved: Value, role: Role, depth: usize, visited: &mut HashSet<usize>) -> Result<Saved, String> {
+    fn tensors(&self, saved: Value, role: Role, depth: usize, seen: &mut Seen) -> Result<Saved, String> {
         let Value::Object(place) = saved else { return Err(NO_TENSORS.to_owned()) };
-        if !visited.insert(place) {
+        if !seen.objects.insert(place) {
             return Err(NO_TENSORS.to_owned());
         }
         let named: Vec<(Cow<'_, str>, Value)> = match self.arena.get(place) {
@@ -511,11 +522,12 @@ impl Machine {
         for (name, value) in &named {
             let &Value::Object(place) = value else { continue };
             let Some(Object::Tensor(tensor)) = self.arena.get(place) else { continue };
-            if name.len() > LONGEST || tensors.len() == MOST_TENSORS {
+            if name.len() > LONGEST || seen.tensors == MOST_TENSORS {
                 return Err(format!(
                     "it holds more than {MOST_TENSORS} tensors, or names of more than {LONGEST} bytes"
                 ));
             }
+            seen.tensors += 1;
             tensors.push((name.to_string(), tensor.clone()));
         }
         let is_preferred = |name: &str| preferred(role).contains(&name);
@@ -527,20 +539,20 @@ impl Machine {
         let mut inner = Vec::new();
         for (name, value) in named.into_iter().filter(|_| depth > 0) {
             // An optimiser's state also has tensors, but not under a model's names.
-            if let Ok(saved) = self.tensors(value, role, depth - 1, visited) {
+            if let Ok(saved) = self.tensors(value, role, depth - 1, seen) {
                 inner.push((name, saved));
             }
         }
         let place = preferred(role).iter().find_map(|wanted| inner.iter().position(|(name, _)| name == wanted));
-        let names: Vec<&str> = inner.iter().map(|(name, _)| &**name).collect();
-        match (names.as_slice(), place) {
-            ([], _) => Err(NO_TENSORS.to_owned()),
-            ([_], _) => Ok(inner.swap_remove(0).1),
+        let names = || shown(inner.iter().map(|(name, _)| &**name));
+        match (inner.len(), place) {
+            (0, _) => Err(NO_TENSORS.to_owned()),
+            (1, _) => Ok(inner.swap_remove(0).1),
             (_, Some(place)) => {
-                let note = format!("It holds the sets of tensors {}; {} was read.", names.join(", "), names[place]);
+                let note = format!("It holds the sets of tensors {}; {} was read.", names(), inner[place].0);
                 Ok(Saved { note: Some(note), ..inner.swap_remove(place).1 })
             }
-            _ => Err(format!("it holds several sets of tensors, {}; save one of them", names.join(", "))),
+            _ => Err(format!("it holds several sets of tensors, {}; save one of them", names())),
         }
     }
 
@@ -572,6 +584,24 @@ fn preferred(role: Role) -> &'static [&'static str] {
 
 const NO_TENSORS: &str = "it holds no dict and no list of tensors; save {name: tensor}, as model.state_dict() is";
 const NAMED: &str = "save a dict with the tensors' names: {name: p.grad for name, p in model.named_parameters()}";
+
+/// The function or class of this name, or the beginning of its name. Copies no more of it, because a program can repeat
+/// a long one.
+fn known(module: &str, name: &str) -> Result<Global, String> {
+    let is_named = |known: &str| known.strip_prefix(module).and_then(|rest| rest.strip_prefix('.')) == Some(name);
+    match NAMES.into_iter().find(|(known, _)| is_named(known)) {
+        Some((_, global)) => Ok(global),
+        None => Err([module, ".", name].into_iter().flat_map(str::chars).take(SHOWN).collect()),
+    }
+}
+
+/// The first names, shortened. Many sets can share one long name.
+fn shown<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
+    let more = names.len().saturating_sub(MOST_SHOWN);
+    let first: Vec<String> = names.take(MOST_SHOWN).map(|name| name.chars().take(SHOWN).collect()).collect();
+    let first = first.join(", ");
+    if more > 0 { format!("{first} and {more} more") } else { first }
+}
 
 /// Parses a little-endian two's complement number, if it fits.
 fn long(bytes: &[u8]) -> Option<i64> {

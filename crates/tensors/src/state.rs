@@ -100,14 +100,15 @@ fn read<R: Read + Seek>(
     reader.check_blocks(architecture)?;
     let (layout, statistics) = (architecture.layout(), architecture.statistics());
     let mut problems = Vec::new();
-    let mut weights = Vec::with_capacity(layout.len());
+    // Nothing is reserved for what the file may lack.
+    let mut weights = Vec::new();
     for param in &layout {
         match fresh {
             Some(fresh) if param.group == ParamGroup::Head => weights.extend_from_slice(&fresh[param.range.clone()]),
             _ => read_into(&mut weights, &mut problems, reader, param)?,
         }
     }
-    let mut running = Vec::with_capacity(statistics.len());
+    let mut running = Vec::new();
     for param in &statistics {
         read_into(&mut running, &mut problems, reader, param)?;
     }

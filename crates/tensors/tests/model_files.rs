@@ -342,6 +342,53 @@ fn a_pickle_runs_nothing() {
     assert!(refusal(&saved(b"\x80\x02}q\x00X\x01\x00\x00\x00ah\x00s.")).contains("no dict and no list of tensors"));
 }
 
+/// A program is short in its archive if it repeats itself, and can name a long text again and again.
+#[test]
+fn programs_cannot_repeat_long_texts_and_lists_without_end() {
+    let long = |letter: u8| [b"X", &1_000_000_u32.to_le_bytes()[..], &vec![letter; 1_000_000]].concat();
+    // 400,000 names of functions of two megabytes each.
+    let texts = [long(b'a'), b"q\x00".to_vec(), long(b'b'), b"q\x01".to_vec()].concat();
+    let names = [b"\x80\x02".to_vec(), texts, b"h\x00h\x01\x930".repeat(300_000), b".".to_vec()].concat();
+    let refused = refusal(&saved(&names));
+    assert!(refused.contains("it asks to run \"aaa") && refused.len() < 1000, "{refused}");
+    // 300,000 dicts of a list of a million numbers.
+    let list = [b"](".to_vec(), b"K\x00".repeat(1_000_000), b"eq\x00".to_vec()].concat();
+    let dict = b"ccollections\nOrderedDict\nq\x010h\x00\x85q\x020";
+    let program = [b"\x80\x02".to_vec(), list, dict.to_vec(), b"h\x01h\x02R0".repeat(300_000), b".".to_vec()].concat();
+    assert!(refusal(&saved(&program)).contains("it copies its lists over and over"));
+    // 200,000 sets of tensors under one name of a megabyte.
+    let one = tensor(0, &[1], &[1]);
+    let one = one.strip_prefix(b"\x80\x02").unwrap().strip_suffix(b"s.").unwrap();
+    let set = b"h\x00}h\x01h\x02ss";
+    let beginning =
+        [b"\x80\x02".to_vec(), long(b'a'), b"q\x000".to_vec(), one.to_vec(), b"q\x020q\x010}".to_vec()].concat();
+    let program = [beginning, set.repeat(200_000), b".".to_vec()].concat();
+    let refused = refusal(&saved(&program));
+    assert!(refused.contains("several sets of tensors, aaa") && refused.contains("and 99992 more;"), "{refused}");
+    assert!(refused.len() < 2000, "{refused}");
+}
+
+/// The order of tensors decides what those without names are.
+#[test]
+fn tensors_without_values_have_one_order() {
+    let tensors: Vec<_> = (0..20).map(|number| (format!("{number:02}"), vec![0, 3], Vec::new())).collect();
+    let bytes = safetensors(&tensors);
+    for _ in 0..4 {
+        let names = TensorReader::from_bytes("a file", &bytes).unwrap().names();
+        assert_eq!(names, tensors.iter().map(|(name, ..)| name.clone()).collect::<Vec<_>>());
+    }
+}
+
+/// A model's name says nothing about how much a file holds.
+#[test]
+fn nothing_is_reserved_for_a_model_that_a_file_lacks() {
+    let huge = Architecture::Vit(VitConfig { image: 1024, patch: 1, dim: 8192, depth: 128, heads: 1, ..TINY });
+    let bytes = safetensors(&renamed(str::to_owned));
+    let open = || TensorReader::from_bytes("a file", &bytes).unwrap();
+    assert!(open().read_flat::<f64>(&huge.layout()).unwrap_err().to_string().contains("has shape"));
+    assert!(read_state(open(), huge).unwrap_err().to_string().contains("has shape"));
+}
+
 #[test]
 fn strides_and_shapes_are_checked_before_values_are_read() {
     let read = |offset, shape: &[i32], strides: &[i32]| {
