@@ -25,7 +25,7 @@ const FILLS: [u8; 4] = [0x00, 0x3c, 0x7e, 0xff];
 /// Sides that a byte cannot say, which the last bytes stand for.
 const LONG: [usize; 6] = [224, 1000, 1 << 16, 1 << 32, 1 << 63, usize::MAX];
 /// More values would make an input slower but not different.
-const MOST_BYTES: usize = 1 << 16;
+const MOST_BYTES: usize = 1 << 12;
 
 /// One tensor of a file.
 #[derive(Debug)]

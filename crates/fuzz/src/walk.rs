@@ -15,15 +15,20 @@ pub(crate) struct Contents {
     tensors: Vec<Result<NamedTensor<f64>, String>>,
     head: Option<[String; 2]>,
     notes: Vec<String>,
-    model: String,
 }
+
+/// One file of so many is opened twice, chosen by its length, because that takes half of the time.
+const TWICE: usize = 4;
 
 /// Opens a file, reads all of it, and tells its model. Bytes are refused, or read in one way.
 pub(crate) fn file(bytes: &[u8], role: Role) {
     let file = TensorFile::bytes("a file", bytes).with_role(role);
     let Ok(reader) = file.open() else { return };
-    let again = file.open().expect("the same bytes were taken before");
-    assert_eq!(contents(reader), contents(again), "the same bytes were read in two ways");
+    let read = contents(reader);
+    if bytes.len().is_multiple_of(TWICE) {
+        let again = file.open().expect("the same bytes were taken before");
+        assert_eq!(read, contents(again), "the same bytes were read in two ways");
+    }
     let Ok(told) = DumpedModel::tell(&Asked::default(), slice::from_ref(&file)) else { return };
     let (layout, statistics) = (told.model.architecture.layout(), told.model.architecture.statistics());
     if let Ok(gradient) = read_gradient(&told.model, &file) {
@@ -55,6 +60,5 @@ pub(crate) fn contents<R: Read + Seek>(mut reader: TensorReader<R>) -> Contents 
         }
         tensors.push(read.map_err(|error| error.to_string()));
     }
-    let model = format!("{:?}", reader.shapes());
-    Contents { tensors, head: reader.head(), notes: reader.notes().to_vec(), model }
+    Contents { tensors, head: reader.head(), notes: reader.notes().to_vec() }
 }

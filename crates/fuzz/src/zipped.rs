@@ -21,20 +21,24 @@ impl Entry {
     }
 }
 
-/// Reads one byte of flags, a name, the length of the content in two bytes, and the content. The first flag deflates;
-/// the others are returned.
+/// The flags of an entry to deflate: both, because that takes long.
+const DEFLATED: u8 = 3;
+
+/// Reads one byte of flags, a name, the length of the content in two bytes, and the content. Returns the flags above
+/// [`DEFLATED`].
 pub(crate) fn entry(bytes: &mut Unstructured<'_>) -> Result<(Entry, u8)> {
     let flags: u8 = bytes.arbitrary()?;
     let name = names::read(bytes)?;
     let length: u16 = bytes.arbitrary()?;
     let content = bytes.bytes(usize::from(length).min(bytes.len()))?.to_vec();
-    Ok((Entry { name, content, is_deflated: flags & 1 != 0 }, flags >> 1))
+    Ok((Entry { name, content, is_deflated: flags & DEFLATED == DEFLATED }, flags >> 2))
 }
 
 /// The bytes that [`entry`] reads.
 pub(crate) fn spelt(entry: &Entry, flags: u8) -> Vec<u8> {
     let length = u16::try_from(entry.content.len()).expect("a short entry").to_le_bytes();
-    [&[u8::from(entry.is_deflated) | flags << 1], &names::spelt(&entry.name)[..], &length, &entry.content].concat()
+    let deflated = if entry.is_deflated { DEFLATED } else { 0 };
+    [&[deflated | flags << 2], &names::spelt(&entry.name)[..], &length, &entry.content].concat()
 }
 
 /// The archive of these files. One with a name that cannot be written is left out.

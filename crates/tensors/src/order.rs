@@ -41,7 +41,8 @@ pub(super) fn number(name: &str) -> Option<usize> {
 fn fitting(shapes: &[&[usize]]) -> Option<(Vec<String>, String)> {
     let vits = [IN_BLOCK, IN_BLOCK + THIRDS].into_iter().filter_map(|in_block| vit(shapes, in_block));
     let classes = shapes.last().and_then(|shape| shape.first()).copied().unwrap_or(0);
-    let resnets = ResnetPreset::ALL.map(|preset| Architecture::Resnet(ResnetSpec { classes, ..preset.into() }));
+    let resnets = ResnetPreset::ALL.map(|preset| ResnetSpec { classes, ..preset.into() }).into_iter();
+    let resnets = resnets.filter(|spec| has_stem(shapes, spec)).map(Architecture::Resnet);
     let all = vits.map(Architecture::Vit).chain(resnets).chain(lenet(shapes).map(Architecture::Lenet));
     // The layout of absurd numbers of classes would overflow.
     all.into_iter().filter(|architecture| architecture.check().is_ok()).find_map(|architecture| {
@@ -97,6 +98,12 @@ fn vit(shapes: &[&[usize]], in_block: usize) -> Option<VitConfig> {
         april_block: false,
     };
     Architecture::Vit(config).check().is_ok().then_some(config)
+}
+
+/// Whether the first tensor is this network's. The others take long to compare.
+fn has_stem(shapes: &[&[usize]], spec: &ResnetSpec) -> bool {
+    let (channels, kernel) = (spec.config.stem_channels(), spec.config.stem.kernel());
+    shapes.first() == Some(&&[channels, VitConfig::CHANNELS, kernel, kernel][..])
 }
 
 fn lenet(shapes: &[&[usize]]) -> Option<LenetConfig> {
