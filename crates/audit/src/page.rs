@@ -216,7 +216,7 @@ fn effect(control: &Control, viewer: Viewer) -> Markup {
         @if !ruled_out.is_empty() { "rules out by these attacks: " (ruled_out.join(", ")) }
         @if !ruled_out.is_empty() && !unknown.is_empty() { br; }
         @if !unknown.is_empty() { "makes uncertain: " (unknown.join(", ")) }
-        @if ruled_out.is_empty() && unknown.is_empty() { "changes nothing" }
+        @if ruled_out.is_empty() && unknown.is_empty() { "no prediction changes" }
     }
 }
 
