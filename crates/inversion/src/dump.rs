@@ -5,13 +5,13 @@ mod pixels;
 
 use std::{
     collections::BTreeMap,
-    io,
+    io::{self, Read, Seek},
     path::{Path, PathBuf},
 };
 
 use unmask_attack::{AttackError, Rounding, TensorNames, TensorSource, Tensors};
 use unmask_core::{Architecture, ModelState, NoTransformerBlock, ParamLayout, SizeError, VitConfig};
-use unmask_tensors::{NamedTensor, Number, ShapeError, TensorFile, WeightsError, read_state};
+use unmask_tensors::{NamedTensor, Number, ShapeError, TensorFile, TensorReader, WeightsError, read_state};
 
 pub use self::{
     model::{Asked, DumpedModel, Told},
@@ -143,7 +143,7 @@ pub fn read_weights(model: &DumpedModel, file: &TensorFile, wanted: &TensorNames
     let DumpedModel { architecture, pixels, .. } = *model;
     let mut tensors = Tensors::new(TensorSource::Weights, architecture, Rounding::F32);
     let mut read = read_tensors::<f64>(file, architecture, wanted, 0.0)?;
-    scale(&mut read, pixels.reach());
+    scale(&mut read, pixels.reach() * share_of_grey(&mut file.open()?));
     for (name, tensor) in read {
         tensors.insert(&name, &tensor.shape, tensor.values)?;
     }
@@ -156,7 +156,8 @@ pub fn read_weights(model: &DumpedModel, file: &TensorFile, wanted: &TensorNames
 /// [`DumpError`] names the file and the offending tensor, which may be one that the model does not have.
 pub fn read_model(model: &DumpedModel, file: &TensorFile) -> Result<ModelState, DumpError> {
     let DumpedModel { architecture, pixels, .. } = *model;
-    let reader = file.open()?;
+    let mut reader = file.open()?;
+    let reach = pixels.reach() * share_of_grey(&mut reader);
     let foreign = reader.foreign(architecture);
     let mut state = read_state(reader, architecture)?;
     if !foreign.is_empty() {
@@ -167,7 +168,7 @@ pub fn read_model(model: &DumpedModel, file: &TensorFile) -> Result<ModelState, 
     }
     let layout = architecture.layout();
     for param in FIRST_LAYERS.into_iter().filter_map(|name| layout.get(name)) {
-        state.weights[param.range.clone()].iter_mut().for_each(|w| *w = (f64::from(*w) * pixels.reach()) as f32);
+        state.weights[param.range.clone()].iter_mut().for_each(|w| *w = (f64::from(*w) * reach) as f32);
     }
     Ok(state)
 }
@@ -178,11 +179,18 @@ pub fn read_model(model: &DumpedModel, file: &TensorFile) -> Result<ModelState, 
 /// [`DumpError`] names the file and the offending tensor.
 pub fn read_gradient(model: &DumpedModel, file: &TensorFile) -> Result<Vec<f64>, DumpError> {
     let layout = model.architecture.layout();
-    let mut flat = file.open()?.read_flat::<f64>(&layout)?;
+    let mut reader = file.open()?;
+    reader.spread_grey();
+    let mut flat = reader.read_flat::<f64>(&layout)?;
     for param in FIRST_LAYERS.into_iter().filter_map(|name| layout.get(name)) {
         flat[param.range.clone()].iter_mut().for_each(|value| *value /= model.pixels.reach());
     }
     Ok(flat)
+}
+
+/// The share of a grey model's weights that each of three equal channels has; 1 for a model of three channels.
+fn share_of_grey<R: Read + Seek>(reader: &mut TensorReader<R>) -> f64 {
+    if reader.spread_grey() { 1.0 / VitConfig::CHANNELS as f64 } else { 1.0 }
 }
 
 fn scale(tensors: &mut BTreeMap<String, NamedTensor<f64>>, factor: f64) {
@@ -237,6 +245,7 @@ fn read_tensors<T: Number>(
     filler: f64,
 ) -> Result<BTreeMap<String, NamedTensor<T>>, WeightsError> {
     let mut reader = file.open()?;
+    reader.spread_grey();
     reader.check_blocks(architecture)?;
     let layout = architecture.layout();
     let there = reader.names();

@@ -408,7 +408,8 @@ impl Inversion {
     /// Reads every tensor of the first update that is there.
     fn everything(&self, dumped: &DumpedModel) -> Option<Tensors> {
         // Tensors of another form belong to a model that is not the known one.
-        let file = self.update.rounds().first()?.gradients.open().ok()?;
+        let mut file = self.update.rounds().first()?.gradients.open().ok()?;
+        file.spread_grey();
         let layout = dumped.architecture.layout();
         let fits = |param: &&Param| param.name == POSITION || file.shape(&param.name) == Some(param.shape.as_slice());
         let every = layout.iter().filter(fits).map(|param| param.name.clone()).collect();
@@ -471,11 +472,13 @@ impl Inversion {
         Ok(updates)
     }
 
-    /// Reads the weights with the names of `update`'s tensors, as far as they exist.
+    /// Reads the weights with the names of `update`'s tensors, as far as they exist, and in its pixel space, so that both
+    /// can be compared.
     fn weights_like(&self, dumped: &DumpedModel, update: &Tensors) -> Option<Tensors> {
         let layout = dumped.architecture.layout();
         let names = layout.iter().map(|param| param.name.clone());
         let optional = names.filter(|name| update.values(name).is_some()).collect();
-        read_weights(dumped, self.weights.as_ref()?, &TensorNames { required: Vec::new(), optional }).ok()
+        let names = TensorNames { required: Vec::new(), optional };
+        Some(read_update(dumped, self.weights.as_ref()?, None, &names).ok()?.gradients)
     }
 }

@@ -176,6 +176,24 @@ impl<R: Read + Seek> TensorReader<R> {
         Ok(Self { what: what.to_owned(), container, entries, notes })
     }
 
+    /// Reads a first layer of one channel, `[D, 1, P, P]`, as three equal channels, and says whether it had one. A model
+    /// of three channels with a third of the weights does the same with a grey picture, and each channel's gradient is
+    /// that of the only one.
+    pub fn spread_grey(&mut self) -> bool {
+        const FIRST: [&str; 2] = ["patch_embed.proj.weight", "conv1.weight"];
+        let is_grey = |entry: &&mut Entry| {
+            FIRST.contains(&entry.name.as_str())
+                && matches!(entry.shape.as_slice(), [_, 1, _, _])
+                && matches!(entry.parts.as_slice(), [only] if only.shape == entry.shape)
+        };
+        let Some(entry) = self.entries.iter_mut().find(is_grey) else { return false };
+        for part in &mut entry.parts {
+            (part.shape[1], part.strides[1]) = (3, 0);
+        }
+        entry.shape[1] = 3;
+        true
+    }
+
     /// Returns what was assumed about the file, in sentences.
     pub fn notes(&self) -> &[String] {
         &self.notes

@@ -227,6 +227,62 @@ fn the_misfit_decides_how_many_heads_there_are() {
     assert_eq!(report["membership"]["verdict"], "member", "{report}");
 }
 
+/// Weights and updates are compared in one pixel space, whatever the normalisation.
+#[test]
+fn a_normalisation_does_not_part_an_update_from_its_weights() {
+    let client = Client::new(&["coffee.png"], &[3]);
+    let weights = client.file("weights");
+    let dark = ["--mean", "0.25", "--std", "0.25", "--weights", &weights];
+    let state = || client.state.weights.iter().zip(&client.gradient);
+    client.save("after", &state().map(|(weight, gradient)| weight - 0.1 * gradient).collect::<Vec<_>>());
+    let after = client.file("after");
+    let local = ["--gradients", &after, "--fedavg", "rate=0.1,steps=1"];
+    let trained = client.success("embedding", &[&dark[..], &local].concat());
+    assert_eq!(trained["verdict"], "recognisable", "{trained:#}");
+    client.save("gradients", &state().map(|(weight, gradient)| gradient + 0.02 * weight).collect::<Vec<_>>());
+    let decayed = client.success("embedding", &dark);
+    assert_eq!(decayed["verdict"], "recognisable", "{decayed:#}");
+    assert!(notes(&decayed).contains("weight decay in it, 2.00e-2 times the weights"), "{decayed:#}");
+}
+
+/// One channel is read as three equal ones.
+#[test]
+fn grey_models_are_read() {
+    let mut client = Client::new(&["cameraman.jpg"], &[3]);
+    let side = client.architecture.side();
+    let grey: Vec<f32> = photograph("cameraman.jpg").for_model(side)[..side * side].to_vec();
+    client = Client::fed(client.architecture, &grey.repeat(3), &[3]);
+    let patch = client.layout.get("patch_embed.proj.weight").unwrap().clone();
+    let plane = patch.shape[2] * patch.shape[3];
+    // The model whose only channel does what the three do together, and its gradient, which each of the three has.
+    let save = |name: &str, flat: &[f32], of: &dyn Fn(&[f32]) -> Vec<f32>| {
+        let first: Vec<f32> = flat[patch.range.clone()].chunks(3 * plane).flat_map(of).collect();
+        let shape = [patch.shape[0], 1, patch.shape[2], patch.shape[3]];
+        let tensors = client.layout.iter().map(|param| match param.name == patch.name {
+            true => (param.name.as_str(), shape.as_slice(), first.as_slice()),
+            false => (param.name.as_str(), param.shape.as_slice(), &flat[param.range.clone()]),
+        });
+        fs::write(client.file(name), encode(tensors).unwrap()).unwrap();
+    };
+    let sum = |row: &[f32]| (0..plane).map(|i| row[i] + row[plane + i] + row[2 * plane + i]).collect();
+    save("weights", &client.state.weights, &sum);
+    save("gradients", &client.gradient, &|row| row[..plane].to_vec());
+    fs::write(client.path("grey.png"), encode_png(&Picture::from_hwc(side, side, &hwc(&grey)).unwrap()).unwrap())
+        .unwrap();
+    let (weights, truth) = (client.file("weights"), client.path("grey.png").display().to_string());
+    let arguments = ["--weights", &weights, "--heads", "3", "--truth", &truth];
+    let output = client.run_told("embedding", &arguments);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("takes one channel"), "{output:?}");
+    let report = client.report(&output);
+    assert_eq!(report["verdict"], "recognisable", "{report:#}");
+    assert!(number(&report, "psnr") > 45.0 && number(&report, "misfit") < 1e-3, "{report:#}");
+}
+
+/// A grey plane as a picture with three channels.
+fn hwc(grey: &[f32]) -> Vec<f32> {
+    grey.iter().flat_map(|&value| [value; 3]).collect()
+}
+
 /// The head shows the loss's own gradient, and other activations are tried. What cannot be repeated is named, and the
 /// picture is not blamed.
 #[test]

@@ -72,7 +72,8 @@ impl DumpedModel {
     /// # Errors
     /// [`DumpError`]: a file cannot be read, or the shapes do not identify a network, or contradict the requested one.
     pub fn tell(asked: &Asked, files: &[TensorFile]) -> Result<Told, DumpError> {
-        let readers = files.iter().map(TensorFile::open).collect::<Result<Vec<_>, _>>()?;
+        let mut readers = files.iter().map(TensorFile::open).collect::<Result<Vec<_>, _>>()?;
+        let is_grey = readers.iter_mut().fold(false, |is_grey, reader| reader.spread_grey() || is_grey);
         let said = files
             .iter()
             .zip(&readers)
@@ -147,6 +148,11 @@ impl DumpedModel {
             notes.insert(0, format!("The tensor shapes show the model {architecture}, with {classes}."));
         }
         notes.splice(0..0, said);
+        if is_grey {
+            notes.push(
+                "The first layer takes one channel: it is read as three equal ones, and pictures are grey.".to_owned(),
+            );
+        }
         if let Some(variant) = model.variant {
             notes.push(format!("It is {}.", variant.words()));
         }
