@@ -151,7 +151,16 @@ fn attack(
 /// Configuration of a preset, or of timm's ViT-B/32, which has no preset.
 fn config(model: &str) -> Result<VitConfig, Box<dyn Error>> {
     if model == "vit_base_patch32_224" {
-        return Ok(VitConfig { image: 224, patch: 32, dim: 768, depth: 0, heads: 12, classes: 10, april_block: false });
+        return Ok(VitConfig {
+            image: 224,
+            patch: 32,
+            dim: 768,
+            depth: 0,
+            heads: 12,
+            classes: 10,
+            april_block: false,
+            mlp: None,
+        });
     }
     match model.parse()? {
         Architecture::Vit(config) => Ok(config),

@@ -98,7 +98,7 @@ fn noise(config: &VitConfig, seed: u64) -> Vec<f32> {
 #[test]
 fn inverts_an_attention_block_exactly() {
     for (seed, dim, heads) in [(1, 30, 3), (2, 64, 1), (3, 48, 6)] {
-        let config = VitConfig { image: 12, patch: 3, dim, depth: 1, heads, classes: 2, april_block: true };
+        let config = VitConfig { image: 12, patch: 3, dim, depth: 1, heads, classes: 2, april_block: true, mlp: None };
         let image = noise(&config, seed);
         let block = block(&config, &image, seed);
         let result = april(&block.weights, &block.gradients).unwrap();
@@ -111,7 +111,8 @@ fn inverts_an_attention_block_exactly() {
 /// With D < L the tokens are exact but the patches are not. A photograph's patches are smooth, so the prior finds them.
 #[test]
 fn prior_fills_what_the_embedding_drops() {
-    let config = VitConfig { image: 32, patch: 8, dim: 96, depth: 1, heads: 3, classes: 2, april_block: true };
+    let config =
+        VitConfig { image: 32, patch: 8, dim: 96, depth: 1, heads: 3, classes: 2, april_block: true, mlp: None };
     let smooth: Vec<f32> = (0..32 * 32 * 3)
         .map(|i| {
             let (x, y, c) = ((i / 3 % 32) as f32, (i / 96) as f32, (i % 3) as f32);
@@ -127,7 +128,8 @@ fn prior_fills_what_the_embedding_drops() {
 
 #[test]
 fn refuses_what_it_cannot_solve() {
-    let config = VitConfig { image: 12, patch: 3, dim: 16, depth: 1, heads: 1, classes: 2, april_block: true };
+    let config =
+        VitConfig { image: 12, patch: 3, dim: 16, depth: 1, heads: 1, classes: 2, april_block: true, mlp: None };
     let few = block(&config, &noise(&config, 5), 5);
     assert_eq!(
         april(&few.weights, &few.gradients),
@@ -328,7 +330,8 @@ fn hidden(block: &Block, seed: u64, position: f64, attention: f64) -> Evidence {
 /// With T = 17 tokens and D = 96, rows of A are filled from the row space of the whole attention gradient.
 #[test]
 fn aware_fills_the_position_gradient() {
-    let config = VitConfig { image: 12, patch: 3, dim: 96, depth: 1, heads: 3, classes: 2, april_block: true };
+    let config =
+        VitConfig { image: 12, patch: 3, dim: 96, depth: 1, heads: 3, classes: 2, april_block: true, mlp: None };
     let image = noise(&config, 7);
     let block = block(&config, &image, 7);
     for rate in [0.2, 0.5] {
@@ -344,7 +347,8 @@ fn aware_fills_the_position_gradient() {
 /// The 3 D R missing entries of a column of dW and the T unknowns of the tokens share D equations.
 #[test]
 fn aware_solves_for_the_attention_gradient_too() {
-    let config = VitConfig { image: 12, patch: 3, dim: 96, depth: 1, heads: 3, classes: 2, april_block: true };
+    let config =
+        VitConfig { image: 12, patch: 3, dim: 96, depth: 1, heads: 3, classes: 2, april_block: true, mlp: None };
     let image = noise(&config, 9);
     let block = block(&config, &image, 9);
     let result = april_aware(&hidden(&block, 10, 0.0, 0.1)).unwrap();
@@ -354,7 +358,8 @@ fn aware_solves_for_the_attention_gradient_too() {
 
 #[test]
 fn aware_says_what_it_cannot_fill() {
-    let config = VitConfig { image: 12, patch: 3, dim: 96, depth: 1, heads: 3, classes: 2, april_block: true };
+    let config =
+        VitConfig { image: 12, patch: 3, dim: 96, depth: 1, heads: 3, classes: 2, april_block: true, mlp: None };
     let block = block(&config, &noise(&config, 11), 11);
     for (position, attention, part) in [
         (0.5, 0.5, "both its matrices have gaps"),

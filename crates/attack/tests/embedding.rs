@@ -72,6 +72,7 @@ proptest! {
     fn any_size_is_inverted_exactly(grid in 1usize..6, patch in 1usize..6, spare in 4usize..30, seed: u64) {
         let config = VitConfig {
             image: grid * patch, patch, dim: grid * grid + spare, depth: 1, heads: 1, classes: 2, april_block: false,
+            mlp: None,
         };
         let side = config.image;
         let image: Vec<f32> = uniform(&mut rng(seed ^ 1), side * side * 3, 0.5).iter().map(|v| (v + 0.5) as f32).collect();

@@ -86,6 +86,8 @@ pub struct VitConfig {
     pub classes: usize,
     /// Whether block 0 lacks the LayerNorm before attention and both residuals: it computes `mlp(norm2(attn(x)))`.
     pub april_block: bool,
+    /// Hidden width of the MLPs, if it is not 4 D.
+    pub mlp: Option<usize>,
 }
 
 /// The preset's numbers, with ten classes and a standard pre-LN first block.
@@ -101,12 +103,14 @@ impl From<VitPreset> for VitConfig {
             VitPreset::Small => (224, 16, 384, 12, 6),
             VitPreset::SmallPatch32 => (224, 32, 384, 12, 6),
         };
-        Self { image, patch, dim, depth, heads, classes: 10, april_block: false }
+        Self { image, patch, dim, depth, heads, classes: 10, april_block: false, mlp: None }
     }
 }
 
 /// The words in a name such as `vit_patch16_dim192_depth12_heads3_64`.
 const FORM: [&str; 4] = ["patch", "dim", "depth", "heads"];
+/// The word before the hidden width of the MLPs, if it is not 4 D.
+const MLP: &str = "mlp";
 
 impl VitConfig {
     pub const CHANNELS: usize = 3;
@@ -123,11 +127,12 @@ impl VitConfig {
     }
 
     /// The preset's name, or a name made of the numbers: `vit_patch16_dim192_depth12_heads3_64` takes images of 64 x 64
-    /// pixels.
+    /// pixels, and `vit_patch16_dim192_depth12_heads3_mlp384_64` has MLPs of another width than 4 D.
     pub fn name(&self) -> Cow<'static, str> {
-        let Self { image, patch, dim, depth, heads, .. } = *self;
+        let Self { image, patch, dim, depth, heads, mlp, .. } = *self;
+        let mlp = mlp.map(|mlp| format!("_{MLP}{mlp}")).unwrap_or_default();
         self.preset().map_or_else(
-            || format!("vit_patch{patch}_dim{dim}_depth{depth}_heads{heads}_{image}").into(),
+            || format!("vit_patch{patch}_dim{dim}_depth{depth}_heads{heads}{mlp}_{image}").into(),
             |preset| preset.name().into(),
         )
     }
@@ -136,7 +141,12 @@ impl VitConfig {
     pub(crate) fn numbered(name: &str) -> Option<Self> {
         let mut parts = name.strip_prefix("vit_")?.split('_');
         let [patch, dim, depth, heads] = FORM.map(|word| number(parts.next()?.strip_prefix(word)?));
-        let image = number(parts.next()?);
+        let mut last = parts.next()?;
+        let mut mlp = None;
+        if let Some(width) = last.strip_prefix(MLP) {
+            (mlp, last) = (Some(number(width)?), parts.next()?);
+        }
+        let image = number(last);
         let config = Self {
             image: image?,
             patch: patch?,
@@ -145,6 +155,7 @@ impl VitConfig {
             heads: heads?,
             classes: 10,
             april_block: false,
+            mlp: mlp.filter(|mlp| dim.is_none_or(|dim| Some(*mlp) != dim.checked_mul(4))),
         };
         parts.next().is_none().then_some(config)
     }
@@ -160,6 +171,7 @@ impl VitConfig {
         SizeError::range("dim", dim, 1, 8192)?;
         SizeError::range("depth", depth, 1, 128)?;
         SizeError::range("heads", heads, 1, dim)?;
+        SizeError::range("mlp", self.mlp_dim(), 1, 32_768)?;
         SizeError::range("classes", classes, 0, u16::MAX.into())?;
         if !image.is_multiple_of(patch) {
             return Err(SizeError::Patches { image, patch });
@@ -172,9 +184,10 @@ impl VitConfig {
 
     /// Number of parameters P. Unlike the layout's length, it cannot overflow on a 32-bit machine.
     pub(crate) fn parameters(&self) -> u64 {
-        let [dim, depth, classes] = [self.dim, self.depth, self.classes].map(|number| number as u64);
+        let numbers = [self.dim, self.depth, self.classes, self.mlp_dim()];
+        let [dim, depth, classes, mlp] = numbers.map(|number| number as u64);
         let first_norms = depth - u64::from(self.april_block && self.depth > 0);
-        let block = 12 * dim * dim + 11 * dim;
+        let block = 4 * dim * dim + 7 * dim + 2 * dim * mlp + mlp;
         let embeddings = dim * (1 + self.tokens() as u64 + self.patch_len() as u64 + 1);
         embeddings + depth * block + 2 * dim * first_norms + 2 * dim + classes * (dim + 1)
     }
@@ -199,9 +212,9 @@ impl VitConfig {
         Self::CHANNELS * self.patch * self.patch
     }
 
-    /// Hidden width of the MLP, 4 D.
+    /// Hidden width of the MLPs.
     pub fn mlp_dim(&self) -> usize {
-        4 * self.dim
+        self.mlp.unwrap_or(4 * self.dim)
     }
 
     pub fn has_norm1(&self, index: usize) -> bool {
@@ -270,6 +283,9 @@ mod tests {
             let config = VitConfig { classes: 7, april_block: true, ..preset.into() };
             assert_eq!((config.preset(), config.name()), (Some(preset), preset.name().into()));
             config.check().unwrap();
+            assert_eq!(config.parameters(), ParamLayout::vit(&config).len() as u64);
+            let narrow = VitConfig { mlp: Some(7), ..config };
+            assert_eq!(narrow.parameters(), ParamLayout::vit(&narrow).len() as u64);
         }
         let tiny = VitConfig::numbered("vit_patch16_dim192_depth12_heads3_224").unwrap();
         assert_eq!(tiny.preset(), Some(VitPreset::Tiny));
@@ -285,10 +301,13 @@ mod tests {
     proptest! {
         #[test]
         fn numbers_become_a_name_and_come_back(
-            grid in 1_usize..64, patch in 1_usize..17, width in 1_usize..65, heads in 1_usize..17, depth in 1_usize..49
+            grid in 1_usize..64, patch in 1_usize..17, width in 1_usize..65, heads in 1_usize..17, depth in 1_usize..49,
+            mlp in prop::option::of(1_usize..4096),
         ) {
+            let mlp = mlp.filter(|mlp| *mlp != 4 * heads * width);
             let config = VitConfig {
                 image: grid * patch, patch, dim: heads * width, depth, heads, classes: 10, april_block: false,
+                mlp,
             };
             prop_assume!(config.preset().is_none());
             prop_assert_eq!(VitConfig::numbered(&config.name()), Some(config));

@@ -485,7 +485,8 @@ mod tests {
 
     #[test]
     fn patches_go_row_by_row_and_channel_by_channel_and_back() {
-        let config = VitConfig { image: 4, patch: 2, dim: 6, depth: 1, heads: 1, classes: 2, april_block: false };
+        let config =
+            VitConfig { image: 4, patch: 2, dim: 6, depth: 1, heads: 1, classes: 2, april_block: false, mlp: None };
         let images: Vec<f32> = (0..2 * 48).map(|i| i as f32).collect();
         let vit = Vit { config: &config, activation: Activation::Gelu, batch: 2, pool: &Pool::default() };
         let patches = vit.patches(&images);

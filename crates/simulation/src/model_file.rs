@@ -42,6 +42,7 @@ struct Vit {
     classes: usize,
     #[serde(default)]
     april_block: bool,
+    mlp: Option<usize>,
 }
 
 #[derive(Deserialize)]
@@ -103,8 +104,10 @@ fn parse(path: &Path, text: &str) -> Result<Architecture, ModelFileError> {
         let Lenet { image, width, classes } = Lenet::deserialize(table).map_err(syntax)?;
         Architecture::Lenet(LenetConfig { width, side: image, classes })
     } else {
-        let Vit { image, patch, dim, depth, heads, classes, april_block } = Vit::deserialize(table).map_err(syntax)?;
-        Architecture::Vit(VitConfig { image, patch, dim, depth, heads, classes, april_block })
+        let Vit { image, patch, dim, depth, heads, classes, april_block, mlp } =
+            Vit::deserialize(table).map_err(syntax)?;
+        let mlp = mlp.filter(|mlp| Some(*mlp) != dim.checked_mul(4));
+        Architecture::Vit(VitConfig { image, patch, dim, depth, heads, classes, april_block, mlp })
     };
     architecture.check().map_err(|reason| ModelFileError::Size { path: path(), reason })?;
     // Parsing the name also limits the number of parameters. Rooms and checkpoints store the name.

@@ -96,6 +96,7 @@ fn vit(shapes: &[&[usize]], in_block: usize) -> Option<VitConfig> {
         heads: 1,
         classes,
         april_block: false,
+        mlp: None,
     };
     Architecture::Vit(config).check().is_ok().then_some(config)
 }

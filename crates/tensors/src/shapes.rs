@@ -233,8 +233,15 @@ impl<R: Read + Seek> TensorReader<R> {
             heads: 1,
             classes: self.classes(dim).unwrap_or(0),
             april_block,
+            mlp: self.mlp(dim),
         };
         Ok(Shapes::Vit { config, variant })
+    }
+
+    /// The hidden width of the MLPs, if the file has one and it is not 4 D.
+    fn mlp(&self, dim: usize) -> Option<usize> {
+        let &[width, columns] = self.shape("blocks.0.mlp.fc1.weight")? else { return None };
+        Some(width).filter(|width| columns == dim && Some(*width) != dim.checked_mul(4) && *width > 0)
     }
 
     fn resnet(&self, stem_shape: &[usize]) -> Result<Shapes, ShapeError> {
@@ -375,6 +382,17 @@ mod tests {
         architecture.layout().iter().map(|param| (param.name.clone(), param.shape.clone())).collect()
     }
 
+    #[test]
+    fn mlps_of_another_width_are_told_by_their_shapes() {
+        let usual =
+            VitConfig { image: 16, patch: 4, dim: 12, depth: 2, heads: 1, classes: 3, april_block: false, mlp: None };
+        for mlp in [None, Some(24), Some(36)] {
+            let config = VitConfig { mlp, ..usual };
+            let bytes = file(&of(Architecture::Vit(config)));
+            assert_eq!(reader_of(&bytes).shapes().unwrap(), Shapes::Vit { config, variant: None });
+        }
+    }
+
     /// Includes deep models with 64 dimensions per head and tiny ones, with and without classes.
     #[test]
     fn any_vit_is_told_by_its_shapes() {
@@ -382,7 +400,7 @@ mod tests {
             [(64, 16, 64, 3, 1000), (64, 32, 128, 2, 0), (28, 7, 12, 1, 2), (8, 8, 4, 5, 1)]
         {
             for april_block in [false, true] {
-                let config = VitConfig { image, patch, dim, depth, heads: 1, classes, april_block };
+                let config = VitConfig { image, patch, dim, depth, heads: 1, classes, april_block, mlp: None };
                 let bytes = file(&of(Architecture::Vit(config)));
                 let told = reader_of(&bytes).shapes().unwrap();
                 assert_eq!(told, Shapes::Vit { config, variant: None });
@@ -434,7 +452,8 @@ mod tests {
     #[test]
     fn variants_are_named() {
         type Named = Vec<(String, Vec<usize>)>;
-        let config = VitConfig { image: 16, patch: 4, dim: 8, depth: 1, heads: 1, classes: 3, april_block: false };
+        let config =
+            VitConfig { image: 16, patch: 4, dim: 8, depth: 1, heads: 1, classes: 3, april_block: false, mlp: None };
         let with = |change: &dyn Fn(&mut Named)| {
             let mut tensors = of(Architecture::Vit(config));
             change(&mut tensors);
@@ -495,8 +514,16 @@ mod tests {
         let nano = VitConfig { heads: 1, classes: 5, ..VitPreset::Nano.into() };
         assert_eq!(likely_heads(nano).1, HeadsFrom::Preset(VitPreset::Nano));
         assert_eq!(likely_heads(nano).0.heads, 3);
-        let base =
-            VitConfig { image: 224, patch: 16, dim: 768, depth: 12, heads: 1, classes: 1000, april_block: false };
+        let base = VitConfig {
+            image: 224,
+            patch: 16,
+            dim: 768,
+            depth: 12,
+            heads: 1,
+            classes: 1000,
+            april_block: false,
+            mlp: None,
+        };
         assert_eq!(likely_heads(base), (VitConfig { heads: 12, ..base }, HeadsFrom::Convention));
         let odd = VitConfig { dim: 100, ..base };
         assert_eq!(likely_heads(odd), (odd, HeadsFrom::Nothing));

@@ -14,7 +14,8 @@ use unmask_core::{Architecture, Param, VitConfig};
 use unmask_tensors::{Role, Shapes, TensorFile, TensorReader, Variant, WeightsError, encode, read_state};
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
-const TINY: VitConfig = VitConfig { image: 8, patch: 4, dim: 6, depth: 2, heads: 2, classes: 3, april_block: false };
+const TINY: VitConfig =
+    VitConfig { image: 8, patch: 4, dim: 6, depth: 2, heads: 2, classes: 3, april_block: false, mlp: None };
 
 fn path(name: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "testdata/files", name].iter().collect()

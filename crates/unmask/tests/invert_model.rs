@@ -245,6 +245,17 @@ fn a_normalisation_does_not_part_an_update_from_its_weights() {
     assert!(notes(&decayed).contains("weight decay in it, 2.00e-2 times the weights"), "{decayed:#}");
 }
 
+#[test]
+fn an_mlp_of_another_width_is_run() {
+    let mut config = unmask_core::VitConfig::from(VitPreset::Pico);
+    config.mlp = Some(72);
+    let client = Client::of(Architecture::Vit(config), &["cat.png"], &[3]);
+    let weights = client.file("weights");
+    let report = client.report(&client.run_told("embedding", &["--weights", &weights, "--heads", "3"]));
+    assert_eq!(report["model"], "vit_patch4_dim48_depth2_heads3_mlp72_16", "{report:#}");
+    assert_eq!(report["verdict"], "recognisable", "{report:#}");
+}
+
 /// One channel is read as three equal ones.
 #[test]
 fn grey_models_are_read() {

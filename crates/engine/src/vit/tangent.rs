@@ -258,7 +258,8 @@ mod tests {
     /// Covers all weights and only the first ones (a search can limit its scope), and one image and several.
     #[test]
     fn the_exact_change_is_the_limit_of_differences() {
-        let usual = VitConfig { image: SIDE, patch: 4, dim: 12, depth: 3, heads: 3, classes: 5, april_block: false };
+        let usual =
+            VitConfig { image: SIDE, patch: 4, dim: 12, depth: 3, heads: 3, classes: 5, april_block: false, mlp: None };
         for config in [usual, VitConfig { april_block: true, ..usual }, VitConfig { depth: 1, ..usual }] {
             let architecture = Architecture::Vit(config);
             let (layout, engine) = (architecture.layout(), Engine::<f64>::new(architecture));

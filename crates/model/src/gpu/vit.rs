@@ -215,7 +215,8 @@ mod tests {
 
     #[test]
     fn patches_go_row_by_row_and_channel_by_channel() {
-        let config = VitConfig { image: 4, patch: 2, dim: 6, depth: 1, heads: 1, classes: 2, april_block: false };
+        let config =
+            VitConfig { image: 4, patch: 2, dim: 6, depth: 1, heads: 1, classes: 2, april_block: false, mlp: None };
         let images: Vec<f32> = (0..2 * 48).map(|i| i as f32).collect();
         let patches = normalised_patches(&config, &images);
         assert_eq!(patches.len(), images.len());
@@ -228,7 +229,8 @@ mod tests {
 
     #[test]
     fn gradients_go_back_to_the_pixels_they_came_from() {
-        let config = VitConfig { image: 4, patch: 2, dim: 6, depth: 1, heads: 1, classes: 2, april_block: false };
+        let config =
+            VitConfig { image: 4, patch: 2, dim: 6, depth: 1, heads: 1, classes: 2, april_block: false, mlp: None };
         let images: Vec<f32> = (0..2 * 48).map(|i| i as f32).collect();
         let slope = image_gradient(&config, &normalised_patches(&config, &images));
         for (index, value) in slope.iter().enumerate() {
