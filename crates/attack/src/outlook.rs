@@ -210,7 +210,15 @@ impl Sight {
 
     /// Attacks on masks have nothing to do where nothing is dropped, and the jigsaw where positions arrive.
     fn by_mask(&self, method: AttackMethod) -> Option<Prediction> {
-        let is_for_masks = matches!(method, AttackMethod::Completion | AttackMethod::Rounds);
+        let is_for_masks = matches!(
+            method,
+            AttackMethod::Completion
+                | AttackMethod::Rounds
+                | AttackMethod::EmbeddingAware
+                | AttackMethod::AprilAware
+                | AttackMethod::MatchingAware
+                | AttackMethod::GradientsAware
+        );
         if is_for_masks && self.defence.rates().is_none() {
             return Some(Prediction::does_not_apply("no mask drops values"));
         }
@@ -237,11 +245,9 @@ impl Sight {
         let free = pictures.checked_sub(1).filter(|others| *others > 0)? * config.patches();
         let len = config.patch_len();
         Some(Prediction::forbids(if free < len {
-            format!(
-                "G_E adds {pictures} pictures, and these equations leave {free} of each patch's L = {len} values free"
-            )
+            format!("the sum mixes {pictures} pictures: {free} of the {len} values of each patch stay free")
         } else {
-            format!("G_E adds {pictures} pictures, and these equations say nothing of a single patch")
+            format!("the sum mixes {pictures} pictures, and says nothing of a single patch")
         }))
     }
 
@@ -387,7 +393,7 @@ mod tests {
         let batch = Sight { batch: 4, ..one };
         let told = batch.reconstruction(AttackMethod::Embedding);
         assert_eq!(told.outlook, Outlook::CountingForbids);
-        assert!(told.because.contains("48 of each patch's L = 192 values"), "{}", told.because);
+        assert!(told.because.contains("48 of the 192 values of each patch"), "{}", told.because);
         assert!(batch.has_independent_tokens() && !Sight { batch: 12, ..one }.has_independent_tokens());
         let sum = Sight { clients: 30, batch: 4, ..one };
         assert_eq!(sum.membership().outlook, Outlook::Exact, "120 of 192 dimensions");

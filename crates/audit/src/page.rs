@@ -31,13 +31,14 @@ pub fn page(audit: &Audit, made: &str) -> String {
         }
         @if !audit.controls.is_empty() {
             h2 { "Controls, and what each would change" }
+            p.quiet { "By counting only: no control was tried. What an attack found above, it may still find." }
             (controls(&audit.controls))
         }
         @if let Some(privacy) = &audit.privacy { (claim(privacy)) }
         h2 { "What was not tried" }
         ul { @for line in &audit.not_tried { li { (line) } } }
         @if !audit.views.is_empty() {
-            h2 { "Each attack" }
+            h2.attacks { "Each attack" }
             p.quiet {
                 b { "Exact: " } "the attack's equations have one solution, and rounding does not destroy it. "
                 b { "Counting forbids: " } "these equations have many solutions; another attack may have more equations. "
@@ -105,14 +106,15 @@ fn gives(attacks: impl IntoIterator<Item = InferenceAttack>) -> Vec<&'static str
 fn ability(view: &View) -> Markup {
     let able = gives(view.findings.iter().filter(|finding| finding.succeeds()).map(|finding| finding.attack));
     html! {
-        @if view.pictures.is_none() {
+        @if view.viewer == Viewer::Outsider {
+            "Without TLS, as the server. With the model of each round, as a curious client. Otherwise nothing."
+        } @else if view.pictures.is_none() {
             "Nothing."
         } @else if able.is_empty() {
             "Nothing for certain; see each attack."
         } @else {
             span.exact { (able.join(", ")) }
         }
-        @if view.viewer == Viewer::Outsider { small { "with the model of each round; without TLS, as the server" } }
     }
 }
 
@@ -172,7 +174,8 @@ fn tried(finding: &Finding) -> Markup {
 }
 
 fn controls(controls: &[Control]) -> Markup {
-    let columns = ["Control", "For the server", "For a curious client", "The server still computes", "Costs"];
+    let columns =
+        ["Control", "For the server", "For a curious client", "The server still computes, by counting", "Costs"];
     table(
         &columns.map(str::to_owned),
         &html! {
@@ -209,11 +212,17 @@ fn effect(control: &Control, viewer: Viewer) -> Markup {
         lost.retain(|gift| !still.contains(gift));
         lost
     };
-    let unknown = changed(&|to| to == Outlook::Unknown);
+    let mut unknown = changed(&|to| to == Outlook::Unknown);
     let mut ruled_out = changed(&|to| matches!(to, Outlook::CountingForbids | Outlook::DoesNotApply));
+    // A control may open the way for another attack, such as the jigsaw.
+    let opened =
+        control.changes.iter().filter(|change| change.viewer == viewer && change.from == Outlook::DoesNotApply);
+    let opened = gives(opened.filter(|change| change.to == Outlook::Unknown).map(|change| change.attack));
+    unknown.extend(ruled_out.iter().filter(|gift| opened.contains(gift)));
+    unknown.dedup();
     ruled_out.retain(|gift| !unknown.contains(gift));
     html! {
-        @if !ruled_out.is_empty() { "rules out by these attacks: " (ruled_out.join(", ")) }
+        @if !ruled_out.is_empty() { "these attacks no longer give: " (ruled_out.join(", ")) }
         @if !ruled_out.is_empty() && !unknown.is_empty() { br; }
         @if !unknown.is_empty() { "makes uncertain: " (unknown.join(", ")) }
         @if ruled_out.is_empty() && unknown.is_empty() { "no prediction changes" }
@@ -270,7 +279,9 @@ fn recorded(update: &RecordedUpdate, attack: &RecordedAttack) -> Markup {
         other => Some(other.to_string()),
     };
     let mut remarks = vec![if update.is_masked { "masked" } else { "no mask" }.to_owned()];
-    remarks.extend(text("num-examples").map(|examples| format!("trained on {examples}")));
+    let pictures =
+        |examples: String| format!("trained on {examples} picture{}", if examples == "1" { "" } else { "s" });
+    remarks.extend(text("num-examples").map(pictures));
     remarks.extend(text("defence").map(|defence| format!("defence {defence}")));
     html! {
         tr {
@@ -281,7 +292,11 @@ fn recorded(update: &RecordedUpdate, attack: &RecordedAttack) -> Markup {
             }
             td { (attack.title) small { (attack.attack) } }
             td {
-                @if attack.is_recognisable { span.recognisable { "recognisable" } br; }
+                @if attack.is_recognisable {
+                    span.recognisable { "recognisable" } br;
+                } @else if attack.is_unconfirmed() {
+                    span.cannot-tell { "cannot tell: look" } br;
+                }
                 @for png in &attack.pictures {
                     (picture(&format!("result of {} on the update {}", attack.attack, update.name), png))
                 }

@@ -105,6 +105,8 @@ pub struct HowToAttack {
     pub model: Asked,
     /// The local learning rate, if the files do not say it.
     pub rate: Option<f64>,
+    /// Whether the private pictures may be those of another update, so that another picture is no failure.
+    pub truth_may_be_of_another: bool,
 }
 
 /// Lists the updates in `folder`, in the order of rounds and names.
@@ -183,6 +185,14 @@ fn values(path: &Path) -> Result<Values, String> {
     }
 }
 
+impl RecordedAttack {
+    /// Whether it made a picture of which it cannot be told whether it is right.
+    pub(crate) fn is_unconfirmed(&self) -> bool {
+        let verdict = self.report.as_ref().and_then(|report| report.get("verdict")).and_then(Value::as_str);
+        !self.pictures.is_empty() && verdict == Some("cannot-tell")
+    }
+}
+
 impl RecordedFile {
     /// Attacks the update. `known` gives the private pictures for a model's width and height.
     pub fn attack(
@@ -249,7 +259,12 @@ impl RecordedFile {
             batch: None,
             search: SearchOptions::default(),
         };
-        match found(&inversion, known, searches, go_on) {
+        let mut attacked = found(&inversion, known, searches, go_on);
+        let is_other = |found: &Found| found.report.verdict == Some(Verdict::NotRecognisableByThisAttack);
+        if how.truth_may_be_of_another && attacked.as_ref().is_ok_and(is_other) {
+            attacked = found(&inversion, &|_| KnownPictures::default(), searches, go_on);
+        }
+        match attacked {
             Ok(Found { pictures, report, notes }) => {
                 told.is_recognisable = report.verdict == Some(Verdict::Recognisable);
                 told.summary =
@@ -344,14 +359,27 @@ pub(crate) fn conclusion(updates: &[RecordedUpdate]) -> String {
     let seen = count(&|attack| attack.is_recognisable);
     let tried = count(&|attack| attack.report.is_some());
     let labels = count(&|attack| attack.report.as_ref().is_some_and(|report| report.get("labels_read").is_some()));
+    let is_seen = |update: &RecordedUpdate| update.attacks.iter().any(|attack| attack.is_recognisable);
+    let is_open =
+        |update: &&RecordedUpdate| !is_seen(update) && update.attacks.iter().any(RecordedAttack::is_unconfirmed);
+    let open = updates.iter().filter(is_open).count();
+    let look = match open {
+        0 => String::new(),
+        open => format!(" Look at the pictures: {open} gave one that could not be confirmed."),
+    };
     let named = if labels == 0 { String::new() } else { format!(" Labels were read off {labels}.") };
     match (seen, tried) {
         (0, 0) => format!("Cannot tell: no attack tried here works on the {all} recorded updates. The table says why."),
+        (0, _) if open > 0 => format!(
+            "Look at the pictures: {open} of {all} updates gave one that this program could not confirm.{named}"
+        ),
         (0, _) => format!(
             "No attack tried here found a recognisable picture in {all} updates. That does not prove that none can.{named}"
         ),
         _ => {
-            format!("{seen} of {all} updates gave away a recognisable picture to the server that averages them.{named}")
+            format!(
+                "{seen} of {all} updates gave away a recognisable picture to the server that averages them.{look}{named}"
+            )
         }
     }
 }

@@ -88,8 +88,8 @@ impl Tried {
     }
 }
 
-/// Labels read right in as many updates are not luck.
-const ENOUGH_LABELS: usize = 3;
+/// Answers that are right for as many updates are not luck.
+const ENOUGH: usize = 3;
 
 /// Whether the attack needs a client that helps the server.
 pub(crate) fn needs_colluder(attack: InferenceAttack) -> bool {
@@ -141,12 +141,13 @@ impl View {
 }
 
 impl Finding {
-    /// Whether it gives the data away: it did when it was tried, or is predicted to where nobody tried. A class that was
-    /// read off a few updates may be luck, and what needs another party is not this party's.
+    /// Whether it gives the data away: it did when it was tried, or is predicted to where nobody tried. A right answer may
+    /// be luck, and what needs another party is not this party's.
     pub(crate) fn succeeds(&self) -> bool {
+        let is_right = |tried: &Tried| tried.recognisable == tried.updates && tried.updates > 0;
         let is_sure = |tried: &Tried| match self.attack {
-            InferenceAttack::Labels => tried.recognisable == tried.updates && tried.updates >= ENOUGH_LABELS,
-            _ => tried.recognisable > 0,
+            InferenceAttack::Reconstruction(_) => tried.recognisable > 0,
+            _ => is_right(tried) && (self.outlook == Outlook::Exact || tried.updates >= ENOUGH),
         };
         !needs_colluder(self.attack) && self.tried.as_ref().map_or(self.outlook == Outlook::Exact, is_sure)
     }
@@ -235,6 +236,12 @@ fn conclusion(deployment: &Deployment, views: &[View]) -> String {
     let mut sentences = Vec::new();
     if gives(Viewer::Server) {
         sentences.push(server);
+    } else if view(Viewer::Server).is_some_and(View::leaves_a_jigsaw) {
+        sentences.push(
+            "Whether the server can compute pictures cannot be told: their patches arrive without their places, and the search \
+             for them was not tried."
+                .to_owned(),
+        );
     } else if !view(Viewer::Server).is_some_and(View::is_counted) {
         sentences.push(
             "Whether the server can compute pictures cannot be told: counting decides nothing here, and searches were not \
@@ -273,6 +280,14 @@ impl View {
         let tried = self.findings.iter().filter(|finding| finding.attack.method().is_some() && finding.succeeds());
         let best = tried.filter_map(|finding| finding.tried.as_ref()).max_by_key(|tried| tried.recognisable);
         best.map_or((0, 0), |best| (best.recognisable, best.updates))
+    }
+
+    /// Whether only the places of the patches are hidden, and nobody looked for the patches.
+    fn leaves_a_jigsaw(&self) -> bool {
+        let is_jigsaw = |finding: &Finding| finding.attack.method() == Some(AttackMethod::Jigsaw);
+        self.findings
+            .iter()
+            .any(|finding| is_jigsaw(finding) && finding.outlook == Outlook::Unknown && finding.tried.is_none())
     }
 
     /// Whether counting or a trial says something of an attack that makes pictures.

@@ -35,6 +35,8 @@ pub struct Check {
     pub heads: Option<usize>,
     /// Under which other assumption the pictures explain the update, as a clause.
     pub assuming: Option<String>,
+    /// Local steps behind the update; 1 for a gradient.
+    pub local_steps: u64,
     /// What the update shows of training that the model does not repeat, as a clause.
     pub traces: Option<String>,
     /// Why the model cannot be run, where its file says so.
@@ -108,6 +110,7 @@ impl Check {
             is_turned,
             heads: None,
             assuming: None,
+            local_steps: observation.local_steps,
             traces: None,
             unread: None,
             no_gradient: false,
@@ -164,6 +167,14 @@ pub fn judge(score: Option<&Score>, check: &Check) -> Verdict {
             let only = if check.is_only_solution() { ONLY_SOLUTION } else { "" };
             format!("the private picture is not known, and this one cannot be checked{only}: {why}")
         }
+        (Ok(misfit), _) if misfit.relative > Misfit::EXPLAINED && check.is_only_solution() && check.local_steps > 1 => {
+            format!(
+                "the private picture is not known; the equations of the embeddings allow no other than this one, but local \
+                 training took {} steps, and only the first was at the known weights: {} of the update are left",
+                check.local_steps,
+                percent(misfit.relative)
+            )
+        }
         (Ok(misfit), _) if misfit.relative > Misfit::EXPLAINED && check.is_only_solution() => {
             let traces = check.traces.as_ref().map(|traces| format!(" ({traces})")).unwrap_or_default();
             format!(
@@ -213,6 +224,7 @@ mod tests {
             is_turned: false,
             heads: None,
             assuming: None,
+            local_steps: 1,
             traces: None,
             unread: None,
             no_gradient: false,
@@ -275,7 +287,7 @@ mod tests {
         let determined = |relative, uncertainty| Check { uncertainty, ..check(relative) };
         assert_eq!(judge(&determined(Misfit::EXPLAINED, Some(SAME_PICTURE))), Verdict::Recognisable);
         let because = |check: &Check| because(judge(check));
-        assert!(because(&determined(0.2, Some(0.0))).contains("leaves 20.0 % of the update unexplained"));
+        assert!(because(&determined(0.2, Some(0.0))).contains("allow no other: 20.0 % of the update are left"));
         assert!(because(&determined(0.0, Some(0.25))).contains("up to 25 % of the range of a pixel"));
         assert!(because(&determined(0.0, None)).contains("too few equations"));
         let unchecked = Check { misfit: Err(AttackError::NoModel), ..determined(0.0, Some(0.0)) };

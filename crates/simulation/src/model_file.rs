@@ -42,7 +42,7 @@ struct Vit {
     classes: usize,
     #[serde(default)]
     april_block: bool,
-    mlp: Option<usize>,
+    mlp: Option<u16>,
 }
 
 #[derive(Deserialize)]
@@ -106,7 +106,7 @@ fn parse(path: &Path, text: &str) -> Result<Architecture, ModelFileError> {
     } else {
         let Vit { image, patch, dim, depth, heads, classes, april_block, mlp } =
             Vit::deserialize(table).map_err(syntax)?;
-        let mlp = mlp.filter(|mlp| Some(*mlp) != dim.checked_mul(4));
+        let mlp = mlp.filter(|mlp| Some(usize::from(*mlp)) != dim.checked_mul(4));
         Architecture::Vit(VitConfig { image, patch, dim, depth, heads, classes, april_block, mlp })
     };
     architecture.check().map_err(|reason| ModelFileError::Size { path: path(), reason })?;

@@ -239,9 +239,9 @@ impl<R: Read + Seek> TensorReader<R> {
     }
 
     /// The hidden width of the MLPs, if the file has one and it is not 4 D.
-    fn mlp(&self, dim: usize) -> Option<usize> {
+    fn mlp(&self, dim: usize) -> Option<u16> {
         let &[width, columns] = self.shape("blocks.0.mlp.fc1.weight")? else { return None };
-        Some(width).filter(|width| columns == dim && Some(*width) != dim.checked_mul(4) && *width > 0)
+        u16::try_from(width).ok().filter(|_| columns == dim && Some(width) != dim.checked_mul(4) && width > 0)
     }
 
     fn resnet(&self, stem_shape: &[usize]) -> Result<Shapes, ShapeError> {

@@ -103,7 +103,8 @@ pub struct Audit {
     /// For a folder: standard deviation used to normalise the images [default: 0.5]
     #[arg(long, value_name = "STD", value_delimiter = ',')]
     std: Vec<f64>,
-    /// For a folder: a private picture to compare with. Repeat it for a batch.
+    /// For a folder: a private picture to compare with each update. It confirms a reconstruction of it; of another
+    /// client's picture it says nothing. Repeat it for a batch.
     #[arg(long, value_name = "IMAGE")]
     truth: Vec<PathBuf>,
     /// Folder for the results; created if missing.
@@ -209,10 +210,16 @@ impl Audit {
             Ok(model) => {
                 let model = with_april_block(model, self.april_block)?;
                 let start = StartWeights::Initial(InitialWeights::Scratch);
-                let notes = vec![format!("The weights are fresh ones of seed {}.", self.seed)];
+                let notes = vec![format!(
+                    "The weights are random ones, of seed {}; trained ones may leak differently: give their file.",
+                    self.seed
+                )];
                 return Ok(Planned { model, start, not_run: None, notes });
             }
             // A file of weights may have any name.
+            Err(_) if text.contains(['/', '\\']) && !path.exists() => {
+                anyhow::bail!("there is no file {text}, and no model has that name")
+            }
             Err(_) if path.is_dir() => anyhow::bail!("{text} is a folder; give a model's name or file"),
             Err(error) if !path.is_file() => return Err(error.into()),
             Err(_) => (),

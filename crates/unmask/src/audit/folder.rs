@@ -18,6 +18,7 @@ impl Audit {
             attacks: self.attacks.clone(),
             model: self.asked().map_err(Failure::Input)?,
             rate: self.rate,
+            truth_may_be_of_another: files.len() > 1,
         };
         // Reported before any work is done.
         invert::known(&self.truth, None, (32, 32)).map_err(Failure::Input)?;
