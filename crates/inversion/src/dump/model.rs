@@ -73,7 +73,8 @@ impl DumpedModel {
     /// [`DumpError`]: a file cannot be read, or the shapes do not identify a network, or contradict the requested one.
     pub fn tell(asked: &Asked, files: &[TensorFile]) -> Result<Told, DumpError> {
         let mut readers = files.iter().map(TensorFile::open).collect::<Result<Vec<_>, _>>()?;
-        let is_grey = readers.iter_mut().fold(false, |is_grey, reader| reader.spread_grey() || is_grey);
+        // Every reader, not only those up to the first grey one.
+        let is_grey = readers.iter_mut().filter_map(|reader| reader.spread_grey().then_some(())).count() > 0;
         let said = files
             .iter()
             .zip(&readers)
