@@ -47,7 +47,7 @@ impl Tensors {
     }
 
     /// Names of the tensors that are present, in the model's order.
-    fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         let layout = self.model().layout();
         layout.iter().map(|param| param.name.clone()).filter(|name| self.values(name).is_some()).collect()
     }
@@ -58,7 +58,7 @@ mod tests {
     use proptest::prelude::*;
     use unmask_core::{Architecture, VitPreset};
 
-    use crate::{AttackError, TensorSource, Tensors, UpdateScale};
+    use crate::{AttackError, Rounding, TensorSource, Tensors, UpdateScale};
 
     const NAMES: [&str; 3] = ["pos_embed", "blocks.0.norm1.weight", "norm.weight"];
 
@@ -93,6 +93,20 @@ mod tests {
             }
             prop_assert_eq!(found.kept("pos_embed").is_some(), hides);
         }
+    }
+
+    #[test]
+    fn a_head_may_move_far() {
+        let layout = Architecture::from(VitPreset::Pico).layout();
+        let head = |source, value: f64| {
+            let mut tensors = Tensors::new(source, Architecture::from(VitPreset::Pico), Rounding::F32);
+            let param = layout.get("head.bias").unwrap();
+            tensors.insert(&param.name, &param.shape, vec![value; param.range.len()]).unwrap();
+            tensors
+        };
+        let (before, after) = (head(TensorSource::Weights, 0.0), head(TensorSource::Gradients, -0.5));
+        let found = after.decrease_from(&before, UpdateScale::after(0.1, 5)).unwrap();
+        assert_eq!(found.values("head.bias").unwrap()[0], 1.0);
     }
 
     #[test]

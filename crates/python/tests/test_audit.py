@@ -110,6 +110,8 @@ class Torch(unittest.TestCase):
         self.assertEqual((fixed["outlook"], fixed["tried"]["cannot_tell"]), ("counting-forbids", 2), fixed)
         local = finding(self.audit(rule="fedavg:3"), "server", "embedding")
         self.assertEqual((local["outlook"], local["tried"]["recognisable"]), ("unknown", 2), local)
+        both = finding(self.audit(rule="fedavg:4", defence="random-binary:0.5"), "server", "label")
+        self.assertEqual(both["tried"]["cannot_tell"], 0, both)
         two = self.audit(cohort=2, secagg=True)
         self.assertEqual(finding(two, "client", "embedding")["tried"]["recognisable"], 2)
         masked = self.audit(cohort=2, defence="random-binary:0.5")

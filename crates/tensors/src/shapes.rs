@@ -41,7 +41,9 @@ impl Variant {
         match self {
             Self::Distilled => "a distilled ViT (DeiT's dist_token and head_dist)",
             Self::AveragePooled => "an average-pooled ViT (fc_norm in place of norm)",
-            Self::PatchesOnly => "a ViT whose position embedding has no class token",
+            Self::PatchesOnly => {
+                "a ViT whose position embedding has no class token; or its pictures are no squares, which are not read"
+            }
             Self::Registers => "a ViT with register tokens",
             Self::Clip => "the vision model of CLIP, with a norm before the first block",
         }
