@@ -29,6 +29,9 @@ pub enum Variant {
     AveragePooled,
     /// The position embedding has a row for each patch and none for a class token.
     PatchesOnly,
+    /// The rows of the position embedding are a square number, and there is a class token. Either it has no row, or the
+    /// other rows are those of pictures that are no squares.
+    PatchesOrOblong,
     /// Register tokens beside the class token: `reg_token` or `register_tokens`.
     Registers,
     /// CLIP's, with a norm before the first block.
@@ -41,7 +44,8 @@ impl Variant {
         match self {
             Self::Distilled => "a distilled ViT (DeiT's dist_token and head_dist)",
             Self::AveragePooled => "an average-pooled ViT (fc_norm in place of norm)",
-            Self::PatchesOnly => {
+            Self::PatchesOnly => "a ViT whose position embedding has no class token",
+            Self::PatchesOrOblong => {
                 "a ViT whose position embedding has no class token; or its pictures are no squares, which are not read"
             }
             Self::Registers => "a ViT with register tokens",
@@ -220,6 +224,7 @@ impl<R: Read + Seek> TensorReader<R> {
                 Some(Variant::Clip)
             }
             2 => Some(Variant::Distilled),
+            0 if self.shape("cls_token").is_some() => Some(Variant::PatchesOrOblong),
             0 => Some(Variant::PatchesOnly),
             _ if self.shape("dist_token").is_some() => Some(Variant::Distilled),
             _ if self.shape("fc_norm.weight").is_some() => Some(Variant::AveragePooled),
@@ -471,7 +476,12 @@ mod tests {
         };
         assert_eq!(with(&|_| {}), None);
         assert_eq!(with(&position(18)), Some(Variant::Distilled));
-        assert_eq!(with(&position(16)), Some(Variant::PatchesOnly));
+        assert_eq!(with(&position(16)), Some(Variant::PatchesOrOblong), "or 15 patches and a class token");
+        let classless = |tensors: &mut Named| {
+            position(16)(tensors);
+            tensors.retain(|(name, _)| name != "cls_token");
+        };
+        assert_eq!(with(&classless), Some(Variant::PatchesOnly));
         let pooled = |tensors: &mut Vec<(String, Vec<usize>)>| {
             tensors.iter_mut().for_each(|(name, _)| *name = name.replace("norm.", "fc_norm.").replace("fc_fc", "fc"));
         };
