@@ -243,6 +243,7 @@ async fn nothing_moves_for_those_who_ask_for_that() {
         return skipped("only Chromium's user preferences can be set");
     }
     relay.client("robot 1").await;
+    arrive(&relay, &teacher, 0, 0).await;
     for (key, beat) in [(RIGHT, 0), (SPACE, 1), (SPACE, 2)] {
         teacher.press(key).await;
         arrive(&relay, &teacher, 1, beat).await;

@@ -53,6 +53,7 @@ async fn everybody_reads_the_lesson_in_a_language_of_their_own() {
     stage.reload().await;
     says(&stage, "ja", "headline", "スマートフォンで参加しよう").await;
 
+    arrive(&relay, &stage, 0, 0).await;
     stage.click("scene-4").await;
     arrive(&relay, &stage, 4, 0).await;
     stage.press(' ').await;

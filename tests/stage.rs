@@ -137,6 +137,8 @@ pub async fn arrive(relay: &Relay, tab: &Tab, scene: u64, beat: u64) {
         (place(relay).await == (scene, beat)).then_some(())
     })
     .await;
+    // Until the page has the room's state, it shows the lobby and keys do nothing.
+    tab.attribute_is("stage", "aria-busy", "false").await;
     tab.attribute_is("stage", "data-scene", &scene.to_string()).await;
     tab.attribute_is("stage", "data-beat", &beat.to_string()).await;
 }
@@ -323,6 +325,7 @@ async fn rounds_are_lost_to_nobody_unasked() {
     let relay = Relay::start(&["--headless", "2", "--start"]).await;
     let browser = Browser::start().await;
     let teacher = browser.open_view(&relay.stage_link(), PROJECTOR).await;
+    arrive(&relay, &teacher, 0, 0).await;
     relay.rounds(2).await;
     relay.control(json!({ "do": "pause" })).await;
     wait_for("the pause", || async { (relay.room().await["phase"] == "paused").then_some(()) }).await;
@@ -405,6 +408,7 @@ async fn robots_guess_whose_picture_it_is() {
         clients.iter().filter(|client| client["original"].is_string()).count()
     };
     wait_for("three originals", || async { (shown(&relay.room().await) == 3).then_some(()) }).await;
+    arrive(&relay, &teacher, 0, 0).await;
     teacher.click("scene-2").await;
     arrive(&relay, &teacher, 2, 0).await;
     teacher.wait_for("document.querySelectorAll('[data-testid=\"suspect\"] img').length == 3 || null").await;

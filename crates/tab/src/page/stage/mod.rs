@@ -184,7 +184,7 @@ fn blank(is_blank: RwSignal<bool>, now: bool) {
 /// Synchronises the address and the lesson. If this page drives the lesson, an address that differs from the room moves
 /// the room once; from then on the address follows the room.
 fn follow_address(stage: Stage, is_expert: RwSignal<bool>, opened: Address) {
-    let is_known = Memo::new(move |_| stage.feed.room.with(Option::is_some));
+    let is_known = stage.is_known;
     Effect::new(move |has_led: Option<bool>| {
         if has_led == Some(true) || !is_known.get() || !stage.is_presenting.get() {
             return has_led.unwrap_or(false);
@@ -274,6 +274,7 @@ fn StageView(
                         data-testid="stage"
                         data-scene=move || place.get().scene.number()
                         data-beat=move || place.get().beat
+                        aria-busy=move || (!stage.is_known.get()).to_string()
                     >
                         <button type="button" class="skip" on:click=move |_| act.run(Action::Expert)>{say::bar::expert_title()}</button>
                         <Headline stage scene/>

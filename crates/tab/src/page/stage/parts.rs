@@ -36,6 +36,8 @@ pub struct Stage {
     pub feed: Feed,
     pub teacher: Teacher,
     pub is_presenting: Memo<bool>,
+    /// Whether the room's state has arrived. Until then `place` is the lobby, and keys do nothing.
+    pub is_known: Memo<bool>,
     pub place: Memo<Place>,
     pub reel: Reel,
     /// The loss that the presenter is being asked about.
@@ -47,6 +49,8 @@ pub struct Stage {
     coming: Memo<Option<Defence>>,
     /// A chosen defence that the room has not confirmed, so that fast key presses add up.
     chosen: RwSignal<Option<Defence>>,
+    /// Whether the chosen defence is on its way to the relay.
+    is_choosing: RwSignal<bool>,
 }
 
 impl Stage {
@@ -57,6 +61,7 @@ impl Stage {
             feed,
             teacher,
             is_presenting,
+            is_known: Memo::new(move |_| feed.room.with(Option::is_some)),
             place: Memo::new(move |_| place.get().unwrap_or_default()),
             reel: Reel::collect(feed),
             loss: RwSignal::new(None),
@@ -64,6 +69,7 @@ impl Stage {
             wanted: RwSignal::new(None),
             coming,
             chosen: RwSignal::new(None),
+            is_choosing: RwSignal::new(false),
         };
         Effect::new(move |_| {
             let has_failed = teacher.problem.with(Option::is_some);
@@ -136,9 +142,23 @@ impl Stage {
         self.chosen.get().or_else(|| self.coming.get()).unwrap_or_default()
     }
 
+    /// Chooses the defence from the next round on. Requests go one at a time, since two at once could arrive in the
+    /// wrong order; of the choices made during a request only the last is sent.
     pub fn choose(self, defence: Defence) {
         self.chosen.set(Some(defence));
-        self.teacher.send(Control::Defence { defence });
+        if self.is_choosing.get_untracked() {
+            return;
+        }
+        self.is_choosing.set(true);
+        spawn_local(async move {
+            let mut sent = None;
+            while let Some(defence) = self.chosen.get_untracked().filter(|chosen| Some(*chosen) != sent) {
+                let sending = self.teacher.send_in_order(vec![Control::Defence { defence }]);
+                select(pin!(sending), pin!(sleep(PATIENCE))).await;
+                sent = Some(defence);
+            }
+            self.is_choosing.set(false);
+        });
     }
 
     /// Attacks the next volunteer. If the class is guessing whose picture it is, the question is asked again.
