@@ -6,14 +6,15 @@ use std::{env, time::Duration};
 
 use unmask_client::native::{JoinOptions, join, sample_photographs};
 use unmask_model::device::OpenDevice;
-use unmask_relay::{RelayConfig, serve};
+use unmask_relay::{RelayConfig, RoomConfig, serve};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let defence = env::args().nth(1).as_deref().unwrap_or("none").parse()?;
     let folder = tempfile::tempdir()?;
     let [http_port, https_port] = [0; 2];
-    let config = RelayConfig { defence, http_port, https_port, start: true, ..RelayConfig::new(folder.path().into()) };
+    let room = RoomConfig { defence, start: true, ..RoomConfig::default() };
+    let config = RelayConfig { room, http_port, https_port, ..RelayConfig::new(folder.path().into()) };
     let room = serve(config).await?;
     println!("The teacher: {}", room.local_teacher_link());
     for (name, picture) in ["Ada", "Emmy", "Grace"].into_iter().zip(sample_photographs()?) {

@@ -13,14 +13,14 @@
 //! ```
 //!
 //! Only the feature `codecs` reads and writes image files; without it the browser's bundle stays small. The feature
-//! `datasets` adds labelled pictures to learn from ([`datasets`]), and `samples` adds the photographs of the page's
-//! gallery.
+//! `labelled` adds labelled pictures to learn from ([`datasets`]), `datasets` reads them from the disk, and `samples`
+//! adds the photographs of the page's gallery.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 #[cfg(feature = "codecs")]
 mod codecs;
-#[cfg(feature = "datasets")]
+#[cfg(feature = "labelled")]
 pub mod datasets;
 #[cfg(feature = "codecs")]
 mod folder;

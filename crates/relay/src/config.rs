@@ -9,13 +9,11 @@ use std::{
 
 use anyhow::Context;
 use unmask_attack::Searches;
-use unmask_core::{Aggregation, Architecture, Defence, InitialWeights, ModelState, OptimiserKind, Rule, VitPreset};
-use unmask_federation::Quorum;
+use unmask_core::{Architecture, ModelState};
+use unmask_data::datasets::{DataSet, default_cifar10_folder};
+use unmask_room::{DataConfig, JournalConfig, ModelEvaluator, RoomConfig, ShadowRoom};
 
-use crate::room::{
-    data_set::DataConfig, evaluation::ModelEvaluator, initialiser::Pretrained, joining::OuterFederation,
-    shadow::ShadowRoom,
-};
+use crate::joining::OuterFederation;
 
 #[derive(Debug, Clone)]
 pub struct RelayConfig {
@@ -33,39 +31,15 @@ pub struct RelayConfig {
     pub certificate: Option<CertificateFiles>,
     /// Serves everything over HTTPS only; the HTTP port redirects to it.
     pub https_only: bool,
-    pub architecture: Architecture,
-    pub defence: Defence,
-    pub rule: Rule,
-    /// The server's optimiser under FedSGD.
-    pub optimiser: OptimiserKind,
-    pub aggregation: Aggregation,
-    /// Number of clients a round waits for.
-    pub quorum: Quorum,
-    /// Samples per local step.
-    pub batch: u16,
-    /// Maximum duration of a round.
-    pub deadline: Duration,
-    pub pace: Duration,
-    /// Seed of the initial weights; random if absent.
-    pub seed: Option<u64>,
-    /// Starts rounds immediately, without waiting for the teacher.
-    pub start: bool,
-    /// Time for the attacks on one round; 0 disables them.
-    pub attack_budget: Duration,
+    pub room: RoomConfig,
     /// Attacks that search through the model. If absent, the relay runs closed-form attacks only.
     pub searches: Option<Arc<dyn Searches>>,
-    /// The data set that clients can be asked to train on.
-    pub data: DataConfig,
     /// Runs the model on held-out pictures. If absent, accuracy is not measured.
     pub evaluator: Option<Arc<dyn ModelEvaluator>>,
     /// Robots that train alongside the class, for the trade-off scene.
     pub shadow: Option<Arc<dyn ShadowRoom>>,
-    pub initial_weights: InitialWeights,
-    pub pretrained: Option<Pretrained>,
     /// Writes the model file that the teacher downloads. If absent, the lesson's archive holds no model.
     pub model_file: Option<ModelFile>,
-    /// How the lesson is saved. If absent, nothing is written to the disk and a restart begins a new lesson.
-    pub journal: Option<JournalConfig>,
     /// Whether to record what the class sees, in memory and next to the journal.
     pub recording: bool,
     /// A federation of rooms to join.
@@ -82,13 +56,14 @@ pub struct CertificateFiles {
 }
 
 impl RelayConfig {
-    /// Returns the classroom defaults: ports 8080 and 8443, the nano model, no defence, Adam at 0.001, 5 s of attacks
-    /// per round, a journal.
+    /// Returns the classroom defaults: ports 8080 and 8443, the room's defaults, a journal.
     ///
     /// # Errors
     /// Fails if the user has no home folder, where the certificate would go.
     pub fn classroom() -> anyhow::Result<Self> {
-        Ok(Self { journal: Some(JournalConfig::default()), ..Self::new(default_data_dir()?) })
+        let mut config = Self::new(default_data_dir()?);
+        config.room.journal = Some(JournalConfig::default());
+        Ok(config)
     }
 
     /// Returns the same defaults without a journal, with `data_dir` as the data folder.
@@ -101,73 +76,29 @@ impl RelayConfig {
             data_dir,
             certificate: None,
             https_only: false,
-            architecture: Architecture::from(VitPreset::Nano),
-            defence: Defence::None,
-            rule: Rule::FedSgd,
-            optimiser: OptimiserKind::Adam { rate: 0.001 },
-            aggregation: Aggregation::default(),
-            quorum: Quorum::default(),
-            batch: 1,
-            deadline: Duration::from_secs(60),
-            pace: Duration::from_secs(1),
-            seed: None,
-            start: false,
-            attack_budget: Duration::from_secs(5),
+            room: RoomConfig::default(),
             searches: None,
-            data: DataConfig::default(),
             evaluator: None,
             shadow: None,
-            initial_weights: InitialWeights::default(),
-            pretrained: None,
             model_file: None,
-            journal: None,
             recording: true,
             outer: None,
             limits: Limits::default(),
         }
-    }
-
-    /// The seed that generates, partitions and samples the data set; the same in every lesson by default.
-    pub(crate) fn data_seed(&self) -> u64 {
-        self.seed.unwrap_or(0)
     }
 }
 
 /// Returns the model as the bytes of a safetensors file, or an error for the user to read.
 pub type ModelFile = fn(Architecture, &ModelState) -> anyhow::Result<Vec<u8>>;
 
-/// How a lesson is saved in the data folder.
-#[derive(Debug, Clone, PartialEq)]
-pub struct JournalConfig {
-    /// How long a round may wait for the previous round to reach the disk.
-    pub most_behind: Duration,
-    /// Begins a new lesson and moves the last one aside.
-    pub begins_anew: bool,
-    /// Flags given on the command line, such as `--model`. A saved lesson with a different value for one of them is
-    /// refused. All other settings come from the saved lesson.
-    pub given: Vec<String>,
-}
-
-impl Default for JournalConfig {
-    /// At most 5 s behind; resumes the last lesson with its own settings.
-    fn default() -> Self {
-        Self { most_behind: Duration::from_secs(5), begins_anew: false, given: Vec::new() }
-    }
-}
-
 /// Resource limits and timeouts of a relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    pub clients: usize,
     /// Time for the first message on a socket.
     pub hello: Duration,
     pub ping: Duration,
     /// A socket that shows no sign of life for this long is closed.
     pub silence: Duration,
-    /// How long a client that left without ever sending an update stays in the view.
-    pub gone: Duration,
-    /// How long a client that left after sending updates stays, and can return with its ticket.
-    pub remembered: Duration,
     /// Maximum number of connections over both ports. Lower if the process may not open that many files.
     pub connections: usize,
     /// Maximum number of connections from one address (one /64 network under IPv6). A class behind NAT shares one
@@ -201,12 +132,9 @@ impl Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            clients: 200,
             hello: Duration::from_secs(10),
             ping: Duration::from_secs(5),
             silence: Duration::from_secs(30),
-            gone: Duration::from_secs(30),
-            remembered: Duration::from_secs(15 * 60),
             connections: 2000,
             connections_for_one_address: 256,
             header: Duration::from_secs(10),
@@ -226,4 +154,10 @@ fn default_data_dir() -> anyhow::Result<PathBuf> {
     directories::ProjectDirs::from("", "", "unmask")
         .map(|dirs| dirs.data_dir().to_path_buf())
         .context("this user has no home folder to keep the certificate in; name a folder with --data-dir")
+}
+
+/// Reads or generates the data set of a room.
+pub(crate) fn load_data_set(config: &DataConfig, seed: u64) -> anyhow::Result<DataSet> {
+    let cifar10 = config.cifar10.clone().unwrap_or_else(default_cifar10_folder);
+    Ok(DataSet::load(&config.source, &cifar10, seed)?)
 }

@@ -3,10 +3,9 @@
 mod bucket;
 mod descriptors;
 mod gate;
-pub(crate) mod in_flight;
-pub(crate) mod outbox;
+mod in_flight;
 mod refusals;
-pub(crate) mod reusable_buffer;
+mod reusable_buffer;
 mod seats;
 
 use std::{
@@ -25,27 +24,23 @@ use futures_util::{
     stream::{SplitSink, SplitStream},
 };
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::mpsc,
     time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout, timeout_at},
 };
 use tracing::{debug, error};
 use unmask_core::Architecture;
+use unmask_room::{Hello, Input, OutboxMessage, Peer, Waiting, Weights};
 use unmask_wire::{Assembler, ClientMessage, Framer, MAX_FRAME, RelayMessage, WireError, frames};
 
 use self::{
     bucket::Bucket,
     in_flight::{SlowUpdate, Upload},
-    outbox::{OutboxMessage, Waiting, Weights},
 };
 pub(crate) use self::{
     descriptors::available as available_descriptors, gate::Gate, in_flight::InFlight, refusals::Refusals,
     reusable_buffer::ReusableBuffer, seats::Seats,
 };
-use crate::{
-    config::Limits,
-    peer::Peer,
-    room::input::{Hello, Input},
-};
+use crate::{config::Limits, room::reply};
 
 /// Maximum length of the first message in bytes.
 const HELLO_LIMIT: usize = 8 * 1024;
@@ -145,13 +140,15 @@ pub(crate) struct Common {
 }
 
 impl Common {
+    /// For a room of at most `clients` clients.
     pub(crate) fn new(
         limits: Limits,
+        clients: usize,
         in_flight: InFlight,
         reusable_buffer: ReusableBuffer,
         refusals: Refusals,
     ) -> Self {
-        let at_once = u32::try_from(limits.clients).unwrap_or(u32::MAX);
+        let at_once = u32::try_from(clients).unwrap_or(u32::MAX);
         let joins = Arc::new(tokio::sync::Mutex::new(Bucket::new(limits.joins_per_second, at_once)));
         Self { limits, in_flight, joins, reusable_buffer, refusals }
     }
@@ -184,8 +181,8 @@ pub(crate) async fn run(socket: WebSocket, peer: Peer, room: mpsc::Sender<Input>
         joins.ready().await;
         joins.take();
     }
-    let (reply, answer) = oneshot::channel();
-    if room.send(Input::Hello { hello, reply }).await.is_err() {
+    let (admission, answer) = reply();
+    if room.send(Input::Hello { hello, reply: admission }).await.is_err() {
         return;
     }
     let (connection, waiting) = match answer.await {
@@ -204,7 +201,7 @@ pub(crate) async fn run(socket: WebSocket, peer: Peer, room: mpsc::Sender<Input>
         tokio::select! {
             read = reader.next(&liveness) => match read {
                 Read::Message { message, values, bytes } => {
-                    let (done, answer) = oneshot::channel();
+                    let (done, answer) = reply();
                     if room.send(Input::Message { connection, message, values, bytes, done }).await.is_err() {
                         break End::Dismissed;
                     }

@@ -22,13 +22,15 @@ use unmask_flower::{
     ArraysError, ConfigValue, FlowerError, Instruction, MetricValue, ModelArrays, Named, Node, NodeOptions, Records,
     Task, TrainMetrics, draw,
 };
+use unmask_room::{
+    Contribution, HeldOut, MeasureError, Measured, NoContribution, NotMeasured, OuterInput, TrainRequest,
+};
 use unmask_wire::view::FederationLink;
 
-use crate::room::{
-    evaluation::{HeldOut, MeasureError, Measured},
+use crate::{
+    clock::Clock,
     joining::{JoiningRoom, Membership, OuterFederation, RoomEnded},
-    measuring::NotMeasured,
-    outer::{Contribution, NoContribution, OuterInput, TrainRequest},
+    room::reply,
 };
 
 /// How long the relay waits at startup for the SuperLink's answer.
@@ -219,7 +221,7 @@ impl Member {
         names: ModelArrays,
         state: ModelState,
     ) -> Result<Records, AnswerError> {
-        let (reply, mut contribution) = oneshot::channel();
+        let (reply, mut contribution) = reply();
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let request = TrainRequest { number, state, rounds: self.rounds, round: instruction.round(), reply };
         self.room.tell(OuterInput::Train(request)).await?;
@@ -251,7 +253,7 @@ impl Member {
         architecture: Architecture,
         state: ModelState,
     ) -> Result<Records, AnswerError> {
-        let (reply, held_out) = oneshot::channel();
+        let (reply, held_out) = reply();
         self.room.tell(OuterInput::HeldOut { reply }).await?;
         let held_out = held_out.await.map_err(|_| RoomEnded)?;
         let model = Arc::new(GlobalModel { architecture, state });
@@ -291,8 +293,8 @@ async fn measure_until(
     held_out: Result<HeldOut, NotMeasured>,
     model: Arc<GlobalModel>,
 ) -> Result<Measured, EvaluationError> {
-    let held_out = held_out?;
-    let measured = timeout_at(end, spawn_blocking(move || held_out.measure(&model))).await;
+    let (held_out, clock) = (held_out?, Clock::start());
+    let measured = timeout_at(end, spawn_blocking(move || held_out.measure(&model, &|| clock.moment()))).await;
     Ok(measured.map_err(|_| EvaluationError::Late)???)
 }
 

@@ -36,12 +36,13 @@ use anyhow::Context;
 use axum_server::{Handle, tls_rustls::RustlsConfig};
 use serde::Serialize;
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{mpsc, watch},
     task::JoinHandle,
 };
 use tracing::error;
 use unmask_core::TrainOn;
 use unmask_data::datasets::Source;
+use unmask_room::{Input, JoinAddresses, Pictures, Resumed, SharedDataSet, Snapshot};
 use unmask_wire::view::{Control, Role, RoomView};
 
 use self::{
@@ -60,13 +61,13 @@ pub use self::{
     routes::{Route, routes},
 };
 use crate::{
-    attacks::Pictures,
-    config::RelayConfig,
+    clock::Clock,
+    config::{self, RelayConfig},
     connection::{self, InFlight, Refusals, ReusableBuffer, longest_update},
+    joining::{JoiningRoom, Membership},
     journal::LessonKey,
-    room::{
-        Actor, Input, JoinAddresses, JoiningRoom, Membership, Resumed, Shared, SharedDataSet, Snapshot, lesson::Opening,
-    },
+    opening,
+    room::{RoomTask, Shared, reply},
 };
 
 /// Inputs that may wait for the room. When the queue is full, senders wait at their sockets.
@@ -253,7 +254,7 @@ impl Running {
     /// Fails with the room's message if the room refuses, or if the room has ended.
     pub async fn control(&self, control: Control) -> anyhow::Result<()> {
         const ENDED: &str = "the room has ended";
-        let (reply, receiver) = oneshot::channel();
+        let (reply, receiver) = reply();
         let room = self.inputs.upgrade().context(ENDED)?;
         room.send(Input::Control { control, reply }).await.map_err(|_| anyhow::anyhow!(ENDED))?;
         receiver.await.context(ENDED)?.map_err(anyhow::Error::msg)
@@ -324,13 +325,13 @@ impl Drop for Running {
 pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
     let http_listener = listen(&config, config.http_port, "--http-port")?;
     let https_listener = listen(&config, config.https_port, "--https-port")?;
-    let (mut config, mut opening) = tokio::task::spawn_blocking(move || {
-        let opening = Opening::find(&mut config)?;
-        anyhow::Ok((config, opening))
+    let (mut config, mut opened) = tokio::task::spawn_blocking(move || {
+        let opened = opening::find(&mut config)?;
+        anyhow::Ok((config, opened))
     })
     .await??;
-    let resumed = opening.resumed();
-    opening.data_set = load_data_set(&mut config).await?;
+    let resumed = opened.opening.resumed();
+    opened.opening.data_set = load_data_set(&mut config).await?;
     let (http, https) = (http_listener.local_addr()?, https_listener.local_addr()?);
     let addresses = Addresses::find(config.bind, config.host.as_deref());
     let identity = match &config.certificate {
@@ -338,13 +339,13 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
         None => Identity::keep(&config.data_dir, &addresses.names)?,
     };
     let (is_https_only, has_given_certificate) = (config.https_only, config.certificate.is_some());
-    let key = match &config.journal {
-        Some(_) => LessonKey::kept(&config.data_dir, opening.head.id)?,
+    let key = match &config.room.journal {
+        Some(_) => LessonKey::kept(&config.data_dir, opened.opening.head.id)?,
         None => LessonKey::fleeting()?,
     };
     let scopes = Arc::new(Scopes {
         secrets: Secrets::of_lesson(&key),
-        pin: Pin::of_lesson(key, opening.pins()),
+        pin: Pin::of_lesson(key, opened.opening.pins()),
         names: Names::new(&addresses),
         cookie: format!("unmask-{}", http.port()),
         is_cookie_secure: is_https_only,
@@ -362,26 +363,21 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
     let (snapshot_sender, snapshots) = watch::channel(Snapshot::default());
     let events = watch::Sender::new(Arc::from(""));
     let pictures = Arc::new(Pictures::default());
-    let limits = config.limits.for_rounds_of(config.deadline);
-    let rendered = Arc::<Rendered>::default();
-    let in_flight = InFlight::new(limits.bytes_in_flight, longest_update(config.architecture), limits.update);
+    let limits = config.limits.for_rounds_of(config.room.deadline);
+    let in_flight = InFlight::new(limits.bytes_in_flight, longest_update(config.room.architecture), limits.update);
     let model_file = config.model_file;
     let is_recorded = config.recording;
     let outer = config.outer.clone();
-    let reusable_buffer = ReusableBuffer::default();
-    let actor = Actor::new(
-        config,
-        opening,
-        join_addresses,
-        Shared {
-            pictures: Arc::clone(&pictures),
-            in_flight: in_flight.clone(),
-            reusable_buffer: reusable_buffer.clone(),
-        },
-        snapshot_sender,
-        inputs.downgrade(),
-    )?;
-    let room = tokio::spawn(actor.run(inbox));
+    let (reusable_buffer, clock, clients) = (ReusableBuffer::default(), Clock::start(), config.room.limits.clients);
+    let rendered = Arc::new(Rendered::new(clock));
+    let shared = Shared {
+        pictures: Arc::clone(&pictures),
+        in_flight: in_flight.clone(),
+        reusable_buffer: reusable_buffer.clone(),
+        clock,
+    };
+    let room = RoomTask::open(config, opened, join_addresses, shared, snapshot_sender, &inputs.downgrade())?;
+    let room = tokio::spawn(room.run(inbox));
     let membership = match outer {
         Some(outer) => {
             Some(outer.join(JoiningRoom { inputs: inputs.downgrade(), snapshots: snapshots.clone() }).await?)
@@ -402,7 +398,7 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
         pictures,
         rendered,
         limits,
-        sockets: connection::Common::new(limits, in_flight, reusable_buffer, refusals),
+        sockets: connection::Common::new(limits, clients, in_flight, reusable_buffer, refusals),
         model_file,
         is_recorded,
     };
@@ -443,13 +439,15 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
 
 /// Loads the data set, unless it can be generated on demand. Widens the model if the data set has more classes.
 async fn load_data_set(config: &mut RelayConfig) -> anyhow::Result<Option<SharedDataSet>> {
-    if config.data.source == Source::Generated && config.data.train_on == TrainOn::Private {
+    let room = &mut config.room;
+    if room.data.source == Source::Generated && room.data.train_on == TrainOn::Private {
         return Ok(None);
     }
-    let (data, seed) = (config.data.clone(), config.data_seed());
-    let data_set = tokio::task::spawn_blocking(move || SharedDataSet::load(&data, seed)).await??;
-    let classes = config.architecture.classes().max(data_set.classes.len());
-    config.architecture = config.architecture.with_classes(classes);
+    let (data, seed) = (room.data.clone(), room.data_seed());
+    let load = move || SharedDataSet::load(config::load_data_set, &data, seed);
+    let data_set = tokio::task::spawn_blocking(load).await??;
+    let classes = room.architecture.classes().max(data_set.classes.len());
+    room.architecture = room.architecture.with_classes(classes);
     Ok(Some(data_set))
 }
 

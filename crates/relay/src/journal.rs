@@ -3,14 +3,12 @@
 //! The room passes large data by reference to a [`JournalThread`], which writes it. [`Store`] keeps two files, so that
 //! one complete state always exists. To the journal, everything but the arrays is opaque bytes.
 
-mod digest;
 mod lesson_key;
 mod store;
 mod thread;
 
 pub(crate) use self::{
-    digest::{digest, hex},
-    lesson_key::{LessonId, LessonKey},
-    store::{Contents, Opened, Store},
-    thread::{Arrays, JournalThread, Save, Saved, read_arrays},
+    lesson_key::LessonKey,
+    store::{Contents, Found, Store},
+    thread::{JournalThread, read_arrays},
 };

@@ -9,7 +9,3 @@ pub(crate) fn bytes<const N: usize>() -> Result<[u8; N], NoRandomNumbers> {
     getrandom::fill(&mut bytes).map_err(NoRandomNumbers)?;
     Ok(bytes)
 }
-
-pub(crate) fn seed() -> Result<u64, NoRandomNumbers> {
-    bytes().map(u64::from_le_bytes)
-}

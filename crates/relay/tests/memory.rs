@@ -120,10 +120,10 @@ async fn measure(attack_budget: Duration, attacks: usize) {
     let before = MEMORY.current_usage();
 
     let relay = Relay::with(|config| {
-        config.architecture = architecture;
-        config.defence = Defence::RandomBinary { rates: GroupRates::uniform(ZeroRate::new(0.5).unwrap()) };
-        config.optimiser = "adam:0.001".parse().unwrap();
-        config.attack_budget = attack_budget;
+        config.room.architecture = architecture;
+        config.room.defence = Defence::RandomBinary { rates: GroupRates::uniform(ZeroRate::new(0.5).unwrap()) };
+        config.room.optimiser = "adam:0.001".parse().unwrap();
+        config.room.attack_budget = attack_budget;
         config.searches = Some(Arc::new(Source(Descent::new(1, Duration::ZERO))));
     })
     .await;

@@ -20,8 +20,8 @@ use unmask_model::{
     weights::{Storage, encode_state},
 };
 use unmask_relay::{
-    CertificateFiles, DataConfig, FlowerConfig, JournalConfig, OuterFederation, Quorum, RelayConfig, Running,
-    ShadowRoom, Source, serve,
+    CertificateFiles, DataConfig, FlowerConfig, JournalConfig, OuterFederation, Quorum, RelayConfig, RoomConfig,
+    Running, ShadowRoom, Source, serve,
 };
 use unmask_simulation::StartWeights;
 
@@ -248,9 +248,8 @@ impl Relay {
             train_on: self.train_on,
             test_pictures: self.test_pictures,
             evaluation_budget: self.test_seconds,
-            ..base.data.clone()
+            cifar10: self.cifar10.clone(),
         };
-        let cifar10 = self.cifar10.clone().unwrap_or_else(|| data.cifar10.clone());
         let architecture = with_april_block(self.model, self.april_block)?;
         Ok(RelayConfig {
             bind: self.bind,
@@ -263,32 +262,35 @@ impl Relay {
                 .zip(self.key.clone())
                 .map(|(certificate, key)| CertificateFiles { certificate, key }),
             https_only: self.https_only,
-            architecture,
-            defence: self.defence,
-            rule: self.rule,
-            optimiser: self.optimiser,
-            aggregation: self.aggregate,
-            quorum: Quorum { share: self.quorum, updates: self.min_updates },
-            batch: self.batch,
-            deadline: self.deadline,
-            pace: self.pace,
-            seed: self.seed,
-            start: self.start,
-            attack_budget: self.attack_seconds,
+            room: RoomConfig {
+                architecture,
+                defence: self.defence,
+                rule: self.rule,
+                optimiser: self.optimiser,
+                aggregation: self.aggregate,
+                quorum: Quorum { share: self.quorum, updates: self.min_updates },
+                batch: self.batch,
+                deadline: self.deadline,
+                pace: self.pace,
+                seed: self.seed,
+                start: self.start,
+                attack_budget: self.attack_seconds,
+                data,
+                initial_weights: weights::initial_weights(&self.weights),
+                pretrained: weights::choice(&self.weights, architecture)?,
+                journal: (!self.no_journal).then_some(JournalConfig {
+                    most_behind: self.journal_seconds,
+                    begins_anew: self.new,
+                    given,
+                }),
+                ..base.room
+            },
             searches: Some(Arc::new(GradientMatching::new(OpenDevice::cpu()))),
-            data: DataConfig { cifar10, ..data },
             evaluator: Some(Arc::new(OnHeldOut(OpenDevice::cpu()))),
             shadow: self.shadow_room.then(|| Arc::new(ShadowRobots(OpenDevice::cpu())) as Arc<dyn ShadowRoom>),
-            initial_weights: weights::initial_weights(&self.weights),
-            pretrained: weights::choice(&self.weights, architecture)?,
             model_file: Some(model_file),
             outer: self.flower()?,
             recording: !self.no_recording,
-            journal: (!self.no_journal).then_some(JournalConfig {
-                most_behind: self.journal_seconds,
-                begins_anew: self.new,
-                given,
-            }),
             ..base
         })
     }

@@ -71,6 +71,9 @@ pub const WITHOUT_BUILD: [&str; 4] = ["tools", "tidy", "deny", "fmt"];
 const BROWSER_CPU: [&str; 7] =
     ["--release", "--package", "unmask-tab", "--features", "train", "--target", "wasm32-unknown-unknown"];
 
+/// The room, which is to run in a browser one day.
+const ROOM: [&str; 6] = ["--release", "--package", "unmask-room", "--lib", "--target", "wasm32-unknown-unknown"];
+
 /// Arguments of clippy.
 const LINTS: [&str; 4] = ["--all-targets", "--", "-D", "warnings"];
 
@@ -125,7 +128,8 @@ fn clippy(env: &Env, _: &mut TestNotes) -> Result<()> {
 }
 
 fn clippy_wasm(env: &Env, _: &mut TestNotes) -> Result<()> {
-    env::run(cargo(env, &["clippy"]).args(BROWSER_CPU).args(LINTS))
+    env::run(cargo(env, &["clippy"]).args(BROWSER_CPU).args(LINTS))?;
+    env::run(cargo(env, &["clippy"]).args(ROOM).args(["--", "-D", "warnings"]))
 }
 
 fn run_tests(command: &mut Command, tests: &mut TestNotes) -> Result<()> {

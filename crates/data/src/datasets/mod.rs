@@ -16,15 +16,21 @@
 //! # Ok::<(), unmask_data::datasets::PartitionError>(())
 //! ```
 
+#[cfg(feature = "datasets")]
 pub mod cifar10;
+#[cfg(feature = "datasets")]
 pub mod folder;
 pub mod generated;
 mod labelled;
+#[cfg(feature = "datasets")]
+mod load;
 mod partition;
 mod sheet;
 mod source;
 
 pub use labelled::{Labelled, LabelledError};
+#[cfg(feature = "datasets")]
+pub use load::{DataSetError, default_cifar10_folder};
 pub use partition::{PartitionError, divide};
 pub use sheet::contact_sheet;
-pub use source::{DataSet, DataSetError, ParseSourceError, Source, default_cifar10_folder};
+pub use source::{DataSet, ParseSourceError, Source};

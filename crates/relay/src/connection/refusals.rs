@@ -7,7 +7,7 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use crate::room::input::Input;
+use unmask_room::Input;
 
 /// Longest time until counted refusals are reported.
 const PERIOD: Duration = Duration::from_secs(60);

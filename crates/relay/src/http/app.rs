@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 
+use unmask_room::{Input, Pictures, Snapshot};
+
 use super::{rendered::Rendered, scopes::Scopes};
 use crate::{
-    attacks::Pictures,
     config::{Limits, ModelFile},
     connection::Common,
-    room::Input,
-    room::Snapshot,
 };
 
 #[derive(Clone)]

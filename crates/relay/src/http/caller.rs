@@ -6,10 +6,10 @@ use axum::{
     extract::{ConnectInfo, FromRequestParts},
     http::{HeaderMap, request::Parts},
 };
+use unmask_room::{DeviceId, Peer};
 use unmask_wire::view::Role;
 
 use super::{addresses::is_own_address, app::App, scopes::cookies};
-use crate::peer::{DeviceId, Peer};
 
 /// The role granted by the request's secret, if it carries one.
 pub(crate) struct Caller(pub(crate) Option<Role>);

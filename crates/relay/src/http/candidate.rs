@@ -1,14 +1,14 @@
 //! `POST /api/candidate`: a picture that may be in the client's data.
 
 use axum::{body::Bytes, extract::State, response::Response};
-use tokio::{sync::oneshot, task::spawn_blocking};
+use tokio::task::spawn_blocking;
 use unmask_data::{ImageError, NotAPicture, decode};
+use unmask_room::{CandidatePicture, Input};
 
 use crate::{
-    attacks::CandidatePicture,
     http::app::App,
     http::control::{answer, bad_request, stopping},
-    room::Input,
+    room::reply,
 };
 
 pub(crate) const MAX_FILE: usize = 8 << 20;
@@ -22,7 +22,7 @@ pub(crate) async fn candidate(State(app): State<App>, file: Bytes) -> Response {
         Ok(picture) => picture,
         Err(reason) => return bad_request(format!("The picture cannot be used: {reason}.")),
     };
-    let (reply, receiver) = oneshot::channel();
+    let (reply, receiver) = reply();
     if app.room.send(Input::Candidate { picture, reply }).await.is_err() {
         return stopping();
     }

@@ -7,12 +7,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use tokio::sync::oneshot;
+use unmask_room::{ControlError, Input};
 use unmask_wire::view::Control;
 
-use crate::{
-    http::app::App,
-    room::{Input, control_error::ControlError},
-};
+use crate::{http::app::App, room::reply};
 
 pub(crate) const MAX_BODY: usize = 16 * 1024;
 
@@ -22,7 +20,7 @@ pub(crate) async fn control(State(app): State<App>, body: Bytes) -> Response {
         Ok(control) => control,
         Err(error) => return bad_request(format!("The control cannot be read: {error}.")),
     };
-    let (reply, receiver) = oneshot::channel();
+    let (reply, receiver) = reply();
     if app.room.send(Input::Control { control, reply }).await.is_err() {
         return stopping();
     }

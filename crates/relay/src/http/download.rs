@@ -11,25 +11,24 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::json;
-use tokio::{sync::oneshot, task::spawn_blocking};
+use tokio::task::spawn_blocking;
 use tracing::error;
 use unmask_recording::{Player, Read, Recording, RecordingError, Summary, shown};
+use unmask_room::{Input, LessonFiles, Pictures, digest};
 use unmask_wire::view::RoomView;
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
 use crate::{
-    attacks::Pictures,
     config::ModelFile,
     http::app::App,
     http::control::stopping,
     http::{recording, results},
-    journal::digest,
-    room::{Input, files::LessonFiles},
+    room::reply,
 };
 
 /// Responds 200 with the archive, or 500 with a sentence if it cannot be packed.
 pub(crate) async fn download(State(app): State<App>) -> Response {
-    let (reply, receiver) = oneshot::channel();
+    let (reply, receiver) = reply();
     if app.room.send(Input::Download { reply }).await.is_err() {
         return stopping();
     }

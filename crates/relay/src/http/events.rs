@@ -12,8 +12,9 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
+use unmask_room::Snapshot;
+
 use super::rendered::Rendered;
-use crate::room::Snapshot;
 
 /// Minimum time between two events. Changes within it are merged.
 const COALESCE: Duration = Duration::from_millis(200);

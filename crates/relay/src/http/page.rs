@@ -21,7 +21,7 @@ use rust_embed::{EmbeddedFile, RustEmbed};
 use tracing::error;
 
 use super::coding::accepts;
-use crate::journal::hex;
+use unmask_room::hex;
 
 /// The output of `crates/bundle`, one folder per page; empty if it was not run. Some files are present only in brotli's
 /// form, with the suffix [`PACKED`]. Hidden folders are excluded because Trunk stages its builds there.

@@ -5,11 +5,12 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tracing::error;
 use unmask_recording::{NAME, RecordingError};
+use unmask_room::Input;
 
-use crate::{http::app::App, http::control::stopping, room::Input};
+use crate::{http::app::App, http::control::stopping, room::reply};
 
 /// Content type of a recording, which is gzipped.
 pub(crate) const FORM: &str = "application/gzip";
@@ -41,7 +42,7 @@ pub(crate) async fn recording(State(app): State<App>) -> Response {
 /// Returns the packed recording up to now, or why packing failed; `None` if the lesson is not recorded or the relay is
 /// stopping.
 pub(crate) async fn take(room: &mpsc::Sender<Input>) -> Option<Result<Vec<u8>, RecordingError>> {
-    let (reply, receiver) = oneshot::channel();
+    let (reply, receiver) = reply();
     room.send(Input::Recording { reply }).await.ok()?;
     receiver.await.ok()
 }

@@ -12,11 +12,12 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use flate2::{Compression, write::GzEncoder};
-use tokio::time::Instant;
 use tracing::error;
 
+use unmask_room::{Moment, Snapshot};
+
 use super::coding::accepts;
-use crate::room::Snapshot;
+use crate::clock::Clock;
 
 /// Maximum age of the remaining time in the JSON.
 const FRESH: Duration = Duration::from_millis(200);
@@ -31,15 +32,23 @@ struct Json {
 #[derive(Debug)]
 struct Newest {
     snapshot: Snapshot,
-    at: Instant,
+    at: Moment,
     json: Arc<Json>,
 }
 
 /// A cache of the newest snapshot's JSON.
-#[derive(Debug, Default)]
-pub(crate) struct Rendered(Mutex<Option<Newest>>);
+#[derive(Debug)]
+pub(crate) struct Rendered {
+    clock: Clock,
+    newest: Mutex<Option<Newest>>,
+}
 
 impl Rendered {
+    /// `clock` is the room's.
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self { clock, newest: Mutex::default() }
+    }
+
     /// Returns the snapshot as JSON; logs an error and returns `None` if it cannot be encoded.
     pub(crate) fn text(&self, snapshot: &Snapshot) -> Option<Arc<str>> {
         Some(Arc::clone(&self.json(snapshot)?.text))
@@ -60,23 +69,25 @@ impl Rendered {
 
     fn json(&self, snapshot: &Snapshot) -> Option<Arc<Json>> {
         // Keep the lock, so that simultaneous requests wait for one encoding.
-        let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(newest) = newest.as_ref().filter(|newest| newest.is(snapshot)) {
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.clock.moment();
+        if let Some(newest) = newest.as_ref().filter(|newest| newest.is(snapshot, now)) {
             return Some(Arc::clone(&newest.json));
         }
-        let text = snapshot.json().inspect_err(|error| error!("the room cannot be written as JSON: {error}")).ok()?;
+        let text =
+            snapshot.json(now).inspect_err(|error| error!("the room cannot be written as JSON: {error}")).ok()?;
         let json = Arc::new(Json { text: text.as_str().into(), plain: text.into(), gzipped: OnceLock::new() });
-        *newest = Some(Newest { snapshot: snapshot.clone(), at: Instant::now(), json: Arc::clone(&json) });
+        *newest = Some(Newest { snapshot: snapshot.clone(), at: now, json: Arc::clone(&json) });
         Some(json)
     }
 }
 
 impl Newest {
     /// Whether this is the same snapshot with a recent enough remaining time.
-    fn is(&self, snapshot: &Snapshot) -> bool {
+    fn is(&self, snapshot: &Snapshot, now: Moment) -> bool {
         Arc::ptr_eq(&self.snapshot.view, &snapshot.view)
             && self.snapshot.deadline == snapshot.deadline
-            && (snapshot.deadline.is_none() || self.at.elapsed() < FRESH)
+            && (snapshot.deadline.is_none() || now - self.at < FRESH)
     }
 }
 
@@ -99,7 +110,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_snapshot_is_written_once() {
-        let rendered = Rendered::default();
+        let clock = Clock::start();
+        let rendered = Rendered::new(clock);
         let snapshot =
             |round, deadline| Snapshot { view: Arc::new(RoomView { round, ..RoomView::default() }), deadline };
         let quiet = snapshot(1, None);
@@ -109,7 +121,7 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &rendered.text(&quiet).unwrap()));
         assert_eq!(zipped.as_ptr(), rendered.json(&quiet).unwrap().gzipped().unwrap().as_ptr());
 
-        let busy = snapshot(2, Some(Instant::now() + Duration::from_secs(60)));
+        let busy = snapshot(2, Some(clock.moment() + Duration::from_secs(60)));
         let first = rendered.text(&busy).unwrap();
         assert!(first.contains("\"round\":2"), "{first}");
         tokio::time::sleep(FRESH).await;

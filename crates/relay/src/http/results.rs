@@ -7,10 +7,9 @@ use unmask_core::{Defence, TradeOffPoint};
 use unmask_data::metrics::Level;
 use unmask_lesson::Answers;
 use unmask_recording::{Finding, Summary};
+use unmask_room::LessonFiles;
 use unmask_wire::view::{AccuracyPoint, AttackView, PollView};
 use unmask_words::{Language, take_home};
-
-use crate::room::files::LessonFiles;
 
 const STYLE: &str = include_str!("results.css");
 /// Width and height of a curve in SVG units.

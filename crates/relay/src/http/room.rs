@@ -5,10 +5,11 @@ use axum::{
     http::{HeaderMap, StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
+use unmask_room::Peer;
 use unmask_wire::{MAX_FRAME, view::Role};
 
 use super::{app::App, caller::Caller, events as feed};
-use crate::{connection, peer::Peer};
+use crate::connection;
 
 /// Maximum bytes in a socket's own write buffer, for the current frame and pongs.
 const MAX_WRITE_BUFFER: usize = 4 * MAX_FRAME;

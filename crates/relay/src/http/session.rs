@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use tracing::{error, warn};
 use unmask_core::InitialWeights;
 use unmask_data::CLASSES;
+use unmask_room::{DeviceId, Input};
 use unmask_wire::view::{Role, SessionRequest, SessionView};
 
 use super::{
@@ -21,7 +22,7 @@ use super::{
     control::bad_request,
     pin::Try,
 };
-use crate::{peer::DeviceId, room::Input};
+use crate::random;
 
 pub(crate) const MAX_BODY: usize = 1024;
 
@@ -119,7 +120,7 @@ fn new_device(app: &App, headers: &HeaderMap) -> Option<(String, String)> {
     if device(headers, &app.scopes.cookie).is_some() {
         return None;
     }
-    let drawn = DeviceId::draw().inspect_err(|error| error!("{error}")).ok()?;
+    let drawn = random::bytes().map(DeviceId::of).inspect_err(|error| error!("{error}")).ok()?;
     Some((cookie_name(&app.scopes.cookie), drawn.to_string()))
 }
 

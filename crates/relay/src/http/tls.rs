@@ -17,7 +17,7 @@ use rustls::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{config::CertificateFiles, private_file::write, unix_time::unix_now};
+use crate::{clock::unix_now, config::CertificateFiles, private_file::write};
 
 const CERTIFICATE: &str = "certificate.pem";
 const KEY: &str = "key.pem";

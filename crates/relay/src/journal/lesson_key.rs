@@ -6,14 +6,11 @@
 use std::path::Path;
 
 use ring::hmac;
+use unmask_room::{LessonId, hex};
 
-use super::digest::hex;
 use crate::{private_file, random};
 
 const KEY: &str = "room.key";
-
-/// Identifies a lesson. It is not secret.
-pub(crate) type LessonId = [u8; 16];
 
 /// The key from which a lesson's secrets are derived.
 pub(crate) struct LessonKey {

@@ -13,7 +13,7 @@ use redb::{Builder, Database, DatabaseError, ReadableDatabase, TableDefinition, 
 use ring::digest::{self, SHA256, digest};
 use serde::{Deserialize, Serialize};
 
-use crate::{private_file, unix_time::unix_now};
+use crate::{clock::unix_now, private_file};
 
 const FILES: [&str; 2] = ["journal-a.redb", "journal-b.redb"];
 const TABLE: TableDefinition<'_, (&str, u32), &[u8]> = TableDefinition::new("lesson");
@@ -76,7 +76,7 @@ pub(crate) struct Contents {
 }
 
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct Found {
     pub(crate) store: Store,
     pub(crate) contents: Option<Contents>,
     /// Sentences that say what is wrong with files that were set aside.
@@ -88,7 +88,7 @@ impl Store {
     ///
     /// # Errors
     /// Fails if another relay has it open.
-    pub(crate) fn open(folder: &Path) -> anyhow::Result<Opened> {
+    pub(crate) fn open(folder: &Path) -> anyhow::Result<Found> {
         let mut slots = FILES.map(|name| Slot::new(folder.join(name)));
         let (mut found, mut problems) = (Vec::new(), Vec::new());
         for (index, slot) in slots.iter_mut().enumerate() {
@@ -124,7 +124,7 @@ impl Store {
                 Err(error) => problems.push(slot.set_aside(&error)),
             }
         }
-        Ok(Opened { store, contents, problems })
+        Ok(Found { store, contents, problems })
     }
 
     /// Sets both files aside because their newest state cannot be used. Returns sentences that say where they went.
@@ -451,7 +451,7 @@ mod tests {
         assert!(Store::open(folder.path()).unwrap().contents.is_none());
         for states in 1..5 {
             let (folder, _) = journal(states);
-            let Opened { mut store, contents, problems } = Store::open(folder.path()).unwrap();
+            let Found { mut store, contents, problems } = Store::open(folder.path()).unwrap();
             holds(&contents.unwrap(), states);
             assert_eq!(problems, [""; 0]);
             store.write(b"later", None).unwrap();
@@ -488,7 +488,7 @@ mod tests {
         for kept in [0, 1, 100, 4096, whole / 3, whole / 2, whole - 4096, whole - 1] {
             let (folder, [_, newer]) = journal(3);
             OpenOptions::new().write(true).open(&newer).unwrap().set_len(kept).unwrap();
-            let Opened { mut store, contents, problems } = Store::open(folder.path()).unwrap();
+            let Found { mut store, contents, problems } = Store::open(folder.path()).unwrap();
             newest(&contents.unwrap());
             for problem in problems {
                 assert!(problem.contains("set aside as") && !newer.exists(), "{problem}");
@@ -525,7 +525,7 @@ mod tests {
     fn rubbish_in_both_files_is_set_aside() {
         let (folder, files) = journal(2);
         files.iter().for_each(|file| fs::write(file, b"rubbish").unwrap());
-        let Opened { mut store, contents, problems } = Store::open(folder.path()).unwrap();
+        let Found { mut store, contents, problems } = Store::open(folder.path()).unwrap();
         assert!(contents.is_none() && problems.len() == 2);
         write(&mut store, 5).unwrap();
         drop(store);
@@ -556,7 +556,7 @@ mod tests {
     fn a_new_lesson_keeps_the_last_one_aside() {
         let (folder, _) = journal(2);
         Store::set_aside(folder.path()).unwrap();
-        let Opened { mut store, contents, .. } = Store::open(folder.path()).unwrap();
+        let Found { mut store, contents, .. } = Store::open(folder.path()).unwrap();
         assert!(contents.is_none());
         write(&mut store, 1).unwrap();
         drop(store);

@@ -8,51 +8,16 @@ use std::{
 use anyhow::Context;
 use tracing::{info, warn};
 use unmask_core::{Architecture, ModelState};
-use unmask_federation::{GlobalModel, Moments, RoomRecords};
+use unmask_federation::{GlobalModel, Moments};
+use unmask_room::{Arrays, Journal, NotSaved, Save, Saved, digest};
 
-use super::{
-    digest::digest,
-    store::{Contents, Store, Values},
-};
+use super::store::{Contents, Store, Values};
 
 const WEIGHTS: &str = "weights";
 const STATISTICS: &str = "statistics";
 const FIRST: &str = "first moments";
 const SECOND: &str = "second moments";
 const RECORDS: &str = "records";
-
-/// A lesson's large parts. They stay alive until they are written; a round that closes in the meantime allocates new
-/// weights.
-#[derive(Debug)]
-pub(crate) struct Arrays {
-    pub(crate) model: Arc<GlobalModel>,
-    pub(crate) moments: Arc<Moments>,
-    pub(crate) records: RoomRecords,
-}
-
-/// A state to write. Without arrays, those of the last save are still valid.
-#[derive(Debug)]
-pub(crate) struct Save {
-    /// The last round in it.
-    pub(crate) round: u32,
-    /// Everything else, encoded by the room.
-    pub(crate) header: Vec<u8>,
-    pub(crate) arrays: Option<Arrays>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Saved {
-    /// The last round in it.
-    pub(crate) round: u32,
-    pub(crate) outcome: Result<(), NotSaved>,
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "The lesson is not on the disk: {0:#}. The lesson continues. Free some space; the relay tries again after the next \
-     round."
-)]
-pub(crate) struct NotSaved(anyhow::Error);
 
 /// A handle to the writing thread. Dropping it waits until all pending saves are written.
 #[derive(Debug)]
@@ -79,9 +44,11 @@ impl JournalThread {
         let thread = thread::Builder::new().name("journal".to_owned()).spawn(work);
         Ok(Self { saves: Some(saves), thread: Some(thread.context("no thread for the journal")?) })
     }
+}
 
+impl Journal for JournalThread {
     /// Queues a state; false if the thread has ended.
-    pub(crate) fn write(&self, save: Save) -> bool {
+    fn write(&mut self, save: Save) -> bool {
         self.saves.as_ref().is_some_and(|saves| saves.send(save).is_ok())
     }
 }

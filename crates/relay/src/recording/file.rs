@@ -8,6 +8,7 @@ use std::{
 
 use tracing::warn;
 use unmask_recording::{MAX_BYTES, NAME, Read, Recording};
+use unmask_room::RecordingStore;
 
 use crate::private_file;
 
@@ -71,7 +72,7 @@ impl RecordingFile {
     /// # Errors
     /// The file system's error, the first time in a row. If `is_less`, a file that cannot be rewritten is
     /// deleted; failure to delete it is always reported.
-    pub(crate) fn keep(&mut self, recording: &Recording, is_less: bool) -> Result<(), FileError> {
+    fn update(&mut self, recording: &Recording, is_less: bool) -> Result<(), FileError> {
         if is_less {
             self.file = None;
         }
@@ -108,6 +109,12 @@ impl RecordingFile {
         }
         self.written = recording.len();
         Ok(())
+    }
+}
+
+impl RecordingStore for RecordingFile {
+    fn keep(&mut self, recording: &Recording, is_less: bool) -> Result<(), String> {
+        self.update(recording, is_less).map_err(|problem| problem.to_string())
     }
 }
 
@@ -194,7 +201,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (mut file, ..) = RecordingFile::open(folder.path().join("gone"), 7);
         let recording = Recording::new("0.1.0", 7);
-        assert!(file.keep(&recording, false).unwrap_err().to_string().contains("cannot be written"));
+        assert!(file.keep(&recording, false).unwrap_err().contains("cannot be written"));
         file.keep(&recording, false).unwrap();
     }
 }

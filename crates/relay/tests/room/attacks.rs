@@ -35,7 +35,7 @@ fn are_of(room: &RoomView, cards: usize, round: u32) -> bool {
 
 /// Runs one round under a defence with Ada as the only client.
 async fn attacked(defence: &str, values: Vec<f32>) -> (Relay, Client) {
-    let relay = Relay::with(|config| config.defence = defence.parse().unwrap()).await;
+    let relay = Relay::with(|config| config.room.defence = defence.parse().unwrap()).await;
     let mut ada = relay.client("Ada").await;
     relay.control(Control::OneRound).await;
     let plan = ada.plan().await;
@@ -109,7 +109,7 @@ impl Searches for Formula {
 #[tokio::test]
 async fn closed_forms_are_checked_by_their_own_gradient() {
     let relay = Relay::with(|config| {
-        config.defence = "random-binary:pos=0,0.3".parse().unwrap();
+        config.room.defence = "random-binary:pos=0,0.3".parse().unwrap();
         config.searches = Some(Arc::new(Formula));
     })
     .await;
@@ -171,7 +171,7 @@ fn revealing_with_zero_position() -> Vec<f32> {
 /// Under FedAvg, the change of the weights also reveals the picture and the label.
 #[tokio::test]
 async fn weights_that_moved_give_the_picture_away() {
-    let relay = Relay::with(|config| config.rule = "fedavg:epochs=1,rate=0.1".parse().unwrap()).await;
+    let relay = Relay::with(|config| config.room.rule = "fedavg:epochs=1,rate=0.1".parse().unwrap()).await;
     let mut ada = relay.client("Ada").await;
     relay.control(Control::OneRound).await;
     let plan = ada.plan().await;
@@ -210,7 +210,7 @@ async fn worthless_updates_are_told_in_words() {
 
 #[tokio::test]
 async fn mixtures_are_called_mixtures() {
-    let relay = Relay::with(|config| config.batch = 4).await;
+    let relay = Relay::with(|config| config.room.batch = 4).await;
     let mut ada = relay.client("Ada").await;
     relay.control(Control::OneRound).await;
     let plan = ada.plan().await;

@@ -15,7 +15,7 @@ async fn round(client: &mut Client, number: u8) {
 
 #[tokio::test]
 async fn without_a_budget_nothing_runs_and_training_goes_on() {
-    let relay = Relay::with(|config| config.attack_budget = Duration::ZERO).await;
+    let relay = Relay::with(|config| config.room.attack_budget = Duration::ZERO).await;
     let mut ada = relay.client("Ada").await;
     relay.control(Control::Start).await;
     for number in 1..=5 {
@@ -38,8 +38,8 @@ async fn without_a_budget_nothing_runs_and_training_goes_on() {
 #[tokio::test]
 async fn attacks_left_out_go_first_on_the_next_update() {
     let relay = Relay::with(|config| {
-        config.attack_budget = Duration::from_nanos(1);
-        config.defence = "random-binary:0.5".parse().unwrap();
+        config.room.attack_budget = Duration::from_nanos(1);
+        config.room.defence = "random-binary:0.5".parse().unwrap();
     })
     .await;
     let mut ada = relay.client("Ada").await;

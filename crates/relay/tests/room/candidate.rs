@@ -123,7 +123,7 @@ async fn a_refused_update_leaves_the_model_of_the_one_before() {
 #[tokio::test]
 async fn what_cannot_be_told_is_said() {
     let relay = Relay::with(|config| {
-        config.defence = "encrypted".parse().unwrap();
+        config.room.defence = "encrypted".parse().unwrap();
         config.searches = Some(Arc::new(Sums));
     })
     .await;

@@ -237,7 +237,7 @@ async fn a_picture_hidden_during_the_round_is_not_attacked() {
 /// A withdrawal could not reach those who borrowed from the relay before.
 #[tokio::test]
 async fn the_game_ends_with_the_relay() {
-    let journal = |config: &mut RelayConfig| config.journal = Some(JournalConfig::default());
+    let journal = |config: &mut RelayConfig| config.room.journal = Some(JournalConfig::default());
     let relay = Relay::with(journal).await;
     let (mut ada, mut bob) = (relay.client("Ada").await, relay.client("Bob").await);
     for lender in [&mut ada, &mut bob] {

@@ -89,7 +89,7 @@ async fn rounds(relay: &Relay, clients: &mut [Client], number: u8) -> RoomView {
 /// The projector's chart compares two clients' masks over three rounds with G(f), and restarts under each policy.
 #[tokio::test]
 async fn update_counts_are_shown_for_the_policy_in_force() {
-    let relay = Relay::with(|config| config.defence = "random-binary:pos=0.9,0.5".parse().unwrap()).await;
+    let relay = Relay::with(|config| config.room.defence = "random-binary:pos=0.9,0.5".parse().unwrap()).await;
     let mut clients = [relay.client("Ada").await, relay.client("Bob").await];
     assert_eq!(relay.room().await.update_counts, None);
     let counts = rounds(&relay, &mut clients, 3).await.update_counts.unwrap();
@@ -132,7 +132,8 @@ async fn update_counts_are_shown_for_the_policy_in_force() {
 /// The guarantee covers all consecutive rounds under one noise, even if other settings change.
 #[tokio::test]
 async fn guarantee_covers_the_rounds_under_this_noise() {
-    let relay = Relay::with(|config| config.defence = "gaussian:eps=4,delta=0.00001,clip=0.5".parse().unwrap()).await;
+    let relay =
+        Relay::with(|config| config.room.defence = "gaussian:eps=4,delta=0.00001,clip=0.5".parse().unwrap()).await;
     let mut clients = [relay.client("Ada").await];
     assert_eq!(relay.room().await.guarantee, None);
     let holds = |rounds| {

@@ -15,7 +15,7 @@ fn fresh(seed: u64) -> Vec<f32> {
 }
 
 async fn encrypted(defence: &str) -> Relay {
-    Relay::with(|config| (config.defence, config.seed) = (defence.parse().unwrap(), Some(5))).await
+    Relay::with(|config| (config.room.defence, config.room.seed) = (defence.parse().unwrap(), Some(5))).await
 }
 
 fn decrypted(plan: &Plan, cipher: &Cipher) -> Vec<f32> {
@@ -248,7 +248,7 @@ async fn sealing_client_that_comes_back_is_asked_again() {
 
 #[tokio::test]
 async fn adam_cannot_step_on_encrypted_gradients() {
-    let relay = Relay::with(|config| config.optimiser = "adam:0.001".parse().unwrap()).await;
+    let relay = Relay::with(|config| config.room.optimiser = "adam:0.001".parse().unwrap()).await;
     let defence = Control::Defence { defence: "encrypted".parse().unwrap() };
     let (status, sentence) = relay.try_control(&defence).await;
     assert_eq!(status, 400);
@@ -266,7 +266,7 @@ async fn adam_cannot_step_on_encrypted_gradients() {
     assert_eq!(status, 400);
     let folder = tempfile::tempdir().unwrap();
     let mut config = crate::support::config(folder.path().into());
-    (config.defence, config.optimiser) = ("encrypted".parse().unwrap(), "adam:0.001".parse().unwrap());
+    (config.room.defence, config.room.optimiser) = ("encrypted".parse().unwrap(), "adam:0.001".parse().unwrap());
     let error = unmask_relay::serve(config).await.unwrap_err().to_string();
     assert!(error.contains("adam:0.001 cannot run on encrypted updates"), "{error}");
 }

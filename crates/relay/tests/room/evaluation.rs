@@ -17,7 +17,7 @@ const HELD_OUT: u32 = 6;
 async fn measuring(change: impl FnOnce(&mut RelayConfig)) -> Relay {
     Relay::with(|config| {
         colours::share(config);
-        config.data.train_on = TrainOn::Shared;
+        config.room.data.train_on = TrainOn::Shared;
         config.evaluator = Some(Arc::new(ByColour));
         change(config);
     })
@@ -39,7 +39,7 @@ async fn measured(relay: &Relay, round: u32) -> EvaluationView {
 
 #[tokio::test]
 async fn accuracy_follows_the_model() {
-    let relay = measuring(|config| config.pace = Duration::from_millis(200)).await;
+    let relay = measuring(|config| config.room.pace = Duration::from_millis(200)).await;
     // Before the first round, the model always predicts the first colour.
     let start = measured(&relay, 0).await;
     assert_eq!((start.accuracy, start.pictures, start.loss), (1.0 / 3.0, HELD_OUT, 0.25));
@@ -73,7 +73,7 @@ async fn accuracy_follows_the_model() {
 
 #[tokio::test]
 async fn budget_bounds_it_and_stops_it() {
-    let relay = measuring(|config| config.data.test_pictures = 4).await;
+    let relay = measuring(|config| config.room.data.test_pictures = 4).await;
     assert_eq!(measured(&relay, 0).await.pictures, 4);
     relay.control(Control::EvaluationBudget { seconds: 0.0 }).await;
     let mut ada = relay.client("Ada").await;
@@ -92,7 +92,7 @@ async fn budget_bounds_it_and_stops_it() {
 /// Private pictures have no class of this data set, so there are no held-out pictures for them.
 #[tokio::test]
 async fn rooms_that_cannot_be_measured_say_why() {
-    let private = measuring(|config| config.data.train_on = TrainOn::Private).await;
+    let private = measuring(|config| config.room.data.train_on = TrainOn::Private).await;
     let remark = private.room().await.evaluation.unwrap().remark.unwrap();
     assert!(remark.contains("whose classes are not those of colours"), "{remark}");
     let on_demand = Relay::with(|config| config.evaluator = Some(Arc::new(ByColour))).await;

@@ -9,7 +9,7 @@ use unmask_wire::view::{Control, GatheredView, RoomView};
 const RATE: f64 = 0.5;
 
 async fn masked() -> Relay {
-    Relay::with(|config| config.defence = format!("random-binary:{RATE}").parse().unwrap()).await
+    Relay::with(|config| config.room.defence = format!("random-binary:{RATE}").parse().unwrap()).await
 }
 
 async fn round(relay: &Relay, client: &mut Client, number: u8) {
@@ -93,7 +93,7 @@ async fn gathering_goes_on_without_a_budget_and_begins_anew() {
 /// One mask for all rounds always hides the same entries.
 #[tokio::test]
 async fn frozen_masks_show_no_further_entries() {
-    let relay = Relay::with(|config| config.defence = "frozen-binary:0.5".parse().unwrap()).await;
+    let relay = Relay::with(|config| config.room.defence = "frozen-binary:0.5".parse().unwrap()).await;
     let mut ada = relay.client("Ada").await;
     for number in 1..=3 {
         round(&relay, &mut ada, number).await;

@@ -19,7 +19,7 @@ fn update_message(plan: &Plan, form: UpdateForm) -> ClientMessage {
 /// Bytes after the hello that close the connection, each with part of the reason.
 #[tokio::test]
 async fn bytes_that_are_no_message_close_the_connection() {
-    let relay = Relay::with(|config| config.start = true).await;
+    let relay = Relay::with(|config| config.room.start = true).await;
     let mut honest = relay.client("Honest").await;
     let plan = honest.plan().await;
     let whole = frames(&ClientMessage::Device { device: "GPU".into() }, &[]).unwrap().swap_remove(0);
@@ -108,7 +108,7 @@ async fn strangers_are_turned_away() {
 /// Invalid updates in valid messages. The client stays and takes part in the next round.
 #[tokio::test]
 async fn bad_updates_are_refused_and_the_round_goes_on() {
-    let relay = Relay::with(|config| config.defence = "random-binary:0.5".parse().unwrap()).await;
+    let relay = Relay::with(|config| config.room.defence = "random-binary:0.5".parse().unwrap()).await;
     let (mut honest, mut eve) = (relay.client("Honest").await, relay.client("Eve").await);
     relay.control(Control::Start).await;
     let masked =
@@ -158,7 +158,7 @@ async fn bad_updates_are_refused_and_the_round_goes_on() {
 /// An update of huge values and claims is reported, and has no other effect.
 #[tokio::test]
 async fn a_huge_update_moves_nothing() {
-    let relay = Relay::with(|config| config.aggregation = Aggregation::Clipped).await;
+    let relay = Relay::with(|config| config.room.aggregation = Aggregation::Clipped).await;
     let mut clients = Vec::new();
     for nickname in ["Ada", "Bob", "Carol"] {
         clients.push(relay.client(nickname).await);
@@ -188,7 +188,7 @@ async fn a_huge_update_moves_nothing() {
 
 #[tokio::test]
 async fn seed_counts_once_and_so_does_an_update() {
-    let relay = Relay::with(|config| config.defence = "random-binary:0.5".parse().unwrap()).await;
+    let relay = Relay::with(|config| config.room.defence = "random-binary:0.5".parse().unwrap()).await;
     let (mut ada, mut eve) = (relay.client("Ada").await, relay.client("Eve").await);
     relay.control(Control::Start).await;
     let (plan, copy) = (ada.plan().await, eve.plan().await);
@@ -203,7 +203,7 @@ async fn seed_counts_once_and_so_does_an_update() {
 
 #[tokio::test]
 async fn wrong_length_without_a_mask() {
-    let relay = Relay::with(|config| config.start = true).await;
+    let relay = Relay::with(|config| config.room.start = true).await;
     let mut eve = relay.client("Eve").await;
     let plan = eve.plan().await;
     eve.send_update(&plan, 1.0, ProtectedUpdate::dense(vec![0.0; 3])).await;
@@ -244,7 +244,8 @@ async fn second_hello_is_refused() {
 #[tokio::test]
 async fn client_that_reads_nothing_holds_nobody_up() {
     let relay =
-        Relay::with(|config| (config.deadline, config.pace) = (Duration::from_millis(100), Duration::ZERO)).await;
+        Relay::with(|config| (config.room.deadline, config.room.pace) = (Duration::from_millis(100), Duration::ZERO))
+            .await;
     let mut ada = relay.client("Ada").await;
     let mut wall = Client::join(&relay.running, "Wall", None).await;
     // The client never reads the refusals of these messages.

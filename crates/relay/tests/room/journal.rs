@@ -20,7 +20,7 @@ use unmask_wire::{
 use zip::ZipArchive;
 
 fn with_journal(config: &mut RelayConfig) {
-    config.journal = Some(JournalConfig::default());
+    config.room.journal = Some(JournalConfig::default());
 }
 
 async fn start(folder: TempDir) -> Relay {
@@ -69,8 +69,8 @@ async fn come_back(relay: &Relay, clients: &[Client; 2]) -> [Client; 2] {
 async fn a_relay_that_starts_again_goes_on() {
     let relay = Relay::with(|config| {
         with_journal(config);
-        config.defence = "random-binary:0.5".parse().unwrap();
-        config.optimiser = "adam:0.01".parse().unwrap();
+        config.room.defence = "random-binary:0.5".parse().unwrap();
+        config.room.optimiser = "adam:0.01".parse().unwrap();
     })
     .await;
     assert!(relay.running.resumed().is_none());
@@ -119,7 +119,7 @@ async fn a_relay_that_starts_again_goes_on() {
 async fn privacy_is_accounted_for_across_a_restart() {
     let relay = Relay::with(|config| {
         with_journal(config);
-        config.defence = "gaussian:eps=4,delta=0.00001,clip=0.5".parse().unwrap();
+        config.room.defence = "gaussian:eps=4,delta=0.00001,clip=0.5".parse().unwrap();
     })
     .await;
     let (clients, _) = lesson(&relay, 2).await;
@@ -328,24 +328,22 @@ async fn another_lesson_begins_where_it_is_asked_for() {
     let known = last_lesson(folder.path()).unwrap().unwrap();
     assert_eq!(known.round, 2);
 
-    let refused = RelayConfig {
-        architecture: Architecture::from(VitPreset::Nano),
-        journal: Some(JournalConfig { given: vec!["--model".to_owned()], ..JournalConfig::default() }),
-        ..config(folder.path().to_path_buf())
-    };
+    let mut refused = config(folder.path().to_path_buf());
+    refused.room.architecture = Architecture::from(VitPreset::Nano);
+    refused.room.journal = Some(JournalConfig { given: vec!["--model".to_owned()], ..JournalConfig::default() });
     let error = serve(refused.clone()).await.unwrap_err().to_string();
     assert!(error.contains("--model vit_pico_patch4_16") && error.contains("--new"), "{error}");
 
     // A value that was not given as a flag does not have to match.
-    let journal = Some(JournalConfig::default());
-    let running = serve(RelayConfig { journal, ..refused.clone() }).await.unwrap();
+    refused.room.journal = Some(JournalConfig::default());
+    let running = serve(refused.clone()).await.unwrap();
     assert_eq!(running.resumed().unwrap(), &known);
-    let error = serve(RelayConfig { journal: Some(JournalConfig::default()), ..refused.clone() }).await.unwrap_err();
+    let error = serve(refused.clone()).await.unwrap_err();
     assert!(error.to_string().contains("another relay keeps its journal"), "{error}");
     running.shutdown().await;
 
     let relay = Relay::within(folder, |config| {
-        config.journal = Some(JournalConfig { begins_anew: true, ..JournalConfig::default() });
+        config.room.journal = Some(JournalConfig { begins_anew: true, ..JournalConfig::default() });
     })
     .await;
     let room = relay.room().await;

@@ -13,7 +13,7 @@ const PASSPHRASE: &str = "seven grey herons";
 
 /// Returns a room in which Ada has encrypted the model, and its first plan.
 async fn sealed(defence: &str) -> (Relay, Client, Cipher, Plan) {
-    let relay = Relay::with(|config| config.defence = defence.parse().unwrap()).await;
+    let relay = Relay::with(|config| config.room.defence = defence.parse().unwrap()).await;
     let mut ada = relay.client("Ada").await;
     relay.control(Control::OneRound).await;
     let seal = ada.seal().await;

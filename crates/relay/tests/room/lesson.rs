@@ -333,7 +333,7 @@ async fn scores_make_the_verdict_and_the_trade_off() {
 /// Neither of the journal's files restores a forgotten client.
 #[tokio::test]
 async fn who_is_forgotten_stays_forgotten() {
-    let with_journal = |config: &mut RelayConfig| config.journal = Some(JournalConfig::default());
+    let with_journal = |config: &mut RelayConfig| config.room.journal = Some(JournalConfig::default());
     let relay = Relay::with(with_journal).await;
     let mut ada = relay.client("Ada").await;
     let _bob = relay.client("Bob").await;
@@ -351,7 +351,7 @@ async fn who_is_forgotten_stays_forgotten() {
 /// Scene, poll and votes survive a restart; originals that clients showed do not.
 #[tokio::test]
 async fn the_lesson_goes_on_after_a_restart() {
-    let with_journal = |config: &mut RelayConfig| config.journal = Some(JournalConfig::default());
+    let with_journal = |config: &mut RelayConfig| config.room.journal = Some(JournalConfig::default());
     let relay = Relay::with(with_journal).await;
     let mut ada = relay.client("Ada").await;
     relay.control(Control::Lesson { scene: Scene::Guess, beat: 1 }).await;

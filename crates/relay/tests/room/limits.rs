@@ -155,8 +155,8 @@ async fn is_still_served(stream: &mut TcpStream, to: SocketAddr) -> bool {
 #[tokio::test]
 async fn an_update_that_trickles_is_ended() {
     let relay = Relay::with(|config| {
-        config.start = true;
-        config.deadline = Duration::from_millis(100);
+        config.room.start = true;
+        config.room.deadline = Duration::from_millis(100);
         config.limits.update = Duration::from_millis(600);
     })
     .await;
@@ -174,8 +174,8 @@ async fn an_update_that_trickles_is_ended() {
 #[tokio::test]
 async fn a_client_that_does_not_read_is_ended() {
     let relay = Relay::with(|config| {
-        config.architecture = Architecture::from(VitPreset::Tiny);
-        config.deadline = Duration::from_millis(100);
+        config.room.architecture = Architecture::from(VitPreset::Tiny);
+        config.room.deadline = Duration::from_millis(100);
         config.limits.write = Duration::from_millis(500);
     })
     .await;
@@ -226,7 +226,7 @@ async fn a_flood_of_messages_is_slowed_down() {
 #[tokio::test]
 async fn joining_again_and_again_is_slowed_down() {
     let relay = Relay::with(|config| {
-        config.limits.clients = 3;
+        config.room.limits.clients = 3;
         config.limits.joins_per_second = 5;
     })
     .await;
@@ -322,7 +322,7 @@ async fn a_median_that_would_not_fit_in_memory_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let room = |clients, aggregation: &str| {
         let mut config = config(folder.path().into());
-        (config.limits.clients, config.aggregation) = (clients, aggregation.parse().unwrap());
+        (config.room.limits.clients, config.room.aggregation) = (clients, aggregation.parse().unwrap());
         serve(config)
     };
     let most = (2 << 30) / (4 * Architecture::from(VitPreset::Pico).layout().len());

@@ -7,7 +7,7 @@ use unmask_wire::{
 };
 
 async fn encrypted() -> Relay {
-    Relay::with(|config| config.defence = "encrypted".parse().unwrap()).await
+    Relay::with(|config| config.room.defence = "encrypted".parse().unwrap()).await
 }
 
 async fn lacks_passphrase(client: &mut Client, round: u32, policy: u32) {

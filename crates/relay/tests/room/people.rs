@@ -93,7 +93,7 @@ async fn ticket_takes_over_a_living_socket() {
 
 #[tokio::test]
 async fn full_room_turns_away() {
-    let relay = Relay::with(|config| config.limits.clients = 1).await;
+    let relay = Relay::with(|config| config.room.limits.clients = 1).await;
     let ada = relay.client("Ada").await;
     let mut socket = Socket::open(&relay.running).await;
     socket.hello("Bob", None).await;
@@ -109,7 +109,7 @@ async fn sleeping_phone_is_gone_after_a_while() {
     let relay = Relay::with(|config| {
         config.limits.ping = Duration::from_millis(50);
         config.limits.silence = Duration::from_millis(1500);
-        config.limits.gone = Duration::from_millis(300);
+        config.room.limits.gone = Duration::from_millis(300);
     })
     .await;
     let mut awake = relay.client("Awake").await;

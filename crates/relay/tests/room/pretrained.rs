@@ -11,12 +11,12 @@ fn weights() -> Vec<f32> {
 
 fn halves(config: &mut RelayConfig) {
     let architecture = Architecture::from(VitPreset::Pico);
-    config.pretrained = Some(Pretrained {
+    config.room.pretrained = Some(Pretrained {
         title: "trained on shapes".into(),
         architecture,
         state: ModelState::from_weights(weights()).into(),
     });
-    config.initial_weights = InitialWeights::Pretrained;
+    config.room.initial_weights = InitialWeights::Pretrained;
 }
 
 /// Runs the first round and returns the weights it begins with.
@@ -69,7 +69,7 @@ async fn weights_of_another_model_end_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = config(folder.path().to_path_buf());
     halves(&mut config);
-    config.architecture = Architecture::from(VitPreset::Nano);
+    config.room.architecture = Architecture::from(VitPreset::Nano);
     let error = serve(config).await.expect_err("it started").to_string();
     assert!(error.contains("and the room's model is vit_nano_patch4_32"), "{error}");
 }

@@ -28,7 +28,7 @@ use zip::ZipArchive;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn with_journal(config: &mut RelayConfig) {
-    config.journal = Some(JournalConfig::default());
+    config.room.journal = Some(JournalConfig::default());
 }
 
 async fn taken(relay: &Relay) -> Recording {
@@ -224,7 +224,7 @@ async fn a_relay_that_starts_again_goes_on_recording() {
     // A new lesson has a new recording.
     let folder = relay.stop().await;
     let relay = Relay::within(folder, |config| {
-        config.journal = Some(JournalConfig { begins_anew: true, ..JournalConfig::default() });
+        config.room.journal = Some(JournalConfig { begins_anew: true, ..JournalConfig::default() });
     })
     .await;
     taken_when(&relay, "the other lesson", |room| room.clients.is_empty()).await;

@@ -49,10 +49,10 @@ fn seed(round: u32, which: usize) -> MaskSeed {
 /// Runs two rounds of two clients. After the first, the statistics must be their weighted mean, computed in f64.
 async fn two_rounds(rule: &str, defence: &str, weights_of: [u32; 2]) {
     let relay = Relay::with(|config| {
-        config.architecture = architecture();
-        config.rule = rule.parse().unwrap();
-        config.batch = SAMPLES[1] as u16;
-        config.defence = defence.parse().unwrap();
+        config.room.architecture = architecture();
+        config.room.rule = rule.parse().unwrap();
+        config.room.batch = SAMPLES[1] as u16;
+        config.room.defence = defence.parse().unwrap();
     })
     .await;
     let mut clients = [relay.client("Ada").await, relay.client("Bob").await];
@@ -111,7 +111,7 @@ async fn statistics_of_local_epochs_count_by_samples() {
 
 #[tokio::test]
 async fn statistics_that_are_none_are_refused() {
-    let relay = Relay::with(|config| config.architecture = architecture()).await;
+    let relay = Relay::with(|config| config.room.architecture = architecture()).await;
     let mut ada = relay.client("Ada").await;
     let (layout, statistics) = (architecture().layout(), architecture().statistics());
     let variance = statistics.get("bn1.running_var").unwrap().range.start;
@@ -132,7 +132,7 @@ async fn statistics_that_are_none_are_refused() {
 /// Attacks, defences and the April block that need embeddings say so: attacks on their cards, the others when chosen.
 #[tokio::test]
 async fn what_needs_embeddings_says_so() {
-    let relay = Relay::with(|config| config.architecture = architecture()).await;
+    let relay = Relay::with(|config| config.room.architecture = architecture()).await;
     let mut ada = relay.client("Ada").await;
     for defence in ["fixed-position", "encrypted"] {
         let (status, reason) = relay.try_control(&Control::Defence { defence: defence.parse().unwrap() }).await;
@@ -221,8 +221,8 @@ async fn what_needs_no_embeddings_works() {
     ] {
         let watched = Watched::default();
         let relay = Relay::with(|config| {
-            config.architecture = architecture();
-            config.defence = defence.parse().unwrap();
+            config.room.architecture = architecture();
+            config.room.defence = defence.parse().unwrap();
             config.searches = Some(Arc::new(watched.clone()));
         })
         .await;
@@ -251,8 +251,8 @@ async fn what_needs_no_embeddings_works() {
 async fn a_room_does_not_begin_with_a_defence_of_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = config(folder.path().to_path_buf());
-    config.architecture = architecture();
-    config.defence = "encrypted".parse().unwrap();
+    config.room.architecture = architecture();
+    config.room.defence = "encrypted".parse().unwrap();
     let error = serve(config).await.expect_err("it has no embeddings").to_string();
     assert!(error.contains("resnet_nano has none"), "{error}");
 }

@@ -13,7 +13,7 @@ use unmask_wire::{
 /// With two masked clients, the second plan agrees with Eq. 2, computed in f64 with explicit masks.
 #[tokio::test]
 async fn two_masked_rounds_agree_with_equation_2() {
-    let relay = Relay::with(|config| config.defence = "random-binary:0.5".parse().unwrap()).await;
+    let relay = Relay::with(|config| config.room.defence = "random-binary:0.5".parse().unwrap()).await;
     let (mut ada, mut bob) = (relay.client("Ada").await, relay.client("Bob").await);
     assert_eq!(relay.room().await.phase, Phase::Paused);
     relay.control(Control::Start).await;
@@ -69,7 +69,7 @@ async fn closed_is_told_to_everybody() {
 /// If a client does not answer, the deadline ends the round for the others, and the next round does not wait for it.
 #[tokio::test]
 async fn silent_client_is_late_and_comes_back() {
-    let relay = Relay::with(|config| config.deadline = Duration::from_secs(2)).await;
+    let relay = Relay::with(|config| config.room.deadline = Duration::from_secs(2)).await;
     let (mut ada, mut mute) = (relay.client("Ada").await, relay.client("Mute").await);
     relay.control(Control::Start).await;
     let (plan, missed) = (ada.plan().await, mute.plan().await);
@@ -152,7 +152,7 @@ async fn controls_take_effect_from_the_next_round_on() {
 
 #[tokio::test]
 async fn seeded_room_that_starts_by_itself() {
-    let start = || Relay::with(|config| (config.seed, config.start) = (Some(7), true));
+    let start = || Relay::with(|config| (config.room.seed, config.room.start) = (Some(7), true));
     let (one, other) = (start().await, start().await);
     assert_eq!(one.room().await.phase, Phase::Waiting);
     let weights = one.client("Ada").await.plan().await.weights;

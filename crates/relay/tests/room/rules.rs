@@ -14,7 +14,7 @@ fn weights(number: usize) -> Vec<f32> {
 
 async fn fedavg(defence: &str) -> Relay {
     let defence = defence.parse().unwrap();
-    Relay::with(|config| (config.rule, config.defence, config.batch) = (Rule::FED_AVG, defence, 3)).await
+    Relay::with(|config| (config.room.rule, config.room.defence, config.room.batch) = (Rule::FED_AVG, defence, 3)).await
 }
 
 fn sent(plan: &Plan, values: Vec<f32>, seed: [u8; 32]) -> ProtectedUpdate {
@@ -103,7 +103,7 @@ async fn a_claim_weighs_no_more_than_a_batch() {
 /// not have to act.
 #[tokio::test]
 async fn update_of_an_old_policy_is_refused() {
-    let relay = Relay::with(|config| config.deadline = Duration::from_secs(2)).await;
+    let relay = Relay::with(|config| config.room.deadline = Duration::from_secs(2)).await;
     let (mut ada, mut bob) = (relay.client("Ada").await, relay.client("Bob").await);
     relay.control(Control::Start).await;
     let (missed, plan) = (ada.plan().await, bob.plan().await);

@@ -341,7 +341,7 @@ async fn pins_can_be_tried_five_times_a_minute() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn many_addresses_do_not_find_the_pin() {
-    let with_journal = |config: &mut RelayConfig| config.journal = Some(JournalConfig::default());
+    let with_journal = |config: &mut RelayConfig| config.room.journal = Some(JournalConfig::default());
     let relay = Relay::with(with_journal).await;
     let running = &relay.running;
     let pin = running.pin();

@@ -31,7 +31,7 @@ async fn searching(defence: &str, descent: &Arc<Descent>) -> Relay {
 
 async fn idle(defence: &str, descent: &Arc<Descent>) -> Relay {
     Relay::with(|config| {
-        config.defence = defence.parse().unwrap();
+        config.room.defence = defence.parse().unwrap();
         config.searches = Some(Arc::new(Source(Arc::clone(descent))));
     })
     .await

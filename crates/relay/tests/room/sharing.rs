@@ -28,8 +28,8 @@ fn pictures((header, labels, pixels): &(ShardHeader, Vec<u8>, Vec<u8>)) -> BTree
 async fn clients_get_their_shards_once_and_train_on_them() {
     let relay = Relay::with(|config| {
         colours::share(config);
-        config.data.shards = 2;
-        config.data.train_on = TrainOn::Shared;
+        config.room.data.shards = 2;
+        config.room.data.train_on = TrainOn::Shared;
     })
     .await;
     let (mut ada, mut bob, mut cleo) =
@@ -79,7 +79,7 @@ async fn clients_get_their_shards_once_and_train_on_them() {
 async fn other_pictures_come_with_the_next_round() {
     let relay = Relay::with(|config| {
         colours::share(config);
-        (config.data.shards, config.data.shard_pictures) = (3, 5);
+        (config.room.data.shards, config.room.data.shard_pictures) = (3, 5);
     })
     .await;
     let mut ada = relay.client("Ada").await;
@@ -134,7 +134,7 @@ async fn other_pictures_come_with_the_next_round() {
 async fn who_comes_back_in_mid_round_gets_shard_and_plan_again() {
     let relay = Relay::with(|config| {
         colours::share(config);
-        config.data.train_on = TrainOn::Shared;
+        config.room.data.train_on = TrainOn::Shared;
     })
     .await;
     let mut ada = relay.client("Ada").await;
@@ -179,7 +179,7 @@ async fn model_has_the_classes_of_the_data_set() {
                     std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
                 }
             }
-            config.data.source = Source::Folder(folder);
+            config.room.data.source = Source::Folder(folder);
         })
         .await;
         let mut ada = relay.client("Ada").await;
@@ -202,17 +202,17 @@ async fn what_cannot_be_shared_out_ends_the_start() {
         let outcome: anyhow::Result<Running> = serve(config).await;
         format!("{:#}", outcome.expect_err("it started"))
     };
-    let missing = error(&|config| config.data.source = Source::Folder("no/such/folder".into())).await;
+    let missing = error(&|config| config.room.data.source = Source::Folder("no/such/folder".into())).await;
     assert!(missing.contains("folder:no/such/folder cannot be shared out"), "{missing}");
     let crowded = error(&|config| {
         colours::share(config);
-        (config.data.shards, config.data.train_on) = (25, TrainOn::Shared);
+        (config.room.data.shards, config.room.data.train_on) = (25, TrainOn::Shared);
     })
     .await;
     assert!(crowded.contains("divided into 25 shards: 24 pictures are too few"), "{crowded}");
     let cifar = error(&|config| {
-        config.data.source = Source::Cifar10;
-        config.data.cifar10 = "no/such/folder".into();
+        config.room.data.source = Source::Cifar10;
+        config.room.data.cifar10 = Some("no/such/folder".into());
     })
     .await;
     assert!(cifar.contains("data_batch_1.bin"), "{cifar}");
@@ -223,7 +223,7 @@ async fn what_cannot_be_shared_out_ends_the_start() {
 async fn impossible_choice_changes_nothing() {
     let relay = Relay::with(|config| {
         colours::share(config);
-        config.data.shards = 25;
+        config.room.data.shards = 25;
     })
     .await;
     let (status, sentence) = relay.try_control(&train_on(TrainOn::Shared)).await;

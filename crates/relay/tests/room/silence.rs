@@ -20,7 +20,7 @@ fn says(room: &RoomView, part: &str) -> usize {
 
 /// Runs two rounds with Ada and Mute, who sits out after them.
 async fn with_mute_sitting_out(deadline: Duration) -> (Relay, Client, Client) {
-    let relay = Relay::with(|config| config.deadline = deadline).await;
+    let relay = Relay::with(|config| config.room.deadline = deadline).await;
     let (mut ada, mut mute) = (relay.client("Ada").await, relay.client("Mute").await);
     relay.control(Control::Start).await;
     assert_eq!(mute.plan().await.round, 1);

@@ -31,7 +31,7 @@ pub fn write(folder: &Path) {
 pub fn share(config: &mut RelayConfig) {
     let folder = config.data_dir.join("colours");
     write(&folder);
-    config.data.source = Source::Folder(folder);
+    config.room.data.source = Source::Folder(folder);
 }
 
 /// Predicts the right colour if the first weight is above 100, and otherwise always the first colour.

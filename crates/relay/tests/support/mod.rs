@@ -20,7 +20,7 @@ use tokio_tungstenite::{
 };
 use unmask_core::{Aggregation, Architecture, ClientId, EncryptionStart, MaskSeed, ParamLayout, VitPreset};
 use unmask_defence::{Cipher, KeyMaterial, PlainUpdate, Protect, ProtectedUpdate, RoomKey};
-use unmask_relay::{OptimiserKind, RelayConfig, Running, serve};
+use unmask_relay::{OptimiserKind, RelayConfig, RoomConfig, Running, serve};
 use unmask_wire::{
     Assembler, ClientMessage, LessonState, PlanHeader, RelayMessage, ShardHeader, frames,
     view::{AttackView, ClientState, ClientView, Control, RoomView},
@@ -120,13 +120,16 @@ pub fn config(folder: std::path::PathBuf) -> RelayConfig {
         bind: [127, 0, 0, 1].into(),
         http_port: 0,
         https_port: 0,
-        architecture: Architecture::from(VitPreset::Pico),
-        optimiser: OptimiserKind::Sgd { rate: RATE },
-        // The plain mean of the papers' equations, which the tests compute by hand.
-        aggregation: Aggregation::Mean,
-        pace: Duration::from_millis(10),
-        // Tests run unoptimised and in parallel.
-        attack_budget: Duration::from_secs(600),
+        room: RoomConfig {
+            architecture: Architecture::from(VitPreset::Pico),
+            optimiser: OptimiserKind::Sgd { rate: RATE },
+            // The plain mean of the papers' equations, which the tests compute by hand.
+            aggregation: Aggregation::Mean,
+            pace: Duration::from_millis(10),
+            // Tests run unoptimised and in parallel.
+            attack_budget: Duration::from_secs(600),
+            ..RoomConfig::default()
+        },
         ..base
     }
 }

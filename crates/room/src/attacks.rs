@@ -1,0 +1,475 @@
+//! The attacks. Workers beside the room run them, so rounds never wait for them.
+//!
+//! The room extracts what they need from each update of the client under attack ([`Attacks::read`]) and goes on. Some
+//! [`Worker`]s run closed forms, labels and membership on the newest update; another gathers rounds; a third searches
+//! through the model, if this room can. They return [`Report`]s, which the room passes to [`Attacks::take_report`].
+
+mod about;
+mod attackers;
+mod budget;
+mod candidate;
+mod cards;
+mod everybody;
+mod gathered;
+mod gathering;
+mod job;
+mod keys;
+mod labels;
+mod pictures;
+mod pool;
+mod queue;
+mod reading;
+mod remarks;
+mod report;
+mod schedule;
+mod search;
+mod search_queue;
+mod tables;
+mod worker;
+
+use std::{sync::Arc, time::Duration};
+
+use serde::{Deserialize, Serialize};
+use tracing::warn;
+use unmask_attack::{KnownStart, Tensors, WholeUpdate};
+use unmask_core::{AttackMethod, ClientId, Defence, KeyCheck, RoundSettings, VitConfig};
+use unmask_federation::{Accepted, GlobalModel, Seal};
+use unmask_lesson::Beat;
+use unmask_wire::{
+    RelayMessage,
+    view::{AttackView, BudgetView, LabelView, LeakView, MembershipView},
+};
+
+use self::{
+    about::About,
+    candidate::{Candidate, MembershipCard},
+    cards::{Attacked, ScoreError},
+    everybody::Everybody,
+    job::{Job, Sent},
+    keys::embeddings,
+    labels::LabelCard,
+};
+pub use self::{
+    attackers::Attackers,
+    candidate::CandidatePicture,
+    keys::{GivenKey, GivenKeyError},
+    pictures::Pictures,
+    report::Report,
+    worker::{Step, Worker},
+};
+
+/// Upper limit of the time for the attacks on one round, in seconds.
+const MAX_BUDGET: f64 = 600.0;
+
+/// Why the attacks do not do what the teacher asks, in a sentence.
+#[derive(Debug, thiserror::Error)]
+pub enum AttacksError {
+    #[error("{seconds} is not a valid time for attacks; give 0 to {MAX_BUDGET} seconds a round.")]
+    Budget { seconds: f64 },
+    #[error("This relay cannot search through the model: it was started without token matching.")]
+    NoSearches,
+    #[error("The picture does not have the {side} x {side} pixels of the room's model; drop it again.")]
+    CandidateSize { side: usize },
+    #[error(transparent)]
+    Key(#[from] GivenKeyError),
+}
+
+/// A reconstruction for the attacked client to score.
+#[derive(Debug)]
+pub(crate) struct Reconstruction {
+    pub(crate) client: ClientId,
+    pub(crate) method: AttackMethod,
+    pub(crate) message: RelayMessage,
+    pub(crate) values: Vec<f32>,
+}
+
+/// The teacher's choices about the attacks, as the journal stores them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct AttacksRecord {
+    target: Option<ClientId>,
+    is_searching: bool,
+    /// The budget for one round.
+    seconds: f64,
+}
+
+/// The room's side of the attacks: the target, the work to be done, and the results on show. Methods return the
+/// line to log, if any.
+pub(crate) struct Attacks {
+    attackers: Attackers,
+    target: Option<ClientId>,
+    /// The target before the relay restarted, until that client is back or another one is chosen.
+    awaited: Option<ClientId>,
+    cards: Attacked,
+    label: LabelCard,
+    membership: MembershipCard,
+    everybody: Everybody,
+    /// Data read for it from the update that the room is about to take.
+    leak: Option<Job>,
+    /// Data read from the update that the room is about to take.
+    job: Option<(Job, Option<Arc<WholeUpdate>>)>,
+    pictures: Arc<Pictures>,
+    /// Counts the models, so that results for an earlier one are discarded.
+    epoch: u64,
+    /// Counts the updates attacked.
+    serial: u64,
+    /// Counts restarts of the gathering, so that results of earlier rounds are discarded.
+    gathering: u64,
+    /// The plaintext embeddings sent to the client that is encrypting them.
+    plain: Option<Tensors>,
+}
+
+impl Attacks {
+    pub(crate) fn new(attackers: Attackers, pictures: Arc<Pictures>) -> Self {
+        Self {
+            attackers,
+            everybody: Everybody::default(),
+            leak: None,
+            target: None,
+            awaited: None,
+            cards: Attacked::default(),
+            label: LabelCard::default(),
+            membership: MembershipCard::default(),
+            job: None,
+            pictures,
+            epoch: 0,
+            serial: 0,
+            gathering: 0,
+            plain: None,
+        }
+    }
+
+    pub(crate) fn target(&self) -> Option<ClientId> {
+        self.target
+    }
+
+    /// Attacks this client from its next update on. Stops a search on another client's update.
+    pub(crate) fn set_target(&mut self, client: ClientId) {
+        self.awaited = None;
+        self.turn_to(client);
+    }
+
+    fn turn_to(&mut self, client: ClientId) {
+        if self.target.replace(client) != Some(client) {
+            self.attackers.forget_search();
+        }
+    }
+
+    /// Notes that a client with consent is in the room. It becomes the target if there is none, or if it was the target
+    /// before the relay restarted.
+    pub(crate) fn joined(&mut self, client: ClientId) {
+        let is_awaited = self.awaited.take_if(|awaited| *awaited == client).is_some();
+        if is_awaited || self.target.is_none() {
+            self.turn_to(client);
+        }
+    }
+
+    /// Forgets everything made from a client's updates after it left or withdrew consent. If it was the target, `next`
+    /// becomes the target.
+    pub(crate) fn left(&mut self, client: ClientId, next: Option<ClientId>) {
+        if self.target == Some(client) {
+            self.target = next;
+            // If the client returns, its new rounds must not be combined with the old ones.
+            self.gathering += 1;
+        }
+        self.awaited.take_if(|awaited| *awaited == client);
+        self.job.take_if(|(job, _)| job.about.client == client);
+        self.attackers.forget_client(client);
+        self.leak.take_if(|job| job.about.client == client);
+        self.everybody.forget_client(client);
+        self.cards.forget(client);
+        self.label.forget_client(client);
+        self.membership.forget_client(client);
+        self.pictures.forget(|other| other == client);
+    }
+
+    /// Attacks one undefended update of each client that may be shown from now on, or no longer.
+    pub(crate) fn attack_everybody(&mut self, is_on: bool) {
+        if self.everybody.turn(is_on) {
+            self.pictures.forget_everybody();
+        }
+    }
+
+    /// Extracts what the attacks need from an update that the room accepts, if the client is the target or everybody is
+    /// attacked. The lesson's beat decides whether the wall shows the numbers themselves.
+    ///
+    /// Call this before the update completes its round, which changes the weights. If the attacks held the model
+    /// instead, the optimiser's step would have to copy it.
+    pub(crate) fn read(
+        &mut self,
+        accepted: &Accepted,
+        settings: &RoundSettings,
+        model: &GlobalModel,
+        may_show: bool,
+        beat: Beat,
+    ) {
+        let client = accepted.client();
+        let (is_target, is_wanted) =
+            (self.target == Some(client), may_show && self.everybody.wants(client, settings.defence()));
+        if !is_target && !is_wanted {
+            return;
+        }
+        self.serial += 1;
+        let about = About {
+            epoch: self.epoch,
+            serial: self.serial,
+            gathering: self.gathering,
+            client,
+            round: accepted.round(),
+            defence: settings.defence(),
+            rule: settings.rule(),
+            samples: accepted.samples(),
+        };
+        let (batch, encryption) = (settings.batch(), settings.encryption());
+        let draws_tables = beat.draws_tables();
+        let sent = Sent { about, batch, encryption, model, update: accepted.update(), draws_tables };
+        self.leak = is_wanted.then(|| Job::new(&sent));
+        if !is_target {
+            return;
+        }
+        let job = Job::new(&sent);
+        // Free the previous model first, so that memory never holds two.
+        self.attackers.drop_model();
+        let whole = if self.attackers.is_searching() == Some(true) {
+            Some(Arc::new(job.whole(&sent)))
+        } else {
+            // Membership needs the model too, and the teacher may drop a picture later.
+            self.attackers.runs_models().then(|| job.model(&sent)).flatten().map(Arc::new)
+        };
+        self.job = Some((job, whole));
+    }
+
+    /// Attacks the update that was read; the room has taken it.
+    pub(crate) fn begin(&mut self) {
+        if let Some(job) = self.leak.take() {
+            self.everybody.take(job, &self.attackers);
+        }
+        if let Some((job, whole)) = self.job.take() {
+            self.cards.begin(job.concealment.methods(job.architecture));
+            self.attackers.attack(job, whole);
+        }
+    }
+
+    pub(crate) fn forget_read(&mut self) {
+        (self.job, self.leak) = (None, None);
+    }
+
+    /// Forgets the results for the old model. The teacher's picture stays.
+    pub(crate) fn forget_model(&mut self) {
+        self.epoch += 1;
+        self.cards = Attacked::default();
+        self.label.forget();
+        self.membership.forget_answer();
+        self.everybody.forget();
+        self.pictures.forget(|_| true);
+        self.attackers.forget_model();
+    }
+
+    /// Takes a worker's report and returns the message for the attacked client. `nickname` returns `None` for a client
+    /// that has left or withdrawn consent since the attack began.
+    pub(crate) fn take_report(
+        &mut self,
+        report: Report,
+        config: Option<&VitConfig>,
+        nickname: impl Fn(ClientId) -> Option<String>,
+    ) -> Option<Reconstruction> {
+        let nickname = nickname(report.about()?.client)?;
+        match report {
+            Report::Found(finding) if self.is_current(&finding.about) => {
+                let (client, method) = (finding.about.client, finding.method);
+                // The teacher has restarted the gathering since.
+                if method == AttackMethod::Rounds && finding.about.gathering != self.gathering {
+                    return None;
+                }
+                let found = self.cards.found(*finding, &nickname, config, &self.pictures);
+                return found.map(|(message, values)| Reconstruction { client, method, message, values });
+            }
+            Report::Gathered(about, outcome) if self.is_current(&about) && about.gathering == self.gathering => {
+                self.cards.gathered(&about, outcome, &nickname, config);
+            }
+            Report::Leak(about, outcome) if self.is_current(&about) => {
+                self.everybody.found(about.client, outcome, about.round, &self.pictures);
+            }
+            Report::Labels(about, outcome) if self.is_current(&about) => {
+                self.label.show(&about, outcome, nickname);
+            }
+            Report::Membership(about, number, outcome) if self.is_current(&about) => {
+                self.membership.show(&about, number, outcome, nickname);
+            }
+            // Results for an earlier model, or only time spent, which the view shows.
+            _ => {}
+        }
+        None
+    }
+
+    fn is_current(&self, about: &About) -> bool {
+        about.epoch == self.epoch
+    }
+
+    /// Takes a client's score of its reconstruction. Returns the defence it applies to, or `None` if a newer result has
+    /// replaced the one scored.
+    pub(crate) fn score(
+        &mut self,
+        client: ClientId,
+        round: u32,
+        attack: AttackMethod,
+        psnr: f32,
+        ssim: f32,
+    ) -> Result<Option<Defence>, ScoreError> {
+        self.cards.score(client, round, attack, psnr, ssim)
+    }
+
+    pub(crate) fn room_is_paused(&self, is_paused: bool) {
+        self.attackers.room_is_paused(is_paused);
+    }
+
+    /// Checks updates for this picture from now on, instead of the previous one. `side` is the picture side of the
+    /// room's model.
+    pub(crate) fn take_candidate(
+        &mut self,
+        CandidatePicture { values, png, owner, is_exact }: CandidatePicture,
+        side: usize,
+    ) -> Result<&'static str, AttacksError> {
+        if values.len() != 3 * side * side {
+            return Err(AttacksError::CandidateSize { side });
+        }
+        let number = self.membership.next_number();
+        self.membership.ask(self.pictures.keep_candidate(number, png), owner, is_exact);
+        self.attackers.ask(Some(Candidate { number, values }));
+        Ok("The teacher asks about a picture: was it among those of the client under attack?")
+    }
+
+    /// Forgets the picture if this client shows it.
+    pub(crate) fn forget_candidate_of(&mut self, client: ClientId) {
+        if self.membership.is_of(client) {
+            self.forget_candidate();
+        }
+    }
+
+    pub(crate) fn forget_candidate(&mut self) {
+        self.attackers.ask(None);
+        self.pictures.forget_candidate();
+        self.membership.forget_picture();
+    }
+
+    pub(crate) fn set_budget(&self, seconds: f64) -> Result<String, AttacksError> {
+        if !(0.0..=MAX_BUDGET).contains(&seconds) {
+            return Err(AttacksError::Budget { seconds });
+        }
+        self.attackers.set_budget(Duration::from_secs_f64(seconds));
+        Ok(match seconds {
+            0.0 => "The teacher stopped the attacks.".to_owned(),
+            _ => format!("The teacher gives the attacks {seconds} s a round."),
+        })
+    }
+
+    pub(crate) fn record(&self) -> AttacksRecord {
+        AttacksRecord {
+            target: self.awaited.or(self.target),
+            is_searching: self.is_searching() == Some(true),
+            seconds: self.budget().seconds,
+        }
+    }
+
+    /// Restores the teacher's choices. A budget given when the relay was started takes precedence over the stored one.
+    pub(crate) fn restore(&mut self, record: AttacksRecord, is_budget_given: bool) {
+        self.awaited = record.target;
+        self.attackers.search(record.is_searching);
+        if let Ok(budget) = Duration::try_from_secs_f64(record.seconds)
+            && !is_budget_given
+        {
+            self.attackers.set_budget(budget);
+        }
+    }
+
+    pub(crate) fn search(&self, on: bool) -> Result<&'static str, AttacksError> {
+        if self.attackers.is_searching().is_none() {
+            return Err(AttacksError::NoSearches);
+        }
+        self.attackers.search(on);
+        Ok(match on {
+            true => "The teacher started a search through the model for the picture behind an update.",
+            false => "The teacher stopped the search.",
+        })
+    }
+
+    /// Starts the gathering of rounds again.
+    pub(crate) fn gather_anew(&mut self) -> &'static str {
+        self.gathering += 1;
+        self.cards.remove(AttackMethod::Rounds);
+        "The teacher made the relay start gathering rounds again."
+    }
+
+    /// Remembers the embeddings of the model that a client is asked to encrypt. `model` is `None` if the client makes
+    /// its own.
+    pub(crate) fn sent_plain(&mut self, model: Option<&GlobalModel>) {
+        self.plain = model.and_then(readable);
+    }
+
+    /// Keeps the embeddings of the newly encrypted model in both forms, if the relay had the plaintext.
+    pub(crate) fn compare_forms(&mut self, model: &GlobalModel, seal: Option<&Seal>) {
+        let (plain, encrypted) = (self.plain.take(), readable(model));
+        if let (Some(plain), Some(encrypted), Some(seal)) = (plain, encrypted, seal) {
+            self.attackers.set_known_start(seal.check, KnownStart::new(plain, encrypted));
+        }
+    }
+
+    /// Takes the key that a client gave away, if it belongs to the current encryption.
+    pub(crate) fn take_key(
+        &self,
+        key: Result<GivenKey, GivenKeyError>,
+        seal: Option<&Seal>,
+    ) -> Result<&'static str, AttacksError> {
+        let key = key?;
+        if seal.is_none_or(|seal| seal.check != key.check()) {
+            return Err(GivenKeyError::Outdated.into());
+        }
+        self.attackers.set_key(Some(key));
+        Ok("A client, played by the teacher, gave the relay the key of the room.")
+    }
+
+    pub(crate) fn forget_key(&self) -> Option<&'static str> {
+        self.attackers.has_key().then(|| {
+            self.attackers.set_key(None);
+            "The relay has forgotten the key of the room."
+        })
+    }
+
+    pub(crate) fn keep_keys(&self, check: Option<KeyCheck>) {
+        self.attackers.keep_keys(check);
+    }
+
+    /// Returns the current results, in the order of [`AttackMethod::ALL`].
+    pub(crate) fn cards(&self) -> impl Iterator<Item = &AttackView> {
+        self.cards.views()
+    }
+
+    /// What leaks of everybody.
+    pub(crate) fn leaks(&self) -> Vec<LeakView> {
+        self.everybody.views()
+    }
+
+    pub(crate) fn label(&self) -> Option<&LabelView> {
+        self.label.view()
+    }
+
+    pub(crate) fn membership(&self) -> Option<&MembershipView> {
+        self.membership.view()
+    }
+
+    pub(crate) fn budget(&self) -> BudgetView {
+        self.attackers.budget()
+    }
+
+    /// Whether the search is on; `None` if this relay cannot search.
+    pub(crate) fn is_searching(&self) -> Option<bool> {
+        self.attackers.is_searching()
+    }
+
+    pub(crate) fn has_key(&self) -> bool {
+        self.attackers.has_key()
+    }
+}
+
+fn readable(model: &GlobalModel) -> Option<Tensors> {
+    embeddings(model).inspect_err(|error| warn!("the embeddings of the room's model cannot be read: {error}")).ok()
+}

@@ -1,0 +1,201 @@
+//! The room's side of the attacks' work: what is to be done, and what no longer is.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use unmask_attack::{KnownStart, Searches, WholeUpdate};
+use unmask_core::{AttackMethod, ClientId, KeyCheck};
+use unmask_wire::view::BudgetView;
+
+use super::{
+    candidate::Candidate,
+    gathered,
+    job::Job,
+    keys::GivenKey,
+    pictures::MOST_EVERYBODY,
+    pool,
+    queue::{QueuedTask, Task},
+    schedule::{Schedule, Shared},
+    worker::{Duty, Worker},
+};
+
+/// Upper limit of updates queued for gathering; adding one takes less time than any round.
+const MOST_TO_GATHER: usize = 16;
+
+/// What a room has its attacks' [`Worker`]s do. Dropping this ends each worker after its current task.
+pub struct Attackers {
+    shared: Arc<Shared>,
+    can_search: bool,
+}
+
+impl fmt::Debug for Attackers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attackers").field("can_search", &self.can_search).finish_non_exhaustive()
+    }
+}
+
+impl Attackers {
+    /// Returns the room's side, and the workers for its host to run side by side. `budget` is the time for the attacks
+    /// on one round; `closed_forms` workers share the closed forms; `wake` is called whenever there may be work again.
+    /// Without `searches`, attacks cannot run the model.
+    pub fn new(
+        budget: Duration,
+        searches: Option<Arc<dyn Searches>>,
+        closed_forms: usize,
+        wake: impl Fn() + Send + Sync + 'static,
+    ) -> (Self, Vec<Worker>) {
+        let shared = Arc::new(Shared::new(budget, wake));
+        let mut duties: Vec<Duty> = (0..closed_forms.max(1)).map(|_| Duty::ClosedForms).collect();
+        duties.extend([Duty::Gathering, Duty::Everybody]);
+        if searches.is_some() {
+            duties.push(Duty::Search(None));
+        }
+        let worker = |duty| Worker::new(duty, Arc::clone(&shared), searches.clone());
+        let workers = duties.into_iter().map(worker).collect();
+        (Self { shared, can_search: searches.is_some() }, workers)
+    }
+
+    /// Hands in an update. Of the waiting updates, only the newest is attacked, but all masked ones are gathered.
+    pub(crate) fn attack(&self, job: Job, whole: Option<Arc<WholeUpdate>>) {
+        let job = Arc::new(job);
+        self.change(|schedule| {
+            schedule.budget.begin(job.about.serial);
+            schedule.queue.renew(pool::tasks(&job, schedule.candidate.is_some()), &job);
+            if gathered::is_wanted(&job) {
+                if schedule.to_gather.len() == MOST_TO_GATHER {
+                    schedule.to_gather.pop_front();
+                }
+                schedule.to_gather.push_back(Arc::clone(&job));
+            }
+            let before = std::mem::replace(&mut schedule.whole, whole.clone());
+            (before, schedule.search.offer(&job, whole), schedule.newest.replace(job))
+        });
+    }
+
+    /// Attacks one update of a client for the wall that shows everybody; returns false if too many are waiting.
+    pub(crate) fn attack_for_everybody(&self, job: Job) -> bool {
+        let is_taken = self.shared.lock().everybody.len() < MOST_EVERYBODY;
+        if is_taken {
+            self.change(|schedule| schedule.everybody.push_back(job));
+        }
+        is_taken
+    }
+
+    /// Drops all work on updates of the old model.
+    pub(crate) fn forget_model(&self) {
+        self.change(|schedule| {
+            schedule.queue.clear();
+            schedule.to_gather.clear();
+            schedule.everybody.clear();
+            let next = schedule.search.forget();
+            (next, schedule.whole.take(), schedule.newest.take(), schedule.gathered.take())
+        });
+    }
+
+    /// Drops all work on this client's updates.
+    pub(crate) fn forget_client(&self, client: ClientId) {
+        self.change(|schedule| {
+            schedule.to_gather.retain(|job| job.about.client != client);
+            schedule.everybody.retain(|job| job.about.client != client);
+            let gathered = schedule.gathered.take_if(|gathered| gathered.is_of(client));
+            let newest = schedule.newest.take_if(|job| job.about.client == client);
+            let searched = newest.is_some().then(|| {
+                schedule.queue.clear();
+                (schedule.search.forget(), schedule.whole.take())
+            });
+            (gathered, newest, searched)
+        });
+    }
+
+    pub(crate) fn set_budget(&self, time: Duration) {
+        self.change(|schedule| schedule.budget.set(time));
+    }
+
+    pub(crate) fn budget(&self) -> BudgetView {
+        self.shared.lock().budget.view()
+    }
+
+    /// Tells the workers whether no round is running or due.
+    pub(crate) fn room_is_paused(&self, is_paused: bool) {
+        if self.shared.lock().is_paused != is_paused {
+            self.change(|schedule| schedule.is_paused = is_paused);
+        }
+    }
+
+    /// Turns the search on or off. It begins with the next update, or resumes the last one.
+    pub(crate) fn search(&self, on: bool) {
+        self.change(|schedule| schedule.search.turn(on));
+    }
+
+    /// Stops the current search, because its client is no longer the target.
+    pub(crate) fn forget_search(&self) {
+        self.change(|schedule| schedule.search.forget());
+    }
+
+    /// Whether the search is on; `None` if this relay cannot search.
+    pub(crate) fn is_searching(&self) -> Option<bool> {
+        self.can_search.then(|| self.shared.lock().search.is_on())
+    }
+
+    /// Whether an attack may run the model on a picture.
+    pub(crate) fn runs_models(&self) -> bool {
+        self.can_search && !self.shared.lock().budget.is_none()
+    }
+
+    /// Drops the model of the newest update to make room for the next one.
+    pub(crate) fn drop_model(&self) {
+        self.change(|schedule| schedule.whole.take());
+    }
+
+    /// Sets the picture to check each update for, and checks the newest one immediately.
+    pub(crate) fn ask(&self, candidate: Option<Candidate>) {
+        self.change(|schedule| {
+            let asks = candidate.is_some();
+            schedule.candidate = candidate.map(Arc::new);
+            if asks {
+                at_once(schedule, Task::Membership);
+            }
+        });
+    }
+
+    /// Keeps both forms of the model that was just encrypted.
+    pub(crate) fn set_known_start(&self, check: KeyCheck, known: KnownStart) {
+        self.change(|schedule| schedule.keys.known = Some((check, Arc::new(known))));
+    }
+
+    /// Sets the key that a client gave away, and immediately reads the newest update with it.
+    pub(crate) fn set_key(&self, key: Option<GivenKey>) {
+        self.change(|schedule| {
+            schedule.keys.given = key;
+            if schedule.newest.as_ref().is_some_and(|job| job.encryption.is_some()) {
+                at_once(schedule, Task::Method(AttackMethod::Colluder));
+            }
+        });
+    }
+
+    pub(crate) fn has_key(&self) -> bool {
+        self.shared.lock().keys.given.is_some()
+    }
+
+    pub(crate) fn keep_keys(&self, check: Option<KeyCheck>) {
+        self.shared.lock().keys.keep(check);
+    }
+
+    /// Changes the schedule and wakes the workers. Drops anything removed only after unlocking.
+    fn change<T>(&self, change: impl FnOnce(&mut Schedule) -> T) {
+        let rest = change(&mut self.shared.lock());
+        self.shared.changed();
+        drop(rest);
+    }
+}
+
+fn at_once(schedule: &mut Schedule, task: Task) {
+    if let Some(job) = schedule.newest.clone() {
+        schedule.queue.add(QueuedTask { task, job, is_asked: true });
+    }
+}
+
+impl Drop for Attackers {
+    fn drop(&mut self) {
+        self.change(|schedule| schedule.is_closed = true);
+    }
+}

@@ -1,0 +1,167 @@
+//! Admission to the room, and the addresses to join at.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use super::{recent::Recent, snapshot::JoinAddresses};
+use crate::peer::{DeviceId, Peer};
+
+/// Upper limit of bans kept, well above the size of a class.
+const BANS: usize = 1000;
+
+/// Why a client may not come in, as a clause.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub enum NoEntry {
+    #[error("the teacher has banned this device from the room")]
+    Banned,
+    #[error("the room is locked; ask the teacher to unlock it")]
+    Locked,
+    #[error("the room is full with {clients} clients; ask the teacher")]
+    Full { clients: usize },
+}
+
+/// How a banned client is recognised when it comes back.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Ban {
+    /// `None` if other clients share the address.
+    address: Option<IpAddr>,
+    device: Option<DeviceId>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(crate) struct DoorRecord {
+    is_locked: bool,
+    bans: Vec<Ban>,
+    /// Number of PINs before the current one; reveals none of them without the lesson's key.
+    pins: u32,
+}
+
+impl DoorRecord {
+    pub(crate) fn pins(&self) -> u32 {
+        self.pins
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Door {
+    is_locked: bool,
+    bans: Recent<Ban>,
+    pins: u32,
+    addresses: JoinAddresses,
+}
+
+impl Door {
+    pub(crate) fn new(addresses: JoinAddresses) -> Self {
+        Self { is_locked: false, bans: Recent::new(BANS), pins: 0, addresses }
+    }
+
+    pub(crate) fn addresses(&self) -> &JoinAddresses {
+        &self.addresses
+    }
+
+    pub(crate) fn lock(&mut self, is_locked: bool) {
+        self.is_locked = is_locked;
+    }
+
+    pub(crate) fn is_locked(&self) -> bool {
+        self.is_locked
+    }
+
+    /// Returns why a new client may not come in, if so.
+    pub(crate) fn objection(&self, peer: &Peer) -> Option<NoEntry> {
+        let matches = |ban: &Ban| {
+            ban.address.is_some_and(|address| peer.address == Some(address))
+                || ban.device.is_some_and(|device| peer.device == Some(device))
+        };
+        if self.bans.iter().any(matches) {
+            return Some(NoEntry::Banned);
+        }
+        self.is_locked.then_some(NoEntry::Locked)
+    }
+
+    /// Bans this peer. Returns whether it will be recognised.
+    pub(crate) fn ban(&mut self, peer: Peer, is_address_shared: bool) -> bool {
+        let address = peer.address.filter(|_| !is_address_shared);
+        self.bans.push(Ban { address, device: peer.device });
+        address.is_some() || peer.device.is_some()
+    }
+
+    pub(crate) fn banned(&self) -> usize {
+        self.bans.iter().count()
+    }
+
+    pub(crate) fn lift_bans(&mut self) {
+        self.bans.clear();
+    }
+
+    /// Sets a new PIN; `number` PINs came before it.
+    pub(crate) fn renew_pin(&mut self, pin: String, number: u32) {
+        (self.addresses.pin, self.pins) = (pin, number);
+    }
+
+    pub(crate) fn record(&self) -> DoorRecord {
+        DoorRecord { is_locked: self.is_locked, bans: self.bans.iter().cloned().collect(), pins: self.pins }
+    }
+
+    /// Restores the lock, bans and PIN count; the addresses stay as they are now.
+    pub(crate) fn restore(&mut self, DoorRecord { is_locked, bans, pins }: DoorRecord) {
+        (self.is_locked, self.bans, self.pins) = (is_locked, Recent::new(BANS).refilled(bans), pins);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn door() -> Door {
+        Door::new(JoinAddresses::default())
+    }
+
+    fn peer(address: Option<u8>, device: Option<&str>) -> Peer {
+        Peer { address: address.map(|last| [10, 0, 0, last].into()), device: device.and_then(DeviceId::parse) }
+    }
+
+    #[test]
+    fn locked_door_keeps_everybody_out() {
+        let mut door = door();
+        assert_eq!(door.objection(&peer(Some(1), None)), None);
+        door.lock(true);
+        assert_eq!(door.objection(&peer(Some(1), None)), Some(NoEntry::Locked));
+        door.lock(false);
+        assert_eq!(door.objection(&Peer::default()), None);
+    }
+
+    #[test]
+    fn banned_are_known_by_address_or_device() {
+        let mut door = door();
+        assert!(door.ban(peer(Some(1), Some("a1")), false));
+        for (known, is_banned) in [
+            (peer(Some(1), None), true),
+            (peer(Some(1), Some("b2")), true),
+            (peer(Some(2), Some("a1")), true),
+            (peer(None, Some("a1")), true),
+            (peer(Some(2), Some("b2")), false),
+            (Peer::default(), false),
+        ] {
+            assert_eq!(door.objection(&known).is_some(), is_banned, "{known:?}");
+        }
+        let mut other = self::door();
+        other.restore(door.record());
+        assert_eq!(other.record(), door.record());
+        assert!(other.objection(&peer(Some(1), None)).is_some());
+        door.lift_bans();
+        assert_eq!((door.objection(&peer(Some(1), None)), door.banned()), (None, 0));
+    }
+
+    /// A ban never affects other clients, so a client that looks like others is not recognised.
+    #[test]
+    fn shared_address_is_not_banned() {
+        let mut door = door();
+        assert!(door.ban(peer(Some(1), Some("a1")), true));
+        assert_eq!(door.objection(&peer(Some(1), Some("b2"))), None);
+        assert!(!door.ban(peer(Some(1), None), true));
+        assert!(!door.ban(Peer::default(), false));
+        assert_eq!((door.objection(&Peer::default()), door.banned()), (None, 3));
+    }
+}

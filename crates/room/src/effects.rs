@@ -1,0 +1,174 @@
+//! Performs the effects that the state machine returns.
+
+use std::sync::Arc;
+
+use tracing::info;
+use unmask_core::{ClientId, EncryptionStart};
+use unmask_federation::{Effect, Event, GlobalModel, RoundSummary};
+use unmask_wire::{EncryptionPlan, RelayMessage};
+
+use super::{Classroom, roster::Entry, sharing::Given, tasks::Task};
+use crate::outbox::{OutboxMessage, Slot};
+
+impl Classroom {
+    pub(super) fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Plan { cohort, round, policy, settings, encryption, model } => {
+                self.log.forget_said();
+                self.roster.begin_round();
+                if round == 1 {
+                    self.forget_earlier_model();
+                }
+                if self.room.update_counts().rounds() == 0 {
+                    self.history.restart_counts();
+                }
+                self.attacks.keep_keys(encryption.map(|(_, check)| check));
+                self.outer.round_began();
+                let encryption = encryption.map(|(salt, check)| EncryptionPlan { salt, check });
+                let task = Task::train((round, policy), settings, encryption, model.architecture);
+                self.hand_out(&cohort);
+                self.ask(&cohort, task, &model);
+            }
+            Effect::NeedSalt => {
+                let salt = self.randomness.bytes();
+                self.handle(Event::Salt(salt));
+            }
+            Effect::Seal { client, policy, salt, architecture, model } => {
+                let name = self.roster.name(client);
+                let line = match model {
+                    Some(_) => format!("{name} is asked to encrypt the model."),
+                    None => format!("{name} is asked to make a model and encrypt it."),
+                };
+                self.say_once(client, line);
+                self.attacks.sent_plain(model.as_deref());
+                let task = Task::seal(policy, salt, architecture, model.is_some());
+                let model = model.unwrap_or_else(|| Arc::clone(self.room.model()));
+                self.ask(&[client], task, &model);
+            }
+            Effect::SealTaken(client) => {
+                self.timers.end();
+                self.task = None;
+                self.log.forget_said();
+                self.attacks.compare_forms(self.room.model(), self.room.seal());
+                if self.room.seal().is_some_and(|seal| seal.start == EncryptionStart::Keyed) {
+                    self.initialiser.client_began();
+                }
+                if let Some(entry) = self.roster.get_mut(client) {
+                    entry.can_take_part();
+                }
+                let name = self.roster.name(client);
+                let line =
+                    format!("{name} has encrypted the model; from now on the relay averages weights it cannot read.");
+                self.say_of([client], line);
+            }
+            Effect::SetDeadline { round, policy } => {
+                self.timers.begin(self.now.moment, self.config.deadline, round, policy);
+            }
+            Effect::Quorum { round, policy, awaited } => self.timers.quorum(round, policy, awaited),
+            Effect::Rest => self.timers.rest(self.now.moment, self.config.pace),
+            Effect::Accepted { client, round } => {
+                if let Some(entry) = self.roster.get_mut(client) {
+                    entry.accepted();
+                }
+                self.timers.answered(self.now.moment);
+                self.attacks.begin();
+                self.send(client, Slot::All, &RelayMessage::Accepted { round }, &[]);
+            }
+            Effect::Refused { client, refusal } => {
+                if let Some(entry) = self.roster.get_mut(client) {
+                    entry.refused(refusal.to_string());
+                }
+                let reason = refusal.to_string();
+                if refusal.is_outdated() {
+                    self.log_refusal(client, &reason);
+                } else {
+                    self.refuse(client, &reason);
+                }
+            }
+            Effect::Excluded { client, refusals } => {
+                let name = self.roster.name(client);
+                let line = format!(
+                    "{name} is left out after {refusals} refused updates in a row; the teacher can take it in again."
+                );
+                self.say_of([client], line);
+            }
+            Effect::SittingOut(client) => {
+                let name = self.roster.name(client);
+                let line = format!("{name} has not answered in two rounds and sits out until it asks to come back.");
+                self.say_of([client], line);
+                self.send(client, Slot::All, &RelayMessage::SittingOut, &[]);
+            }
+            Effect::Spent(buffer) => self.host.reuse(buffer),
+            Effect::Closed(summary) => self.closed(summary),
+        }
+    }
+
+    /// Sends clients the shards for the current rounds, unless they have them.
+    pub(super) fn hand_out(&mut self, clients: &[ClientId]) {
+        let handed = self.sharing.hand_out(self.room.settings().pictures(), clients);
+        let given: Vec<Given> =
+            handed.into_iter().filter(|given| self.roster.takes_shard(given.client, given.number)).collect();
+        for Given { client, shard, .. } in &given {
+            self.put(*client, Slot::Shard, OutboxMessage::Shard(Arc::clone(shard)));
+        }
+        for Given { client, pictures, .. } in given {
+            self.handle(Event::Given { client, pictures });
+        }
+    }
+
+    fn ask(&mut self, clients: &[ClientId], task: Task, model: &Arc<GlobalModel>) {
+        if let Some(message) = task.message(model) {
+            for &client in clients {
+                self.put(client, Slot::Task, message.clone());
+            }
+        }
+        self.task = Some(task);
+    }
+
+    fn closed(&mut self, summary: RoundSummary) {
+        self.history.closed(self.now.unix, &summary, self.room.update_counts());
+        let done = self.outer.closed(&summary);
+        let RoundSummary { round, updates, clipped, opposed, loss, losses, void, late, .. } = summary;
+        for (client, loss) in losses {
+            if let Some(entry) = self.roster.get_mut(client) {
+                entry.set_loss(loss);
+            }
+        }
+        self.timers.end();
+        self.journaling.closed(self.now.moment, updates > 0);
+        self.task = None;
+        info!(round, updates, loss, "round closed");
+        if let Some(void) = void {
+            self.say(format!("Round {round} is void: {void}. The model stays as it was."));
+        }
+        if let Some(done) = done {
+            self.contribute(done, updates, loss);
+        }
+        if clipped > 0 {
+            let (are, were) = if clipped == 1 { ("update is", "was") } else { ("updates are", "were") };
+            self.say(format!(
+                "Round {round}: {clipped} {are} much larger than the others and {were} scaled down or left out."
+            ));
+        }
+        if opposed > 0 {
+            let (updates, were) = if opposed == 1 { ("update", "was") } else { ("updates", "were") };
+            self.say(format!("Round {round}: {opposed} {updates} pointed against the others and {were} left out."));
+        }
+        if !late.is_empty() {
+            let names: Vec<&str> = late.iter().map(|client| self.roster.name(*client)).collect();
+            let line = format!("Round {round} closed without {}: no update in time.", names.join(", "));
+            self.say_of(late, line);
+        }
+        let closed = RelayMessage::Closed { round, loss, updates };
+        let Some(message) = OutboxMessage::encode(&closed, &[]) else { return };
+        self.put_to_all(Slot::All, &message);
+        self.deal_loans(round);
+    }
+
+    pub(super) fn put_to_all(&mut self, slot: Slot, message: &OutboxMessage) {
+        let present: Vec<ClientId> = self.roster.present().map(Entry::id).collect();
+        for client in present {
+            self.put(client, slot, message.clone());
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Decides when to save the room, and tracks how much of it is on disk.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use unmask_federation::{GlobalModel, Moments, Room, RoomRecords, SavedRoom};
+use unmask_wire::view::JournalView;
+
+use super::{
+    lesson::{LessonHead, Opening},
+    time::Moment,
+};
+
+/// A change between rounds is saved after this delay, together with changes that follow.
+const CHANGE: Duration = Duration::from_millis(200);
+
+/// Keeps the lesson where a restart finds it. Dropping it waits until all pending states are written.
+pub trait Journal: Send {
+    /// Writes a state without holding the room up; its outcome comes back as [`Input::Journaled`](crate::Input). Returns
+    /// false if nothing can be written any longer.
+    fn write(&mut self, save: Save) -> bool;
+}
+
+/// A lesson's large parts. They stay alive until they are written; a round that closes in the meantime allocates new
+/// weights.
+#[derive(Debug)]
+pub struct Arrays {
+    pub model: Arc<GlobalModel>,
+    pub moments: Arc<Moments>,
+    pub records: RoomRecords,
+}
+
+/// A state to write. Without arrays, those of the last save are still valid.
+#[derive(Debug)]
+pub struct Save {
+    /// The last round in it.
+    pub round: u32,
+    /// Everything else, encoded by the room.
+    pub header: Vec<u8>,
+    pub arrays: Option<Arrays>,
+}
+
+#[derive(Debug)]
+pub struct Saved {
+    /// The last round in it.
+    pub round: u32,
+    pub outcome: Result<(), NotSaved>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "The lesson is not on the disk: {0:#}. The lesson continues. Free some space; the relay tries again after the next \
+     round."
+)]
+pub struct NotSaved(pub anyhow::Error);
+
+/// The room's side of the journal.
+pub(super) struct Journaling {
+    head: LessonHead,
+    /// `None` if no journal is kept.
+    journal: Option<Box<dyn Journal>>,
+    most_behind: Duration,
+    is_busy: bool,
+    /// When to save next, if there is anything to save.
+    due: Option<Moment>,
+    /// Number of saves until both files are free of deleted data.
+    overwrites: u8,
+    /// A round that is not on disk yet.
+    behind: Option<Behind>,
+    /// The model and policy of the arrays saved last; while they are unchanged, the header is enough.
+    written: (Weak<GlobalModel>, u32),
+    /// The last round on disk.
+    round: u32,
+    failure: Option<String>,
+}
+
+#[derive(Debug)]
+struct Behind {
+    since: Moment,
+    is_being_written: bool,
+}
+
+impl Journaling {
+    /// Takes over the journal. A round may begin while the last one has not been written for `most_behind`.
+    pub(super) fn new(journal: Option<Box<dyn Journal>>, most_behind: Duration, opening: &Opening) -> Self {
+        let written = opening.last.as_ref().map(|last| (Arc::downgrade(last.room.model()), last.room.policy()));
+        Self {
+            head: opening.head.clone(),
+            journal,
+            most_behind,
+            is_busy: false,
+            // Save nothing yet: if the room cannot be opened, the saved one must survive.
+            due: None,
+            overwrites: 0,
+            behind: None,
+            written: written.unwrap_or_default(),
+            round: opening.last.as_ref().map_or(0, |last| last.room.round()),
+            failure: None,
+        }
+    }
+
+    pub(super) fn head(&self) -> &LessonHead {
+        &self.head
+    }
+
+    /// Notes that a round has closed; `has_updates` if it took any updates.
+    pub(super) fn closed(&mut self, now: Moment, has_updates: bool) {
+        self.due = Some(now);
+        if has_updates {
+            // The arrays include the seeds that were used, which must be saved even if the model did not change.
+            self.written = (Weak::new(), 0);
+        }
+        let since = self.behind.take().map_or(now, |behind| behind.since);
+        self.behind = Some(Behind { since, is_being_written: false });
+    }
+
+    /// Notes any other change. Urgent changes include a client's new ticket, without which the client would be lost.
+    pub(super) fn changed(&mut self, now: Moment, is_urgent: bool) {
+        let due = if is_urgent { now } else { now + CHANGE };
+        self.due = Some(self.due.map_or(due, |before| before.min(due)));
+    }
+
+    /// Schedules two saves after a client was forgotten, because the journal alternates between two files.
+    pub(super) fn forgotten(&mut self) {
+        (self.due, self.overwrites) = (Some(Moment::START), 2);
+    }
+
+    /// Until when the next round must wait for the last one to reach the disk. This limits the loss in a power cut to
+    /// one round, and saves a copy of the model. There is no wait while saving fails.
+    pub(super) fn holds_until(&self) -> Option<Moment> {
+        let behind = self.behind.as_ref().filter(|_| self.journal.is_some() && self.failure.is_none())?;
+        Some(behind.since + self.most_behind)
+    }
+
+    /// When to save next; `None` while a save is running.
+    pub(super) fn next_due(&self) -> Option<Moment> {
+        self.due.filter(|_| self.journal.is_some() && !self.is_busy)
+    }
+
+    /// Whether there is anything to save, now or later.
+    pub(super) fn is_unwritten(&self) -> bool {
+        self.due.is_some() && self.journal.is_some()
+    }
+
+    /// Saves the room; `header` holds everything except the arrays.
+    pub(super) fn write(&mut self, room: &Room, header: Vec<u8>) {
+        self.due = None;
+        self.overwrites = self.overwrites.saturating_sub(1);
+        let Some(journal) = &mut self.journal else { return };
+        if let Some(behind) = &mut self.behind {
+            behind.is_being_written = true;
+        }
+        let is_written = std::ptr::eq(self.written.0.as_ptr(), Arc::as_ptr(room.model()));
+        let arrays = (!is_written || self.written.1 != room.policy()).then(|| {
+            let SavedRoom { model, moments, records, .. } = room.saved();
+            Arrays { model, moments, records }
+        });
+        self.written = (Arc::downgrade(room.model()), room.policy());
+        self.is_busy = journal.write(Save { round: room.state().round(), header, arrays });
+        if !self.is_busy {
+            self.behind = None;
+            self.failure = Some(
+                "The lesson is not on the disk: the thread that saves it has stopped. Start the relay again.".into(),
+            );
+        }
+    }
+
+    /// Skips a save that cannot be encoded; the next change may fix it.
+    pub(super) fn give_up(&mut self) {
+        (self.due, self.behind) = (None, None);
+    }
+
+    /// Takes the outcome of a save; returns the line to log, if any.
+    pub(super) fn saved(&mut self, Saved { round, outcome }: Saved) -> Option<String> {
+        self.is_busy = false;
+        if self.behind.as_ref().is_some_and(|behind| behind.is_being_written) {
+            self.behind = None;
+        }
+        match outcome {
+            Ok(()) => {
+                self.round = round;
+                if self.overwrites > 0 {
+                    self.due = Some(Moment::START);
+                }
+                let was_failing = self.failure.take().is_some();
+                was_failing.then(|| format!("The lesson is on the disk again, up to round {round}."))
+            }
+            Err(error) => {
+                self.written = (Weak::new(), 0);
+                let reason = error.to_string();
+                let is_new = self.failure.replace(reason.clone()).as_ref() != Some(&reason);
+                is_new.then_some(reason)
+            }
+        }
+    }
+
+    /// The journal's state as the room shows it; `None` without a journal.
+    pub(super) fn view(&self) -> Option<JournalView> {
+        self.journal.as_ref()?;
+        Some(JournalView { round: self.round, failure: self.failure.clone() })
+    }
+}

@@ -1,0 +1,232 @@
+//! The teacher's control over clients, and the clients' consent.
+
+use unmask_core::ClientId;
+use unmask_data::{ImageError, Picture, PictureError, encode_png};
+use unmask_federation::Event;
+use unmask_wire::{ORIGINAL_SIDE, OriginalError, RelayMessage, check_original};
+
+use super::{Classroom, control_error::ControlError, roster::Entry};
+use crate::{attacks::CandidatePicture, outbox::Slot};
+
+/// Why the teacher's wish for a client is refused, in a sentence.
+#[derive(Debug, thiserror::Error)]
+pub enum ModerationError {
+    #[error("There is no client {client} in the room.")]
+    Unknown { client: ClientId },
+    #[error("{wanted:?} shows nothing that could be a nickname; give one with letters or digits.")]
+    NoName { wanted: String },
+    #[error("{nickname} (client {client}) has left; choose somebody who is present.")]
+    HasLeft { nickname: String, client: ClientId },
+    #[error(
+        "{nickname} (client {client}) has not agreed that the class sees what leaks of its picture; choose somebody else."
+    )]
+    NoConsent { nickname: String, client: ClientId },
+    #[error("{nickname} (client {client}) shows the class no picture; choose somebody who does.")]
+    NoPicture { nickname: String, client: ClientId },
+    #[error("The picture cannot be resized for the room's model: {0}.")]
+    Resize(ShowError),
+}
+
+/// Why the class is not shown a client's own picture, as a clause.
+#[derive(Debug, thiserror::Error)]
+pub enum ShowError {
+    #[error("a picture to show, without the consent that the class may see it; agree first")]
+    NoConsent,
+    #[error(transparent)]
+    Message(#[from] OriginalError),
+    #[error(transparent)]
+    Picture(#[from] PictureError),
+    #[error(transparent)]
+    Encoding(#[from] ImageError),
+}
+
+impl Classroom {
+    pub(super) fn lock(&mut self, on: bool) {
+        self.door.lock(on);
+        self.say(match on {
+            true => "The teacher locked the room: present clients stay and can come back, but nobody new can join.",
+            false => "The teacher unlocked the room.",
+        });
+    }
+
+    /// Renames a client; the name is cleaned and made unique, as for any client.
+    pub(super) fn rename(&mut self, client: ClientId, wanted: &str) -> Result<(), ModerationError> {
+        self.known(client)?;
+        let no_name = || ModerationError::NoName { wanted: wanted.to_owned() };
+        let nickname = self.roster.rename(client, wanted).ok_or_else(no_name)?;
+        self.send(client, Slot::All, &RelayMessage::Renamed { nickname: nickname.clone() }, &[]);
+        if self.stage.rename(client, &nickname) {
+            self.tell_lesson();
+        }
+        // The old name may be the reason for the change, so do not repeat it.
+        self.say_of([client], format!("The teacher gave a client the name {nickname}."));
+        Ok(())
+    }
+
+    /// Disconnects a client and invalidates its ticket.
+    pub(super) fn remove_for_good(&mut self, client: ClientId) -> Result<(), ModerationError> {
+        self.known(client)?;
+        self.expel(client, "the teacher removed this client from the room; it may join again");
+        Ok(())
+    }
+
+    /// Removes a client with its other tabs, and bans it as far as it can be told from others.
+    pub(super) fn ban(&mut self, client: ClientId) -> Result<(), ModerationError> {
+        let peer = self.known(client)?.peer();
+        let is_same =
+            |entry: &Entry| entry.id() == client || (peer.device.is_some() && entry.peer().device == peer.device);
+        let all: Vec<ClientId> = self.roster.iter().filter(|entry| is_same(entry)).map(Entry::id).collect();
+        let is_shared = self.roster.present().any(|other| !is_same(other) && other.peer().address == peer.address);
+        let name = self.roster.name(client).to_owned();
+        if self.door.ban(peer, is_shared) {
+            self.say_of([client], format!("The teacher banned {name}."));
+        } else {
+            let line = format!(
+                "The teacher banned {name}, but cannot tell it from other clients at its address: lock the room to \
+                 keep it out."
+            );
+            self.say_of([client], line);
+        }
+        for client in all {
+            self.expel(client, "the teacher banned this client from the room");
+        }
+        Ok(())
+    }
+
+    pub(super) fn lift_bans(&mut self) {
+        self.door.lift_bans();
+        self.say("The teacher lifted all bans.");
+    }
+
+    pub(super) fn set_target(&mut self, client: ClientId) -> Result<(), ModerationError> {
+        let entry = self.known(client)?;
+        let nickname = entry.nickname().to_owned();
+        if !entry.is_present() {
+            return Err(ModerationError::HasLeft { nickname, client });
+        }
+        if !entry.may_show() {
+            return Err(ModerationError::NoConsent { nickname, client });
+        }
+        self.attacks.set_target(client);
+        self.say_of([client], format!("The teacher chose {nickname} as the target of the attacks."));
+        Ok(())
+    }
+
+    /// Takes a student's decision whether the class may see what leaks of its picture, and whether others may attack its
+    /// masked updates.
+    pub(super) fn consents(&mut self, client: ClientId, may_show: bool, may_lend: bool) {
+        if let Some(entry) = self.roster.get_mut(client) {
+            entry.set_consent(may_show, may_lend);
+        }
+        if !may_lend {
+            self.stop_lending(client);
+        }
+        if may_show {
+            self.attacks.joined(client);
+        } else {
+            self.hide(client);
+            self.recorder.hide(client);
+        }
+    }
+
+    /// Hides everything made from this client's updates, and its own picture. If it was the target, another client that
+    /// consents takes its place.
+    pub(super) fn hide(&mut self, client: ClientId) {
+        self.hide_original(client);
+        let next = self.roster.present().find(|entry| entry.may_show() && entry.id() != client).map(Entry::id);
+        self.attacks.left(client, next);
+    }
+
+    /// Shows the class a picture that a client sends of its own, until the client hides it, leaves or withdraws
+    /// consent.
+    ///
+    /// # Errors
+    /// If the client has not consented, or the picture does not have that size.
+    pub(super) fn show_original(&mut self, client: ClientId, side: u8, values: &[f32]) -> Result<(), ShowError> {
+        if !self.roster.get(client).is_some_and(Entry::may_show) {
+            return Err(ShowError::NoConsent);
+        }
+        check_original(side, values)?;
+        let side = usize::from(side);
+        let picture = Picture::from_hwc(side, side, values)?;
+        let png = encode_png(&picture)?;
+        self.pictures.keep_original(client, values, png);
+        self.tell_shown(client, true);
+        Ok(())
+    }
+
+    /// Asks the update about the picture that a client shows to the class. It is exact where the model sees pictures in
+    /// that size.
+    ///
+    /// # Errors
+    /// If the client shows none.
+    pub(super) fn test_picture(&mut self, client: ClientId) -> Result<(), ControlError> {
+        let nickname = self.known(client)?.nickname().to_owned();
+        let nothing = ModerationError::NoPicture { nickname, client };
+        let original = self.pictures.original_values(client).ok_or(nothing)?;
+        let side = self.room.model().architecture.side();
+        let picture = if side == usize::from(ORIGINAL_SIDE) {
+            original
+        } else {
+            resized(&original, side).map_err(ModerationError::Resize)?
+        };
+        self.take_candidate(CandidatePicture { owner: Some(client), ..picture })
+    }
+
+    pub(super) fn hide_original(&mut self, client: ClientId) {
+        // Nobody could tell whose update it is.
+        self.stop_lending(client);
+        self.attacks.forget_candidate_of(client);
+        if self.pictures.forget_original(client) {
+            self.tell_shown(client, false);
+        }
+    }
+
+    pub(super) fn hide_originals(&mut self) {
+        for client in self.pictures.forget_originals() {
+            self.attacks.forget_candidate_of(client);
+            self.stop_lending(client);
+            self.tell_shown(client, false);
+        }
+    }
+
+    fn tell_shown(&mut self, client: ClientId, is_shown: bool) {
+        self.send(client, Slot::Original, &RelayMessage::Original { is_shown }, &[]);
+    }
+
+    /// Deletes a student's data at its request. Numbers that do not identify anyone stay: the model, its losses and
+    /// accuracies, and the attacks' scores.
+    pub(super) fn forget(&mut self, client: ClientId) {
+        self.roster.drop_waiting(client);
+        let reason = "what this room had of you is deleted".to_owned();
+        self.send(client, Slot::All, &RelayMessage::Goodbye { reason }, &[]);
+        self.remove(client);
+        for keeper in self.keepers() {
+            keeper.forget(client);
+        }
+        self.feed(Event::Forgotten(client));
+        // The question may have named the client.
+        self.tell_lesson();
+        self.say("A client had its data deleted.");
+    }
+
+    fn known(&self, client: ClientId) -> Result<&Entry, ModerationError> {
+        self.roster.get(client).ok_or(ModerationError::Unknown { client })
+    }
+
+    /// Disconnects a client for good. What the class saw of it goes from the recording.
+    fn expel(&mut self, client: ClientId, reason: &str) {
+        if self.roster.get(client).is_some_and(Entry::is_present) {
+            self.dismiss(client, reason);
+        }
+        self.roster.forget(client);
+        self.recorder.hide(client);
+        self.feed(Event::Forgotten(client));
+    }
+}
+
+/// A copy of a picture that a client shows, in the size of another model.
+fn resized(original: &CandidatePicture, side: usize) -> Result<CandidatePicture, ShowError> {
+    let shown = usize::from(ORIGINAL_SIDE);
+    Ok(CandidatePicture::copy(&Picture::from_hwc(shown, shown, &original.values)?, side)?)
+}

@@ -1,0 +1,138 @@
+//! Clients that join, leave, or cannot take part.
+
+use tracing::{info, warn};
+use unmask_core::{ClientId, ClientState};
+use unmask_federation::Event;
+use unmask_wire::RelayMessage;
+
+use super::{
+    Classroom,
+    classroom::MAX_REASON,
+    door::NoEntry,
+    input::{Admission, Hello},
+    roster::{Connection, Entrance, Entry},
+};
+use crate::{
+    outbox::Slot,
+    text::{clean, clean_name},
+};
+
+impl Classroom {
+    /// Admits a client that is new or returns with its ticket.
+    pub(super) fn admit(&mut self, hello: &Hello) -> Admission {
+        let known = hello.resume.and_then(|ticket| self.roster.holder(&ticket));
+        let (known, is_present) = (known.map(Entry::id), known.is_some_and(Entry::is_present));
+        if known.is_none()
+            && let Some(objection) = self.door.objection(&hello.peer)
+        {
+            self.say(format!("{} was turned away: {objection}.", clean_name(&hello.nickname, 24)));
+            return Err(objection);
+        }
+        if !is_present && self.roster.present().count() >= self.config.limits.clients {
+            let clients = self.config.limits.clients;
+            self.say(format!("{} was turned away: the room is full.", clean_name(&hello.nickname, 24)));
+            return Err(NoEntry::Full { clients });
+        }
+        if is_present && let Some(client) = known {
+            self.take_over(client);
+        }
+        let entrance = self.roster.connect(hello.resume, self.randomness.bytes(), &hello.nickname, &hello.device);
+        let Entrance { connection, ticket: resume, nickname, waiting } = entrance;
+        let client = connection.client;
+        if let Some(entry) = self.roster.get_mut(client) {
+            entry.set_robot(hello.is_robot);
+            entry.set_peer(hello.peer);
+        }
+        info!(client = client.0, %nickname, resumed = known.is_some(), "joined");
+        let came = if known.is_some() { "is back" } else { "joined" };
+        self.say_of([client], format!("{nickname} {came}."));
+        self.send(client, Slot::All, &RelayMessage::Welcome { client, resume, nickname }, &[]);
+        self.send(client, Slot::Lesson, &RelayMessage::Lesson(self.stage.state()), &[]);
+        self.consents(client, hello.may_show, hello.may_lend);
+        // The room had not noticed the loss of the old socket, and its task may have been lost with it.
+        if self.room.member(client) == ClientState::Training
+            && let Some(task) = &self.task
+        {
+            let message = task.message(self.room.model());
+            if let Some(message) = message {
+                self.hand_out(&[client]);
+                self.put(client, Slot::Task, message);
+            }
+        }
+        self.feed(Event::Joined(client));
+        self.catch_up(client);
+        Ok((connection, waiting))
+    }
+
+    /// Closes the old socket of a client that has returned on a new one.
+    pub(super) fn take_over(&mut self, client: ClientId) {
+        let reason = "this place in the room was taken over by another tab or connection".to_owned();
+        self.send(client, Slot::All, &RelayMessage::Goodbye { reason }, &[]);
+        if let Some(entry) = self.roster.get_mut(client) {
+            entry.drop_socket();
+        }
+        // The new socket has not shown a picture yet.
+        self.hide_original(client);
+    }
+
+    /// Readmits a client that sat out because it had not answered.
+    pub(super) fn come_back(&mut self, client: ClientId) {
+        if self.room.member(client) == ClientState::SittingOut {
+            self.say_of([client], format!("{} is in the rounds again.", self.roster.name(client)));
+        }
+        self.feed(Event::Return(client));
+    }
+
+    pub(super) fn dismiss(&mut self, client: ClientId, reason: &str) {
+        warn!(client = client.0, reason, "dismissed");
+        self.say_of([client], format!("{} was disconnected: {reason}.", self.roster.name(client)));
+        self.roster.drop_waiting(client);
+        self.send(client, Slot::All, &RelayMessage::Goodbye { reason: clean(reason, MAX_REASON) }, &[]);
+        self.remove(client);
+    }
+
+    pub(super) fn leave(&mut self, connection: Connection, reason: Option<String>) {
+        if self.roster.connected(connection).is_none() {
+            return;
+        }
+        let nickname = self.roster.name(connection.client).to_owned();
+        info!(client = connection.client.0, %nickname, "left");
+        let line = match reason {
+            Some(reason) => format!("{nickname} is gone: {reason}."),
+            None => format!("{nickname} left."),
+        };
+        self.say_of([connection.client], line);
+        self.remove(connection.client);
+    }
+
+    pub(super) fn remove(&mut self, client: ClientId) {
+        if let Some(entry) = self.roster.get_mut(client) {
+            entry.leave(self.now.moment);
+        }
+        self.hide(client);
+        self.feed(Event::Left(client));
+        self.give_back_name(client);
+    }
+
+    /// When a page's first tab is gone, gives its name to the second tab, which asked for it too.
+    fn give_back_name(&mut self, gone: ClientId) {
+        if let Some((client, nickname)) = self.roster.give_back_name(gone) {
+            self.say_of([client, gone], format!("{nickname} has its name back."));
+            self.send(client, Slot::All, &RelayMessage::Renamed { nickname }, &[]);
+        }
+    }
+
+    /// Notes why a client cannot take part or cannot encrypt the model. The same reason in consecutive rounds is logged
+    /// once.
+    pub(super) fn excused(&mut self, client: ClientId, round: u32, reason: String, is_locked: bool) {
+        let name = self.roster.name(client).to_owned();
+        let entry = self.roster.get_mut(client);
+        let before = entry.and_then(|entry| entry.cannot_take_part(reason.clone(), is_locked));
+        match round {
+            0 => self.say_once(client, format!("{name} cannot encrypt the model: {reason}")),
+            _ if before.as_ref() == Some(&reason) => {}
+            _ if !self.roster.get_mut(client).is_none_or(Entry::takes_line) => {}
+            _ => self.say_of([client], format!("{name} cannot take part in round {round}: {reason}")),
+        }
+    }
+}

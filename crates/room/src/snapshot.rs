@@ -1,0 +1,32 @@
+//! The room's published state.
+
+use std::sync::Arc;
+
+use unmask_wire::view::RoomView;
+
+use super::time::Moment;
+
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    /// Everything except the time left.
+    pub view: Arc<RoomView>,
+    /// The latest time at which the running round ends.
+    pub deadline: Option<Moment>,
+}
+
+impl Snapshot {
+    /// The view as JSON, with the time left at `now`.
+    pub fn json(&self, now: Moment) -> serde_json::Result<String> {
+        let left = self.deadline.map(|at| (at - now).as_secs_f32());
+        serde_json::to_string(&RoomView { deadline_seconds: left, ..RoomView::clone(&self.view) })
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct JoinAddresses {
+    pub http_address: String,
+    pub https_address: String,
+    pub qr_svg: String,
+    /// For students who type an address.
+    pub pin: String,
+}
