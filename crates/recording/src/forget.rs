@@ -34,6 +34,11 @@ impl Forgotten {
         Self { known: [client].into(), ..Self::default() }
     }
 
+    /// Removes every trace of these clients.
+    pub fn known_all(clients: impl IntoIterator<Item = ClientId>) -> Self {
+        Self { known: clients.into_iter().collect(), ..Self::default() }
+    }
+
     /// Removes this client's own picture, but not the reconstructions from its updates.
     pub fn original(client: ClientId) -> Self {
         Self { originals: [client].into(), ..Self::default() }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tracing::warn;
 use unmask_core::{ClientId, RoundSettings, TrainOn};
 use unmask_defence::ProtectedUpdate;
-use unmask_federation::{Event, ReceivedUpdate, Room, RoomPhase};
+use unmask_federation::{Event, GlobalModel, ReceivedUpdate, Room, RoomPhase};
 use unmask_lesson::Beat;
 use unmask_wire::{
     ClientMessage, RelayMessage,
@@ -27,7 +27,7 @@ use crate::{
     log::Log,
     measuring::Measuring,
     memory,
-    outbox::{OutboxMessage, Slot},
+    outbox::{Outbox, OutboxMessage, Slot},
     outer::OuterWork,
     randomness::Randomness,
     recording::Recorder,
@@ -68,6 +68,8 @@ pub struct Classroom {
     pub(crate) initialiser: Initialiser,
     pub(crate) timers: Timers,
     pub(crate) journaling: Journaling,
+    /// The sockets of those whose data is being deleted.
+    pub(crate) farewells: Vec<Outbox>,
     /// The last request to the clients, repeated to a client that reconnects before it is finished.
     pub(crate) task: Option<Task>,
     pub(crate) host: Box<dyn Host>,
@@ -117,6 +119,7 @@ impl Classroom {
             initialiser,
             timers: Timers::new(now.moment),
             journaling,
+            farewells: Vec::new(),
             task: None,
             host,
             randomness,
@@ -161,7 +164,7 @@ impl Classroom {
     /// Writes down and records the last changes of a room that ends in an orderly way.
     pub fn close(&mut self, now: Now) {
         self.set_time(now);
-        if self.journaling.is_unwritten() {
+        for _ in 0..self.journaling.unwritten() {
             self.write_down();
         }
         self.recorder.record_last(now.moment, &Arc::new(self.view()), &self.pictures);
@@ -170,6 +173,11 @@ impl Classroom {
     fn set_time(&mut self, now: Now) {
         self.now = now;
         self.log.set_time(now.unix);
+    }
+
+    /// The model as of now.
+    pub fn model(&self) -> &Arc<GlobalModel> {
+        self.room.model()
     }
 
     /// Takes an input that arrives now.
@@ -233,9 +241,10 @@ impl Classroom {
             }
             Input::Outer(input) => self.hear_outer(input),
             Input::Journaled(saved) => {
-                if let Some(line) = self.journaling.saved(saved) {
+                if let Some(line) = self.journaling.saved(self.now.moment, saved) {
                     self.say(line);
                 }
+                self.say_farewells();
             }
             Input::Recorded(line) => self.say(line),
             Input::Recording { reply } => self.recorder.give(reply),

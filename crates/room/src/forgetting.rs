@@ -40,6 +40,7 @@ impl Classroom {
             outer: _,
             initialiser: _,
             timers: _,
+            farewells: _,
             task: _,
             host: _,
             randomness: _,

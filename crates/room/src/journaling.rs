@@ -16,6 +16,9 @@ use super::{
 /// A change between rounds is saved after this delay, together with changes that follow.
 const CHANGE: Duration = Duration::from_millis(200);
 
+/// Pause before another attempt to write.
+const AGAIN: Duration = Duration::from_secs(5);
+
 /// Keeps the lesson where a restart finds it. Dropping it waits until all pending states are written.
 pub trait Journal: Send {
     /// Writes a state without holding the room up; its outcome comes back as [`Input::Journaled`](crate::Input). Returns
@@ -25,7 +28,7 @@ pub trait Journal: Send {
 
 /// A lesson's large parts. They stay alive until they are written; a round that closes in the meantime allocates new
 /// weights.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Arrays {
     pub model: Arc<GlobalModel>,
     pub moments: Arc<Moments>,
@@ -51,8 +54,8 @@ pub struct Saved {
 
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "The lesson is not on the disk: {0:#}. The lesson continues. Free some space; the relay tries again after the next \
-     round."
+    "The lesson is not on the disk: {0:#}. The lesson continues. Free some space; the relay tries again every five \
+     seconds."
 )]
 pub struct NotSaved(pub anyhow::Error);
 
@@ -67,6 +70,8 @@ pub(super) struct Journaling {
     due: Option<Moment>,
     /// Number of saves until both files are free of deleted data.
     overwrites: u8,
+    /// Whether the running save is one of them.
+    is_overwriting: bool,
     /// A round that is not on disk yet.
     behind: Option<Behind>,
     /// The model and policy of the arrays saved last; while they are unchanged, the header is enough.
@@ -93,7 +98,9 @@ impl Journaling {
             is_busy: false,
             // Save nothing yet: if the room cannot be opened, the saved one must survive.
             due: None,
-            overwrites: 0,
+            // The older file may hold what was deleted just before the last room ended.
+            overwrites: u8::from(opening.last.is_some()),
+            is_overwriting: false,
             behind: None,
             written: written.unwrap_or_default(),
             round: opening.last.as_ref().map_or(0, |last| last.room.round()),
@@ -122,9 +129,19 @@ impl Journaling {
         self.due = Some(self.due.map_or(due, |before| before.min(due)));
     }
 
-    /// Schedules two saves after a client was forgotten, because the journal alternates between two files.
+    /// Schedules two saves after a client was forgotten, because the journal has two files. A save that is running
+    /// does not count.
     pub(super) fn forgotten(&mut self) {
-        (self.due, self.overwrites) = (Some(Moment::START), 2);
+        (self.due, self.overwrites, self.is_overwriting) = (Some(Moment::START), 2, false);
+    }
+
+    /// Whether deleted data is gone from the journal, too; the error says why it cannot be.
+    pub(super) fn has_deleted(&self) -> Result<bool, &str> {
+        match &self.failure {
+            _ if self.journal.is_none() || self.overwrites == 0 => Ok(true),
+            Some(failure) => Err(failure),
+            None => Ok(false),
+        }
     }
 
     /// Until when the next round must wait for the last one to reach the disk. This limits the loss in a power cut to
@@ -139,21 +156,26 @@ impl Journaling {
         self.due.filter(|_| self.journal.is_some() && !self.is_busy)
     }
 
-    /// Whether there is anything to save, now or later.
-    pub(super) fn is_unwritten(&self) -> bool {
-        self.due.is_some() && self.journal.is_some()
+    /// Number of saves that a room must make before it ends.
+    pub(super) fn unwritten(&mut self) -> u8 {
+        if self.is_busy {
+            // Nobody will hear what becomes of the running save, so everything in it is saved again.
+            (self.written, self.due) = ((Weak::new(), 0), Some(Moment::START));
+        }
+        if self.journal.is_some() { self.overwrites.max(self.due.is_some().into()) } else { 0 }
     }
 
     /// Saves the room; `header` holds everything except the arrays.
     pub(super) fn write(&mut self, room: &Room, header: Vec<u8>) {
         self.due = None;
-        self.overwrites = self.overwrites.saturating_sub(1);
+        // Arrays go into the older file, so that the next save reaches the other one.
+        self.is_overwriting = self.overwrites > 0;
         let Some(journal) = &mut self.journal else { return };
         if let Some(behind) = &mut self.behind {
             behind.is_being_written = true;
         }
         let is_written = std::ptr::eq(self.written.0.as_ptr(), Arc::as_ptr(room.model()));
-        let arrays = (!is_written || self.written.1 != room.policy()).then(|| {
+        let arrays = (self.is_overwriting || !is_written || self.written.1 != room.policy()).then(|| {
             let SavedRoom { model, moments, records, .. } = room.saved();
             Arrays { model, moments, records }
         });
@@ -173,14 +195,16 @@ impl Journaling {
     }
 
     /// Takes the outcome of a save; returns the line to log, if any.
-    pub(super) fn saved(&mut self, Saved { round, outcome }: Saved) -> Option<String> {
+    pub(super) fn saved(&mut self, now: Moment, Saved { round, outcome }: Saved) -> Option<String> {
         self.is_busy = false;
+        let has_overwritten = std::mem::take(&mut self.is_overwriting);
         if self.behind.as_ref().is_some_and(|behind| behind.is_being_written) {
             self.behind = None;
         }
         match outcome {
             Ok(()) => {
                 self.round = round;
+                self.overwrites = self.overwrites.saturating_sub(has_overwritten.into());
                 if self.overwrites > 0 {
                     self.due = Some(Moment::START);
                 }
@@ -189,6 +213,8 @@ impl Journaling {
             }
             Err(error) => {
                 self.written = (Weak::new(), 0);
+                let again = now + AGAIN;
+                self.due = Some(self.due.map_or(again, |before| before.min(again)));
                 let reason = error.to_string();
                 let is_new = self.failure.replace(reason.clone()).as_ref() != Some(&reason);
                 is_new.then_some(reason)

@@ -76,6 +76,13 @@ impl Log {
         is_new
     }
 
+    /// Logs a line that anybody can trigger at will, unless the same text is still on show.
+    pub(crate) fn say_if_shown_nowhere(&mut self, round: u32, text: String) {
+        if self.lines().all(|line| line.text != text) {
+            self.say(round, text);
+        }
+    }
+
     /// Logs a line about a coming encryption, unless it was logged before: clients are asked in turn, again and again,
     /// until one can encrypt.
     pub(crate) fn say_once(&mut self, about: ClientId, round: u32, text: String) {

@@ -6,7 +6,10 @@ use unmask_federation::Event;
 use unmask_wire::{ORIGINAL_SIDE, OriginalError, RelayMessage, check_original};
 
 use super::{Classroom, control_error::ControlError, roster::Entry};
-use crate::{attacks::CandidatePicture, outbox::Slot};
+use crate::{
+    attacks::CandidatePicture,
+    outbox::{OutboxMessage, Slot},
+};
 
 /// Why the teacher's wish for a client is refused, in a sentence.
 #[derive(Debug, thiserror::Error)]
@@ -198,16 +201,36 @@ impl Classroom {
     /// accuracies, and the attacks' scores.
     pub(super) fn forget(&mut self, client: ClientId) {
         self.roster.drop_waiting(client);
-        let reason = "what this room had of you is deleted".to_owned();
-        self.send(client, Slot::All, &RelayMessage::Goodbye { reason }, &[]);
+        let outbox = self.roster.take_outbox(client);
+        let earlier = self.roster.earlier(client);
         self.remove(client);
-        for keeper in self.keepers() {
-            keeper.forget(client);
+        for client in [client].into_iter().chain(earlier) {
+            self.keepers().into_iter().for_each(|keeper| keeper.forget(client));
         }
         self.feed(Event::Forgotten(client));
         // The question may have named the client.
         self.tell_lesson();
         self.say("A client had its data deleted.");
+        self.farewells.extend(outbox);
+        self.say_farewells();
+    }
+
+    /// Says goodbye to those whose data was deleted, as soon as it is gone from the disk, too.
+    pub(super) fn say_farewells(&mut self) {
+        let reason = match self.journaling.has_deleted() {
+            Ok(false) => return,
+            Ok(true) => "what this room had of you is deleted".to_owned(),
+            Err(failure) => format!(
+                "what this room had of you is deleted, except from the disk, which is tried again every five seconds; \
+                 tell the teacher: {failure}"
+            ),
+        };
+        for outbox in std::mem::take(&mut self.farewells) {
+            if let Some(message) = OutboxMessage::encode(&RelayMessage::Goodbye { reason: reason.clone() }, &[]) {
+                // An outbox that was just emptied takes a message.
+                let _ = outbox.put(Slot::All, message);
+            }
+        }
     }
 
     fn known(&self, client: ClientId) -> Result<&Entry, ModerationError> {
@@ -219,7 +242,7 @@ impl Classroom {
         if self.roster.get(client).is_some_and(Entry::is_present) {
             self.dismiss(client, reason);
         }
-        self.roster.forget(client);
+        self.roster.expel(client);
         self.recorder.hide(client);
         self.feed(Event::Forgotten(client));
     }

@@ -12,10 +12,7 @@ use super::{
     input::{Admission, Hello},
     roster::{Connection, Entrance, Entry},
 };
-use crate::{
-    outbox::Slot,
-    text::{clean, clean_name},
-};
+use crate::{outbox::Slot, text::clean};
 
 impl Classroom {
     /// Admits a client that is new or returns with its ticket.
@@ -25,13 +22,13 @@ impl Classroom {
         if known.is_none()
             && let Some(objection) = self.door.objection(&hello.peer)
         {
-            self.say(format!("{} was turned away: {objection}.", clean_name(&hello.nickname, 24)));
+            self.say_turned_away(&objection);
             return Err(objection);
         }
         if !is_present && self.roster.present().count() >= self.config.limits.clients {
-            let clients = self.config.limits.clients;
-            self.say(format!("{} was turned away: the room is full.", clean_name(&hello.nickname, 24)));
-            return Err(NoEntry::Full { clients });
+            let full = NoEntry::Full { clients: self.config.limits.clients };
+            self.say_turned_away(&full);
+            return Err(full);
         }
         if is_present && let Some(client) = known {
             self.take_over(client);
@@ -62,6 +59,12 @@ impl Classroom {
         self.feed(Event::Joined(client));
         self.catch_up(client);
         Ok((connection, waiting))
+    }
+
+    /// Says that somebody was turned away, unless the log says so. Who is not in the room cannot have a name deleted, so
+    /// none is kept.
+    fn say_turned_away(&mut self, objection: &NoEntry) {
+        self.log.say_if_shown_nowhere(self.room.round(), format!("Somebody was turned away: {objection}."));
     }
 
     /// Closes the old socket of a client that has returned on a new one.

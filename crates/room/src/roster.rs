@@ -8,7 +8,8 @@ use unmask_core::ClientId;
 use crate::{
     config::RoomLimits,
     outbox::{Outbox, OutboxMessage, Slot, Waiting, outbox},
-    peer::Peer,
+    peer::{DeviceId, Peer},
+    recent::Recent,
     text::{clean, clean_name, look_alike},
     ticket::{Ticket, TicketHash},
     time::Moment,
@@ -17,6 +18,8 @@ use crate::{
 /// Stands for the name of a client that was forgotten.
 pub(crate) const GONE: &str = "a client that is gone";
 
+/// Upper limit of clients remembered after they can no longer come back.
+const MOST_FORMER: usize = 1000;
 const MAX_NICKNAME: usize = 24;
 const MAX_DEVICE: usize = 100;
 /// Upper limit of log lines that one client causes between two rounds.
@@ -78,7 +81,16 @@ pub(crate) struct Entry {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct RosterRecord {
     clients: Vec<ClientRecord>,
+    former: Vec<Former>,
     next: u32,
+}
+
+/// A client that can no longer come back, while the log and the recording may still name it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Former {
+    id: ClientId,
+    nickname: String,
+    device: Option<DeviceId>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -109,13 +121,20 @@ pub(crate) struct Entrance {
 }
 
 /// All known clients, in the order of joining.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Roster {
     entries: Vec<Entry>,
+    former: Recent<Former>,
     /// Counts the clients.
     next: u32,
     /// Counts the sockets.
     connections: u64,
+}
+
+impl Default for Roster {
+    fn default() -> Self {
+        Self { entries: Vec::new(), former: Recent::new(MOST_FORMER), next: 0, connections: 0 }
+    }
 }
 
 impl Roster {
@@ -152,6 +171,16 @@ impl Roster {
         if let Some(link) = self.get(client).and_then(|entry| entry.link.as_ref()) {
             link.outbox.clear();
         }
+    }
+
+    /// The numbers of the clients to come.
+    pub(crate) fn coming(&self, count: usize) -> impl Iterator<Item = ClientId> + use<> {
+        (self.next..).skip(1).take(count).map(ClientId)
+    }
+
+    /// Takes a client's socket away from it.
+    pub(crate) fn take_outbox(&mut self, client: ClientId) -> Option<Outbox> {
+        self.get_mut(client)?.link.take().map(|link| link.outbox)
     }
 
     /// Drops the messages in this slot that wait for a client.
@@ -228,8 +257,37 @@ impl Roster {
         self.entries.iter_mut().for_each(|entry| entry.lines = 0);
     }
 
+    /// Lets a client not come back.
+    pub(crate) fn expel(&mut self, client: ClientId) {
+        self.retire(|entry| entry.id == client);
+    }
+
+    fn retire(&mut self, is_retired: impl Fn(&Entry) -> bool) {
+        for entry in self.entries.iter().filter(|entry| is_retired(entry)) {
+            let (id, nickname, device) = (entry.id, entry.nickname.clone(), entry.peer.device);
+            self.former.push(Former { id, nickname, device });
+        }
+        self.entries.retain(|entry| !is_retired(entry));
+    }
+
+    /// Clients that were this one, as far as can be told: those that are away and came from its browser, and those that
+    /// can no longer come back and had its name or came from its browser.
+    pub(crate) fn earlier(&self, client: ClientId) -> Vec<ClientId> {
+        let Some(entry) = self.get(client) else { return Vec::new() };
+        let is_same_browser = |device: Option<DeviceId>| device.is_some() && device == entry.peer.device;
+        let is_same = |former: &&Former| {
+            former.nickname == entry.nickname || former.nickname == entry.wanted || is_same_browser(former.device)
+        };
+        let is_same_away =
+            |other: &&Entry| other.id != client && other.link.is_none() && is_same_browser(other.peer.device);
+        let former = self.former.iter().filter(is_same).map(|former| former.id);
+        former.chain(self.entries.iter().filter(is_same_away).map(Entry::id)).collect()
+    }
+
+    /// Deletes what it knows of a client.
     pub(crate) fn forget(&mut self, client: ClientId) {
         self.entries.retain(|entry| entry.id != client);
+        self.former.retain(|former| former.id != client);
     }
 
     pub(crate) fn record(&self) -> RosterRecord {
@@ -247,11 +305,12 @@ impl Roster {
             is_robot: entry.is_robot,
             peer: entry.peer,
         };
-        RosterRecord { clients: self.entries.iter().map(record).collect(), next: self.next }
+        let former = self.former.iter().cloned().collect();
+        RosterRecord { clients: self.entries.iter().map(record).collect(), former, next: self.next }
     }
 
     /// Restores a roster without anyone present. Every client has as long to come back as if it had just left.
-    pub(crate) fn restore(RosterRecord { clients, next }: RosterRecord, now: Moment) -> Self {
+    pub(crate) fn restore(RosterRecord { clients, former, next }: RosterRecord, now: Moment) -> Self {
         let entry = |client: ClientRecord| Entry {
             id: client.id,
             wanted: client.nickname.clone(),
@@ -274,7 +333,8 @@ impl Roster {
             link: None,
             gone_since: Some(now),
         };
-        Self { entries: clients.into_iter().map(entry).collect(), next, connections: 0 }
+        let former = Recent::new(MOST_FORMER).refilled(former);
+        Self { entries: clients.into_iter().map(entry).collect(), former, next, connections: 0 }
     }
 
     pub(crate) fn get(&self, client: ClientId) -> Option<&Entry> {
@@ -333,7 +393,7 @@ impl Roster {
         let mut forgotten: Vec<ClientId> = gone.into_iter().take(too_many).map(|(.., id)| id).collect();
         let expired = |entry: &&Entry| entry.expires(limits).is_some_and(|expires| expires <= now);
         forgotten.extend(self.entries.iter().filter(expired).map(|entry| entry.id));
-        self.entries.retain(|entry| !forgotten.contains(&entry.id));
+        self.retire(|entry| forgotten.contains(&entry.id));
         forgotten
     }
 

@@ -44,7 +44,7 @@ async fn locked_room_lets_nobody_new_in() {
     socket.hello("Bob", None).await;
     let reason = socket.goodbye().await;
     assert!(reason.contains("locked") && reason.contains("ask the teacher"), "{reason}");
-    relay.log_line("Bob was turned away: the room is locked").await;
+    relay.log_line("Somebody was turned away: the room is locked").await;
     // A known client can return to a locked room.
     let (id, ticket) = (ada.id, ada.ticket);
     drop(ada);

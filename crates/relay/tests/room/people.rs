@@ -98,7 +98,7 @@ async fn full_room_turns_away() {
     let mut socket = Socket::open(&relay.running).await;
     socket.hello("Bob", None).await;
     assert!(socket.goodbye().await.contains("full with 1 clients"));
-    relay.log_line("Bob was turned away").await;
+    relay.log_line("Somebody was turned away: the room is full").await;
     // A present client keeps its place in a full room.
     assert_eq!(Client::join(&relay.running, "Ada", Some(ada.ticket)).await.id, ada.id);
 }
