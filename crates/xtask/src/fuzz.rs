@@ -25,7 +25,7 @@ const INSTRUMENTED: [&str; 8] = [
     "unmask_federation",
     "unmask_fuzz",
     "unmask_inversion",
-    "unmask_relay",
+    "unmask_room",
     "unmask_tensors",
     "unmask_wire",
 ];
@@ -60,7 +60,7 @@ const TARGETS: [&str; 6] = ["frames", "rounds", "session", "safetensors", "numpy
 ///   cargo xtask fuzz frames --input FILE      one input again, such as one that broke something
 ///
 /// `frames`: bytes to messages. `rounds`: messages to the state machine of the rounds. `session`: frames of several
-/// sockets to the relay's actor. `safetensors`, `numpy` and `pickle`: files of tensors. Useful inputs are kept in the
+/// sockets to a room. `safetensors`, `numpy` and `pickle`: files of tensors. Useful inputs are kept in the
 /// target folder, and the next run starts from them. Needs a C++ compiler.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
@@ -278,7 +278,7 @@ mod tests {
     fn crates_under_test_are_instrumented_and_no_build_script() {
         let options = |name: &str| instrumentation(&["--crate-name", name, "--edition=2024"].map(OsString::from));
         assert_eq!(options("unmask_wire").len(), 7);
-        assert_eq!(options("unmask_relay"), COUNTERS);
+        assert_eq!(options("unmask_room"), COUNTERS);
         assert!(options("build_script_build").is_empty());
         assert!(options("unmask_attack").is_empty());
     }

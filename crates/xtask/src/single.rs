@@ -1,6 +1,7 @@
 //! Runs one test, benchmark, example or trial with the dependencies that are already built.
 
 use std::ffi::OsStr;
+use std::ops::Range;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
@@ -130,6 +131,12 @@ impl Lessons {
         leftovers::end_and_say(&env.mark);
         outcome
     }
+}
+
+/// Runs the room's simulation for these seeds, and prints what they reached.
+pub fn simulate(env: &Env, seeds: Range<u64>) -> Result<()> {
+    let mut command = native(env, "test", &["--test", "simulation", "rooms_hold", "--", "--nocapture"]);
+    env::run(command.env("UNMASK_SEEDS", format!("{}..{}", seeds.start, seeds.end)))
 }
 
 /// Takes the screenshots of README and docs: plays a lesson in Chromium, and draws the generated classes.

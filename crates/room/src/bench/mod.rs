@@ -1,44 +1,57 @@
-//! A room without a host, for tests, simulation and fuzzing. Frames reach it as they would from sockets; slow work and
-//! attacks are done between two inputs, and time passes only when told to.
+//! A room without a server, for tests, simulation and fuzzing. Frames reach it as they would from sockets; time passes,
+//! the disk fills and the host stops only when told to.
+
+mod disk;
 
 use std::{
     collections::VecDeque,
     fmt, mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::AtomicUsize,
+        mpsc::{self, Receiver},
+    },
     task::Poll,
     time::Duration,
 };
 
 use anyhow::{Context, bail};
-use unmask_core::{Architecture, ModelState};
+use unmask_attack::Searches;
+use unmask_core::{Architecture, ModelState, TrainOn};
 use unmask_data::datasets::{
     DataSet, Source,
     generated::{Half, generate},
 };
+use unmask_federation::GlobalModel;
+use unmask_recording::Recording;
 use unmask_wire::{
     Assembler, ClientMessage, RelayMessage,
     view::{Control, RoomView},
 };
 
+pub use self::disk::Disk;
 use crate::{
-    Accountant, Attackers, Classroom, Connection, DataConfig, DeviceId, Guarantee, Hello, Host, Input, JoinAddresses,
-    Mechanism, Moment, Now, Opening, OutboxMessage, Outside, Parts, Peer, Pictures, Reply, RoomConfig, Snapshot, Step,
-    Waiting, Work, Worker,
+    Accountant, Archive, Archived, Attackers, Classroom, Connection, DataConfig, DeviceId, Guarantee, Hello, Host,
+    Input, JoinAddresses, Journal, Keeper, Mechanism, Moment, Now, Opening, OutboxMessage, Outside, Parts, Peer,
+    Pictures, RecordingOrder, Reply, RoomConfig, SharedDataSet, Snapshot, Step, Waiting, Work, Worker,
 };
 
 /// The time of day at which a bench begins, in seconds since 1970.
 const MORNING: u64 = 1_800_000_000;
 /// Generated training and test pictures, far fewer than a relay generates.
-const PICTURES: (usize, usize) = (400, 50);
+const PICTURES: (usize, usize) = (100, 20);
 
 /// A room, and everything around it.
 pub struct Bench {
+    config: RoomConfig,
+    surroundings: Surroundings,
     room: Classroom,
     now: Now,
     outside: Arc<Around>,
     workers: Vec<Worker>,
     sockets: Vec<Option<Socket>>,
-    limit: usize,
+    /// Whether slow work, attacks and the disk wait until they are told to go on.
+    is_lazy: bool,
 }
 
 /// What the room hands out.
@@ -51,15 +64,30 @@ struct Around {
 struct Effects {
     view: Arc<RoomView>,
     work: VecDeque<Work>,
+    /// The longest message of a client in bytes.
     limit: usize,
+    now: Moment,
+    /// Lines about the recording for the class.
+    lines: Vec<String>,
 }
 
 #[derive(Debug)]
 struct Socket {
+    device: DeviceId,
     assembler: Assembler,
     bytes: u64,
     /// Present once the room has admitted the client.
     admitted: Option<(Connection, Waiting)>,
+}
+
+/// How a host ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// It writes down what is new.
+    Orderly,
+    Killed,
+    /// The write under way is torn.
+    PowerCut,
 }
 
 /// What the room sent on a socket.
@@ -71,59 +99,88 @@ pub enum Sent {
     Shard,
 }
 
-/// The parts of a room that nothing else needs to know of.
-#[derive(Debug)]
+/// What is around a room.
+#[derive(Debug, Clone, Default)]
 pub struct Surroundings {
     /// The server of the federation that the room is in, if any.
     pub federation: Option<String>,
     /// The seed of the room's random numbers.
     pub seed: [u8; 32],
-}
-
-impl Default for Surroundings {
-    fn default() -> Self {
-        Self { federation: None, seed: [7; 32] }
-    }
+    /// Where the lesson is saved, if it is.
+    pub disk: Option<Disk>,
+    /// Whether the lesson is recorded, on the disk.
+    pub is_recorded: bool,
+    pub searches: Option<Arc<dyn Searches>>,
 }
 
 impl Bench {
-    /// Opens an empty room.
+    /// Opens a room: the lesson on the disk, or an empty one.
     ///
     /// # Errors
-    /// Fails like [`Classroom::open`].
+    /// Fails like [`Classroom::open`], or if the disk cannot be read.
     pub fn open(config: RoomConfig, surroundings: Surroundings) -> anyhow::Result<Self> {
         let now = Now { moment: Moment::START, unix: MORNING };
-        let limit = longest(config.architecture);
         let outside = Arc::<Around>::default();
-        let (attackers, workers) = Attackers::new(config.attack_budget, None, 1, || {});
-        let opening = Opening::new(&config, [0; 16], now.unix);
-        let parts = Parts {
-            host: Box::new(Arc::clone(&outside)),
-            attackers,
-            pictures: Arc::<Pictures>::default(),
-            evaluator: None,
-            shadow: None,
-            loader: load,
-            accountant: ACCOUNTANT,
-            journal: None,
-            archived: None,
-            addresses: JoinAddresses::default(),
-            federation: surroundings.federation,
-            randomness: surroundings.seed,
-        };
-        let room = Classroom::open(config, opening, parts, now)?;
-        Ok(Self { room, now, outside, workers, sockets: Vec::new(), limit })
+        let (room, workers) = open(config.clone(), &surroundings, &outside, now)?;
+        outside.lock().limit = longest(config.architecture);
+        Ok(Self { config, surroundings, room, now, outside, workers, sockets: Vec::new(), is_lazy: false })
     }
 
-    /// Opens a socket and returns its number.
+    /// Ends the host, and starts it again from its disk. Every socket breaks.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn restart(&mut self, end: End) -> anyhow::Result<()> {
+        match (end, &self.surroundings.disk) {
+            (End::Orderly, _) => self.room.close(self.now),
+            (End::PowerCut, Some(disk)) => disk.tear(),
+            (End::PowerCut, None) | (End::Killed, _) => {}
+        }
+        self.sockets.iter_mut().for_each(|socket| *socket = None);
+        self.surroundings.seed[0] = self.surroundings.seed[0].wrapping_add(1);
+        self.outside = Arc::default();
+        if let Some(disk) = &self.surroundings.disk {
+            // A room that is gone hears of no outcome.
+            drop(disk.outcomes());
+        }
+        // A lesson is known by the second in which it began.
+        self.set(self.now.moment + Duration::from_secs(1));
+        (self.room, self.workers) = open(self.config.clone(), &self.surroundings, &self.outside, self.now)?;
+        self.outside.lock().limit = longest(self.room.model().architecture);
+        Ok(())
+    }
+
+    /// Lets slow work, attacks and the disk wait for [`work`](Self::work), [`attack`](Self::attack) and
+    /// [`finish_writing`](Self::finish_writing), or no longer.
+    pub fn be_lazy(&mut self, is_lazy: bool) {
+        self.is_lazy = is_lazy;
+    }
+
+    /// Changes the time of day, as people may, without any time passing.
+    pub fn set_time_of_day(&mut self, unix: u64) {
+        self.now.unix = unix;
+    }
+
+    pub fn model(&self) -> &Arc<GlobalModel> {
+        self.room.model()
+    }
+
+    /// Opens a socket of a browser of its own, and returns its number.
     pub fn connect(&mut self) -> usize {
-        self.sockets.push(Some(Socket { assembler: Assembler::new(self.limit), bytes: 0, admitted: None }));
+        self.connect_from(self.sockets.len() as u128)
+    }
+
+    /// Opens a socket of this browser, by its cookie, and returns its number.
+    pub fn connect_from(&mut self, cookie: u128) -> usize {
+        let assembler = Assembler::new(self.outside.lock().limit);
+        let device = DeviceId::of(cookie.to_le_bytes());
+        self.sockets.push(Some(Socket { device, assembler, bytes: 0, admitted: None }));
         self.sockets.len() - 1
     }
 
     /// Receives a frame on a socket. An invalid frame closes it.
     pub fn receive(&mut self, socket: usize, frame: &[u8]) {
-        let limit = self.limit.max(self.outside.lock().limit);
+        let limit = self.outside.lock().limit;
         let Some(Some(open)) = self.sockets.get_mut(socket) else { return };
         open.bytes += frame.len() as u64;
         open.assembler.set_limit(limit);
@@ -136,8 +193,7 @@ impl Bench {
                 self.tell(Input::Message { connection, message, values, bytes, done: Reply::new(|()| true) });
             }
             (Ok(Some((ClientMessage::Hello { nickname, resume, device, may_show, may_lend, is_robot }, _))), None) => {
-                // Each socket is a different browser, so that a ban affects only one.
-                let peer = Peer { address: None, device: DeviceId::parse(&format!("{socket:x}")) };
+                let peer = Peer { address: None, device: Some(open.device) };
                 let hello = Hello { nickname, resume, device, may_show, may_lend, is_robot, peer };
                 let (reply, answer) = reply();
                 self.tell(Input::Hello { hello, reply });
@@ -211,7 +267,9 @@ impl Bench {
     }
 
     fn set(&mut self, moment: Moment) {
-        self.now = Now { moment, unix: MORNING + moment.time().as_secs() };
+        self.now.unix += (moment.time().as_secs()).saturating_sub(self.now.moment.time().as_secs());
+        self.now.moment = moment;
+        self.outside.lock().now = moment;
     }
 
     /// Returns the last published view of the room.
@@ -226,28 +284,117 @@ impl Bench {
         self.settle();
     }
 
-    /// Does the slow work and the attacks that the room has asked for, until there are no more.
+    /// Does everything that waits to be done, unless it is to wait.
     fn settle(&mut self) {
+        while !self.is_lazy && (self.work() | self.attack(usize::MAX) | self.finish_writing()) {}
+    }
+
+    /// Does the slow work that has waited longest. Returns whether there was any.
+    pub fn work(&mut self) -> bool {
+        let Some(work) = self.outside.lock().work.pop_front() else { return false };
+        let told = Told { inputs: Mutex::default(), moment: self.now.moment };
+        work.run(&told);
+        self.hear(told.inputs.into_inner().unwrap_or_else(PoisonError::into_inner));
+        true
+    }
+
+    /// Lets the worker of this number, or each of them, take a step of the attacks. Returns whether there was one.
+    pub fn attack(&mut self, worker: usize) -> bool {
         let moment = self.now.moment;
-        loop {
-            let mut inputs = Vec::new();
-            let work = self.outside.lock().work.pop_front();
-            if let Some(work) = work {
-                let told = Told { inputs: Mutex::default(), moment };
-                work.run(&told);
-                inputs.extend(told.inputs.into_inner().unwrap_or_else(PoisonError::into_inner));
+        let count = self.workers.len();
+        let mut reports = Vec::new();
+        let mut has_worked = false;
+        for (number, each) in self.workers.iter_mut().enumerate() {
+            if (worker == usize::MAX || worker % count == number)
+                && let Step::Worked(news) = each.step(&|| moment)
+            {
+                has_worked = true;
+                reports.extend(news.into_iter().map(Input::Attacked));
             }
-            for worker in &mut self.workers {
-                if let Step::Worked(reports) = worker.step(&|| moment) {
-                    inputs.extend(reports.into_iter().map(Input::Attacked));
-                }
-            }
-            if inputs.is_empty() && self.outside.lock().work.is_empty() {
-                return;
-            }
+        }
+        self.hear(reports);
+        has_worked
+    }
+
+    /// Tells the room what became of its writes. Returns whether there was any.
+    pub fn finish_writing(&mut self) -> bool {
+        let outcomes = self.surroundings.disk.as_ref().map(Disk::outcomes).unwrap_or_default();
+        let lines = mem::take(&mut self.outside.lock().lines);
+        let is_news = !outcomes.is_empty() || !lines.is_empty();
+        let inputs = outcomes.into_iter().map(Input::Journaled).chain(lines.into_iter().map(Input::Recorded));
+        self.hear(inputs.collect());
+        is_news
+    }
+
+    fn hear(&mut self, inputs: Vec<Input>) {
+        if !inputs.is_empty() {
             inputs.into_iter().for_each(|input| self.room.take(self.now, input));
             self.room.work(self.now);
         }
+    }
+}
+
+/// Opens the lesson on the disk, or a new one.
+fn open(
+    mut config: RoomConfig,
+    surroundings: &Surroundings,
+    outside: &Arc<Around>,
+    now: Now,
+) -> anyhow::Result<(Classroom, Vec<Worker>)> {
+    let Surroundings { federation, seed, disk, is_recorded, searches } = surroundings;
+    let mut opening = Opening::new(&config, [0; 16], now.unix);
+    if let Some(last) = disk.as_ref().map(Disk::last).transpose()?.flatten() {
+        last.adapt(&mut config)?;
+        opening.head = last.head().clone();
+        opening.last = Some(Box::new(last));
+    }
+    if config.data.train_on == TrainOn::Shared {
+        opening.data_set = Some(SharedDataSet::load(load, &config.data, config.data_seed())?);
+    }
+    let (attackers, workers) = Attackers::new(config.attack_budget, searches.clone(), 1, || {});
+    let archived = match disk {
+        Some(disk) if *is_recorded => Some(archived(disk, outside, opening.head.began)?),
+        _ => None,
+    };
+    let parts = Parts {
+        host: Box::new(Arc::clone(outside)),
+        attackers,
+        pictures: Arc::<Pictures>::default(),
+        evaluator: None,
+        shadow: None,
+        loader: load,
+        accountant: ACCOUNTANT,
+        journal: disk.clone().map(|disk| Box::new(disk) as Box<dyn Journal>),
+        archived,
+        addresses: JoinAddresses::default(),
+        federation: federation.clone(),
+        randomness: *seed,
+    };
+    Ok((Classroom::open(config, opening, parts, now)?, workers))
+}
+
+fn archived(disk: &Disk, outside: &Arc<Around>, began: u64) -> anyhow::Result<Archived> {
+    let found = disk.recording(began)?;
+    let (size, last_at) = (Arc::<AtomicUsize>::default(), found.as_ref().map(Recording::last_at));
+    let recording = found.unwrap_or_else(|| Recording::new(env!("CARGO_PKG_VERSION"), began));
+    let said = Arc::clone(outside);
+    let report = move |line| said.lock().lines.push(line);
+    let keeper = Keeper::new(report, recording, Some(Box::new(disk.tape())), Arc::clone(&size));
+    Ok(Archived { archive: Box::new(Desk { keeper, outside: Arc::clone(outside) }), size, last_at })
+}
+
+/// Keeps the recording at once.
+struct Desk {
+    keeper: Keeper,
+    outside: Arc<Around>,
+}
+
+impl Archive for Desk {
+    fn hand(&mut self, order: RecordingOrder) {
+        let now = self.outside.lock().now;
+        self.keeper.take(order, now);
+        // A relay gathers withdrawals for some seconds, and goes through all of them when it stops.
+        self.keeper.forget(now);
     }
 }
 
@@ -298,7 +445,7 @@ impl Outside for Told {
 }
 
 /// Returns a reply, and where its answer arrives.
-pub fn reply<T: Send + 'static>() -> (Reply<T>, mpsc::Receiver<T>) {
+pub fn reply<T: Send + 'static>() -> (Reply<T>, Receiver<T>) {
     let (sender, receiver) = mpsc::channel();
     (Reply::new(move |answer| sender.send(answer).is_ok()), receiver)
 }

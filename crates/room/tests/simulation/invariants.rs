@@ -1,0 +1,179 @@
+//! What holds after every input. Each sentence stands in docs/security.md.
+
+use std::time::Duration;
+
+use unmask_core::{Defence, Rule, TrainOn};
+use unmask_room::{
+    bench::{Bench, End},
+    digest,
+};
+use unmask_wire::view::{ClientState, Control, RoomView};
+
+use crate::{
+    script::{Fate, Kind, Step},
+    world::World,
+};
+
+/// Lines that the room shows at most.
+const LINES: usize = 100;
+
+/// Checks everything; the error says what is broken.
+pub fn check(world: &mut World) -> Result<(), String> {
+    let view = world.bench.view();
+    weights_are_finite(&world.bench)?;
+    bounds(&view)?;
+    only_who_agrees_is_shown(world, &view)?;
+    updates_are_counted_once(world, &view)?;
+    if let Some(control) = &world.changed_by_refusal {
+        return Err(format!("refusal: {control} was refused and changed the room"));
+    }
+    restart_goes_on(world, &view)?;
+    // The weights are others only after a round, or for another model.
+    let model = world.bench.model();
+    let now = (std::sync::Arc::as_ptr(model) as usize, view.round, view.losses.len());
+    if world.seen.replace(now) != Some(now) {
+        let digest = digest(&model.state.weights);
+        world.known.insert(digest);
+    }
+    Ok(())
+}
+
+fn weights_are_finite(bench: &Bench) -> Result<(), String> {
+    match bench.model().state.weights.iter().position(|weight| !weight.is_finite()) {
+        Some(at) => Err(format!("weights: weight {at} is not finite")),
+        None => Ok(()),
+    }
+}
+
+fn bounds(view: &RoomView) -> Result<(), String> {
+    let present = view.clients.iter().filter(|client| client.state != ClientState::Gone).count();
+    if view.log.len() > LINES {
+        return Err(format!("bounds: {} log lines are shown", view.log.len()));
+    }
+    if present > 27 {
+        return Err(format!("bounds: {present} clients are present"));
+    }
+    if let Some(line) = view.log.iter().find(|line| line.text.chars().count() > 600) {
+        return Err(format!("bounds: a log line of {} characters", line.text.chars().count()));
+    }
+    Ok(())
+}
+
+fn only_who_agrees_is_shown(world: &World, view: &RoomView) -> Result<(), String> {
+    let shown = view
+        .attacks
+        .iter()
+        .map(|card| card.client)
+        .chain(view.leaks.iter().map(|leak| leak.client))
+        .chain(view.label.iter().map(|label| label.client))
+        .chain(view.membership.iter().filter(|card| card.verdict.is_some()).map(|card| card.client))
+        .chain(view.clients.iter().filter(|client| client.original.is_some()).map(|client| client.id));
+    for client in shown {
+        let agrees = world.people.iter().any(|person| person.id == Some(client) && person.may_show);
+        if !agrees {
+            return Err(format!("consent: client {client} is shown and has not agreed"));
+        }
+        if view.clients.iter().all(|entry| entry.id != client || entry.state == ClientState::Gone) {
+            return Err(format!("consent: client {client} is shown and has left"));
+        }
+    }
+    Ok(())
+}
+
+fn updates_are_counted_once(world: &World, view: &RoomView) -> Result<(), String> {
+    let Some(last) = view.losses.last() else { return Ok(()) };
+    let senders = world.contributors.get(&last.round).map_or(0, |senders| senders.len());
+    if last.updates as usize > senders {
+        return Err(format!("counting: round {} took {} updates of {senders} clients", last.round, last.updates));
+    }
+    Ok(())
+}
+
+fn restart_goes_on(world: &World, view: &RoomView) -> Result<(), String> {
+    let Some(before) = &world.restarted else { return Ok(()) };
+    if view.clients.iter().any(|client| client.state != ClientState::Gone) {
+        return Err("restart: somebody is present right after it".to_owned());
+    }
+    let weights = &world.bench.model().state.weights;
+    if world.disk.has_lesson() && !world.known.contains(&digest(weights)) {
+        return Err("restart: the room never had these weights".to_owned());
+    }
+    if before.end == End::Orderly && !world.disk.is_full() {
+        if world.bench.model().state.weights != before.weights_before {
+            return Err("restart: the weights are not those of the last round".to_owned());
+        }
+        if (view.lesson.scene, view.lesson.beat) != before.scene_before {
+            return Err(format!("restart: the lesson was at {:?}", before.scene_before));
+        }
+    }
+    Ok(())
+}
+
+/// Nothing names a client whose data was deleted, once the disk has caught up.
+pub fn forgotten_are_gone(world: &mut World) -> Result<(), String> {
+    world.disk.fill(false);
+    // The attacks that wait would take most of the time.
+    world.bench.control(Control::AttackBudget { seconds: 0.0 }).map_err(|reason| format!("end: {reason}"))?;
+    world.bench.be_lazy(false);
+    // Both files of the journal are written again.
+    world.bench.pass(Duration::from_secs(6));
+    world.hear_farewells();
+    let view = serde_json::to_string(world.bench.view().as_ref()).expect("it is JSON");
+    let disk = world.disk.text();
+    world.bench.be_lazy(true);
+    for name in &world.forgotten {
+        if view.contains(name.as_str()) {
+            return Err(format!("deletion from the view: {name} is in {}", around(&view, name)));
+        }
+        if disk.windows(name.len()).any(|part| part == name.as_bytes()) {
+            let text = String::from_utf8_lossy(&disk);
+            return Err(format!("deletion from the disk: {name} is in {}", around(&text, name)));
+        }
+    }
+    Ok(())
+}
+
+/// Two honest clients complete a round within this time, whatever happened before.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// A room that two honest clients join goes on learning.
+pub fn learning_goes_on(world: &mut World) -> Result<(), String> {
+    world.bench.be_lazy(false);
+    world.everybody_leaves();
+    let calm = [
+        Control::LiftBans,
+        Control::Lock { on: false },
+        Control::Defence { defence: Defence::None },
+        Control::Rule { rule: Rule::FedSgd },
+        Control::Batch { samples: 1 },
+        Control::TrainOn { pictures: TrainOn::Private },
+        Control::Reset,
+        Control::Start,
+    ];
+    for control in calm {
+        let what = format!("{control:?}");
+        world.bench.control(control).map_err(|reason| format!("learning: {what} is refused: {reason}"))?;
+    }
+    let mut waited = Duration::ZERO;
+    for who in [0, 1] {
+        world.take(&Step::Join { who, kind: Kind::Honest, may_show: false, may_lend: false });
+    }
+    while waited < PATIENCE {
+        for who in [0, 1] {
+            world.take(&Step::Act { who, seed: 1 });
+            world.take(&Step::Deliver { who, fate: Fate::Arrives });
+        }
+        world.bench.pass(Duration::from_secs(1));
+        waited += Duration::from_secs(1);
+        if world.bench.view().losses.last().is_some_and(|last| last.updates == 2) {
+            return Ok(());
+        }
+    }
+    Err(format!("learning: no round of two honest clients in {PATIENCE:?}: {:?}", world.bench.view().log.last()))
+}
+
+fn around(text: &str, name: &str) -> String {
+    let at = text.find(name).unwrap_or_default();
+    let from = text[..at].char_indices().rev().nth(60).map_or(0, |(from, _)| from);
+    text[from..].chars().take(160).map(|c| if c.is_control() { '.' } else { c }).collect()
+}

@@ -1,0 +1,497 @@
+//! A room with its people, teacher, disk and network, as a script moves them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use rand::{RngExt, SeedableRng, seq::IndexedRandom};
+use rand_chacha::ChaCha8Rng;
+use unmask_attack::{AttackError, Search, SearchOptions, SearchTarget, Searches};
+use unmask_core::{Architecture, AttackMethod, ClientId, MaskSeed, ModelState, VitPreset};
+use unmask_defence::{KeyMaterial, PlainUpdate, Protect};
+use unmask_room::{
+    RoomConfig, RoomLimits,
+    bench::{Bench, Disk, End, Sent, Surroundings},
+};
+use unmask_wire::{
+    ClientMessage, ORIGINAL_SIDE, PlanHeader, RelayMessage, frames,
+    view::{Control, RoomView},
+};
+
+use crate::script::{Fate, Kind, Order, PEOPLE, Step};
+
+/// A search that panics as soon as it begins.
+#[derive(Debug)]
+struct Breaking;
+
+impl Searches for Breaking {
+    fn begin(
+        &self,
+        method: AttackMethod,
+        _: &SearchTarget<'_>,
+        _: SearchOptions,
+    ) -> Result<Box<dyn Search>, AttackError> {
+        panic!("{method} breaks down")
+    }
+}
+
+/// A client and the person or program behind it.
+#[derive(Debug)]
+pub struct Person {
+    pub kind: Kind,
+    /// A name that appears nowhere else.
+    pub name: String,
+    /// How many names this person has had.
+    names: u32,
+    pub socket: Option<usize>,
+    ticket: Option<[u8; 16]>,
+    pub id: Option<ClientId>,
+    /// The consent that the room has heard last.
+    pub may_show: bool,
+    asked: Option<(PlanHeader, Arc<ModelState>)>,
+    /// An earlier request.
+    before: Option<(u32, u32)>,
+    poll: u32,
+    /// Messages on their way, each with its frames.
+    outgoing: VecDeque<(ClientMessage, Vec<Vec<u8>>)>,
+}
+
+pub struct World {
+    pub bench: Bench,
+    pub disk: Disk,
+    pub people: Vec<Person>,
+    /// Sockets and names of those who asked for deletion and have not heard of it.
+    leaving: Vec<(usize, String)>,
+    /// Names of those who were told that their data is deleted.
+    pub forgotten: Vec<String>,
+    /// Those who sent an update for a round that may still close: by round, the clients.
+    pub contributors: BTreeMap<u32, BTreeSet<ClientId>>,
+    /// What was reached, with how often.
+    pub reached: BTreeMap<String, u64>,
+    /// The room before the host ended, if the last step was a restart.
+    pub restarted: Option<Restarted>,
+    /// Digests of all weights that the room has had.
+    pub known: BTreeSet<String>,
+    /// Which of them was added last: the model's address, the round, and the number of rounds with a loss.
+    pub seen: Option<(usize, u32, usize)>,
+    /// What a control changed that was refused.
+    pub changed_by_refusal: Option<String>,
+}
+
+/// A room before and after its host started again.
+#[derive(Debug)]
+pub struct Restarted {
+    pub end: End,
+    pub weights_before: Vec<f32>,
+    pub scene_before: (unmask_lesson::Scene, u8),
+}
+
+impl World {
+    pub fn new(seed: u64) -> Self {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x5eed);
+        let disk = Disk::default();
+        let config = RoomConfig {
+            architecture: Architecture::from(VitPreset::Pico),
+            seed: Some(seed),
+            journal: Some(unmask_room::JournalConfig::default()),
+            limits: RoomLimits { clients: PEOPLE - 3, ..RoomLimits::default() },
+            ..RoomConfig::default()
+        };
+        let surroundings = Surroundings {
+            seed: rng.random(),
+            disk: Some(disk.clone()),
+            is_recorded: seed.is_multiple_of(4),
+            searches: seed.is_multiple_of(3).then(|| Arc::new(Breaking) as Arc<dyn Searches>),
+            ..Surroundings::default()
+        };
+        let mut bench = Bench::open(config, surroundings).expect("a room");
+        bench.be_lazy(true);
+        let person = |who| Person {
+            kind: Kind::Honest,
+            name: name(who, 0),
+            names: 0,
+            socket: None,
+            ticket: None,
+            id: None,
+            may_show: false,
+            asked: None,
+            before: None,
+            poll: 0,
+            outgoing: VecDeque::new(),
+        };
+        Self {
+            bench,
+            disk,
+            people: (0..PEOPLE).map(person).collect(),
+            leaving: Vec::new(),
+            forgotten: Vec::new(),
+            contributors: BTreeMap::new(),
+            reached: BTreeMap::new(),
+            restarted: None,
+            known: BTreeSet::new(),
+            seen: None,
+            changed_by_refusal: None,
+        }
+    }
+
+    pub fn reach(&mut self, what: impl Into<String>) {
+        *self.reached.entry(what.into()).or_default() += 1;
+    }
+
+    pub fn take(&mut self, step: &Step) {
+        self.restarted = None;
+        self.reach(format!("step {}", step.name()));
+        match step {
+            Step::Join { who, kind, may_show, may_lend } => self.join(*who, *kind, *may_show, *may_lend),
+            Step::Act { who, seed } => self.act(*who, *seed),
+            Step::Deliver { who, fate } => self.deliver(*who, *fate),
+            Step::Close { who } => {
+                if let Some(socket) = self.people[*who].leave() {
+                    self.bench.close(socket);
+                }
+            }
+            Step::Forget { who } => {
+                self.say(*who, ClientMessage::Forget, &[]);
+                while !self.people[*who].outgoing.is_empty() {
+                    self.deliver(*who, Fate::Arrives);
+                }
+            }
+            Step::Teacher(order) => self.obey(order),
+            Step::Pass(time) => self.bench.pass(*time),
+            Step::Work => drop(self.bench.work()),
+            Step::Attack { worker } => {
+                if self.bench.attack(*worker) {
+                    self.reach(format!("attack by worker {worker}"));
+                }
+            }
+            Step::Write => drop(self.bench.finish_writing()),
+            Step::FillDisk(is_full) => self.disk.fill(*is_full),
+            Step::SetClock(unix) => self.bench.set_time_of_day(*unix),
+            Step::Restart(end) => self.restart(*end),
+        }
+        self.hear_farewells();
+        self.reach(format!("phase {:?}", self.bench.view().phase));
+    }
+
+    /// Reads whether data was deleted.
+    pub fn hear_farewells(&mut self) {
+        for (socket, name) in std::mem::take(&mut self.leaving) {
+            let goodbye = self.bench.sent(socket).into_iter().find_map(|sent| match sent {
+                Sent::Message(RelayMessage::Goodbye { reason }) => Some(reason),
+                _ => None,
+            });
+            match goodbye {
+                Some(reason) if reason == "what this room had of you is deleted" => self.forgotten.push(name),
+                // The page says that the disk still has it.
+                Some(_) => self.reach("deletion that has to wait for the disk"),
+                None => self.leaving.push((socket, name)),
+            }
+        }
+    }
+
+    fn join(&mut self, who: usize, kind: Kind, may_show: bool, may_lend: bool) {
+        self.reach(format!("client {kind:?}"));
+        let person = &mut self.people[who];
+        // The socket before is still open: the room has to find out.
+        let resume = person.ticket;
+        // To the room, who comes without a ticket is somebody else.
+        if resume.is_none() && person.id.take().is_some() {
+            person.names += 1;
+            person.name = name(who, person.names);
+        }
+        person.leave();
+        (person.kind, person.asked, person.before) = (kind, None, None);
+        // Two people share a browser.
+        let socket = self.bench.connect_from(1000 + who.min(PEOPLE - 2) as u128);
+        self.people[who].socket = Some(socket);
+        let hello = ClientMessage::Hello {
+            nickname: self.people[who].name.clone(),
+            resume,
+            device: "CPU".to_owned(),
+            may_show,
+            may_lend,
+            is_robot: who % 7 == 6,
+        };
+        self.people[who].may_show = may_show;
+        let hello = frames(&hello, &[]).expect("it can be sent");
+        hello.iter().for_each(|frame| self.bench.receive(socket, frame));
+        self.read(who);
+    }
+
+    /// Reads what the room has sent.
+    fn read(&mut self, who: usize) {
+        let Some(socket) = self.people[who].socket else { return };
+        for sent in self.bench.sent(socket) {
+            let (message, state) = match sent {
+                Sent::Message(message) => (Arc::new(message), None),
+                Sent::Model(message, state) => (message, Some(Arc::new(state))),
+                Sent::Shard => {
+                    self.reach("told Shard");
+                    continue;
+                }
+            };
+            self.reach(format!("told {}", first_word(&format!("{message:?}"))));
+            let person = &mut self.people[who];
+            match (message.as_ref(), state) {
+                (RelayMessage::Welcome { client, resume, .. }, _) => {
+                    (person.id, person.ticket) = (Some(*client), Some(*resume));
+                }
+                (RelayMessage::Plan(plan), Some(state)) => {
+                    person.before = person.asked.take().map(|(plan, _)| (plan.round, plan.policy)).or(person.before);
+                    person.asked = Some((plan.clone(), state));
+                }
+                (RelayMessage::Lesson(lesson), _) => {
+                    person.poll = lesson.poll.as_ref().map_or(person.poll, |poll| poll.number);
+                }
+                (RelayMessage::Goodbye { .. }, _) => {
+                    (person.socket, person.ticket) = (None, None);
+                    person.outgoing.clear();
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn say(&mut self, who: usize, message: ClientMessage, values: &[f32]) {
+        if self.people[who].socket.is_some() {
+            let cut = frames(&message, values).expect("it can be sent");
+            self.people[who].outgoing.push_back((message, cut));
+        }
+    }
+
+    fn act(&mut self, who: usize, seed: u64) {
+        self.read(who);
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let kind = self.people[who].kind;
+        let asked = self.people[who].asked.clone();
+        match (kind, asked) {
+            (Kind::Chatty, _) => self.chat(who, &mut rng),
+            (Kind::Silent, _) | (_, None) => {}
+            (Kind::Slow, _) if rng.random_bool(0.8) => {}
+            (Kind::Staller, Some((plan, _))) => {
+                // Too late on purpose: the round after it runs by then.
+                let round = plan.round.saturating_sub(1);
+                let reason = "busy".to_owned();
+                self.say(who, ClientMessage::Unable { round, policy: plan.policy, reason, is_locked: false }, &[]);
+            }
+            (_, Some((plan, state))) => {
+                self.answer(who, kind, &plan, &state, &mut rng);
+                self.people[who].asked = None;
+                self.people[who].before = Some((plan.round, plan.policy));
+            }
+        }
+    }
+
+    fn answer(&mut self, who: usize, kind: Kind, plan: &PlanHeader, state: &ModelState, rng: &mut ChaCha8Rng) {
+        let (mut round, mut policy) = (plan.round, plan.policy);
+        if plan.defence.is_encrypted() {
+            let reason = "the passphrase is missing".to_owned();
+            return self.say(who, ClientMessage::Unable { round, policy, reason, is_locked: true }, &[]);
+        }
+        let Ok(architecture) = Architecture::try_from(plan.model.clone()) else { return };
+        let layout = architecture.layout();
+        let turn = rng.random_range(0..101);
+        let gradient = |i: usize| ((i * 17 + turn) % 101) as f32 / 500.0 - 0.1;
+        let mut values: Vec<f32> = if plan.rule.is_fedavg() {
+            state.weights.iter().enumerate().map(|(i, weight)| weight - 0.1 * gradient(i)).collect()
+        } else {
+            (0..layout.len()).map(gradient).collect()
+        };
+        match (kind, rng.random_range(0..5)) {
+            (Kind::Garbage, 0) => values.fill(f32::NAN),
+            (Kind::Garbage, 1) => values.fill(1e30),
+            (Kind::Garbage, 2) => values.fill(1e-30),
+            (Kind::Garbage, 3) => values.fill(f32::INFINITY),
+            (Kind::Stale, 0 | 1) => {
+                if let Some((before, under)) = self.people[who].before {
+                    (round, policy) = (before, under);
+                }
+            }
+            (Kind::Stale, 2) => round += 1,
+            (Kind::Stale, _) => policy = policy.wrapping_sub(1),
+            _ => {}
+        }
+        let reference = plan.rule.is_fedavg().then_some(state.weights.as_slice());
+        let keys = KeyMaterial { seed: MaskSeed(rng.random()), cipher: None };
+        let Ok(protected) = plan.defence.protect(&layout, PlainUpdate { values, reference }, keys) else { return };
+        let mut sent = protected.values;
+        if kind == Kind::Garbage && rng.random_bool(0.2) {
+            sent.truncate(sent.len() / 2);
+        }
+        let update = ClientMessage::Update { round, policy, loss: 2.3, samples: 1, form: protected.form };
+        self.say(who, update.clone(), &sent);
+        if kind == Kind::Double {
+            self.say(who, update, &sent);
+        }
+    }
+
+    fn chat(&mut self, who: usize, rng: &mut ChaCha8Rng) {
+        let poll = self.people[who].poll;
+        let view = self.bench.view();
+        let message = match rng.random_range(0..12) {
+            0 => ClientMessage::Device { device: "GPU".to_owned() },
+            1 => ClientMessage::Consent { may_show: rng.random(), may_lend: rng.random() },
+            2 => ClientMessage::Visibility { is_hidden: rng.random() },
+            3 => ClientMessage::Return,
+            4 => ClientMessage::Ping,
+            5 => ClientMessage::Vote { poll, answer: rng.random_range(0..70) },
+            6 => ClientMessage::KnowGaps { poll },
+            7 => {
+                let attack = *AttackMethod::ALL.choose(rng).expect("an attack");
+                ClientMessage::Score { round: view.round, attack, psnr: 20.0, ssim: rng.random_range(-2.0..2.0) }
+            }
+            8 => ClientMessage::HideOriginal,
+            9 => {
+                let side = usize::from(ORIGINAL_SIDE);
+                let values = vec![rng.random_range(0.0..1.0); 3 * side * side];
+                return self.say(who, ClientMessage::Original { side: ORIGINAL_SIDE }, &values);
+            }
+            10 => ClientMessage::Unable { round: view.round, policy: 0, reason: "no".to_owned(), is_locked: false },
+            _ => ClientMessage::Hello {
+                nickname: "again".to_owned(),
+                resume: None,
+                device: String::new(),
+                may_show: true,
+                may_lend: true,
+                is_robot: false,
+            },
+        };
+        self.say(who, message, &[]);
+    }
+
+    fn deliver(&mut self, who: usize, fate: Fate) {
+        self.reach(format!("message {fate:?}"));
+        let person = &mut self.people[who];
+        let Some(socket) = person.socket else { return };
+        if fate == Fate::Overtaken && person.outgoing.len() > 1 {
+            person.outgoing.swap(0, 1);
+        }
+        let Some((message, cut)) = person.outgoing.pop_front() else { return };
+        match fate {
+            Fate::Lost => {}
+            Fate::Cut => {
+                // Half of the frames, and the end of the connection.
+                for frame in &cut[..cut.len() / 2] {
+                    self.bench.receive(socket, frame);
+                }
+                self.people[who].leave();
+                self.bench.close(socket);
+            }
+            Fate::Arrives | Fate::Overtaken => self.receive(who, socket, &message, &cut),
+            Fate::Repeated => {
+                self.receive(who, socket, &message, &cut);
+                self.receive(who, socket, &message, &cut);
+            }
+        }
+        self.read(who);
+    }
+
+    fn receive(&mut self, who: usize, socket: usize, message: &ClientMessage, cut: &[Vec<u8>]) {
+        if self.people[who].socket != Some(socket) {
+            return;
+        }
+        self.reach(format!("heard {}", first_word(&format!("{message:?}"))));
+        match message {
+            ClientMessage::Consent { may_show, .. } => self.people[who].may_show = *may_show,
+            ClientMessage::Update { round, .. } => {
+                if let Some(id) = self.people[who].id {
+                    self.contributors.entry(*round).or_default().insert(id);
+                }
+            }
+            ClientMessage::Forget => {
+                let person = &mut self.people[who];
+                self.leaving.push((socket, person.name.clone()));
+                person.names += 1;
+                person.name = name(who, person.names);
+                (person.id, person.ticket) = (None, None);
+            }
+            _ => {}
+        }
+        cut.iter().for_each(|frame| self.bench.receive(socket, frame));
+        if matches!(message, ClientMessage::Forget) {
+            self.people[who].leave();
+        }
+    }
+
+    fn obey(&mut self, order: &Order) {
+        let id = |who: usize| self.people[who].id.unwrap_or(ClientId(9999));
+        let control = match order {
+            Order::Plain(control) => control.clone(),
+            Order::Target(who) => Control::Target { client: id(*who) },
+            Order::Readmit(who) => Control::Readmit { client: id(*who) },
+            Order::Rename(who) => {
+                // A name that can be told from all others, and that goes with the client.
+                Control::Rename { client: id(*who), nickname: format!("{} b", self.people[*who].name) }
+            }
+            Order::Remove(who) => Control::Remove { client: id(*who) },
+            Order::Ban(who) => Control::Ban { client: id(*who) },
+            Order::TestPicture(who) => Control::TestPicture { client: id(*who) },
+        };
+        self.bench.pass(Duration::ZERO);
+        let before = without_log(&self.bench);
+        let outcome = self.bench.control(control.clone());
+        if outcome.is_err() && without_log(&self.bench) != before {
+            self.changed_by_refusal = Some(format!("{control:?}"));
+        }
+        let what = first_word(&format!("{control:?}")).to_owned();
+        self.reach(format!("teacher {what} {}", if outcome.is_ok() { "done" } else { "refused" }));
+        (0..self.people.len()).for_each(|who| self.read(who));
+    }
+
+    /// Every socket closes.
+    pub fn everybody_leaves(&mut self) {
+        for who in 0..self.people.len() {
+            self.take(&Step::Close { who });
+        }
+    }
+
+    fn restart(&mut self, end: End) {
+        let lesson = self.bench.view().lesson.clone();
+        self.restarted = Some(Restarted {
+            end,
+            weights_before: self.bench.model().state.weights.clone(),
+            scene_before: (lesson.scene, lesson.beat),
+        });
+        self.hear_farewells();
+        self.bench.restart(end).expect("the lesson goes on");
+        // Their connections broke before they heard.
+        self.leaving.clear();
+        let view = self.bench.view();
+        for person in &mut self.people {
+            person.leave();
+            person.asked = None;
+            // Somebody else may get the number of a client that was not on the disk.
+            let is_known = |id: ClientId| view.clients.iter().any(|client| client.id == id);
+            person.id = person.id.filter(|id| is_known(*id));
+        }
+    }
+}
+
+fn without_log(bench: &Bench) -> RoomView {
+    RoomView { log: Vec::new(), ..RoomView::clone(&bench.view()) }
+}
+
+impl Person {
+    /// Drops the socket from the person's side; returns it.
+    fn leave(&mut self) -> Option<usize> {
+        self.outgoing.clear();
+        self.socket.take()
+    }
+}
+
+impl Step {
+    fn name(&self) -> String {
+        first_word(&format!("{self:?}")).to_owned()
+    }
+}
+
+/// A name that shares no letters in a row with other text of the room.
+fn name(who: usize, names: u32) -> String {
+    format!("Zq{who}x{names}w")
+}
+
+fn first_word(text: &str) -> &str {
+    text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default()
+}
