@@ -23,7 +23,7 @@ pub enum Target {
     Frames,
     /// Messages of several clients to the state machine of the rounds.
     Rounds,
-    /// Frames of several sockets to the relay's actor, with the teacher's controls between them.
+    /// Frames of several sockets to a room, with the teacher's controls between them.
     Session,
     /// Files of safetensors.
     Safetensors,

@@ -1,4 +1,4 @@
-//! Fuzzes frames of several sockets to the relay's actor, with the teacher's controls between them.
+//! Fuzzes frames of several sockets to a room, with the teacher's controls between them.
 
 use std::{
     sync::{Arc, OnceLock},

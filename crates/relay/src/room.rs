@@ -126,13 +126,12 @@ impl Host for RelayHost {
         self.snapshots.send_replace(snapshot);
     }
 
-    fn start(&mut self, work: Work) {
+    fn start(&mut self, work: Work) -> bool {
         let outside = Elsewhere { inputs: self.inputs.clone(), clock: self.clock };
         let name = work.name();
         let thread = thread::Builder::new().name(name.to_owned());
-        if let Err(error) = thread.spawn(move || work.run(&outside)) {
-            error!("cannot start the thread \"{name}\": {error}");
-        }
+        let started = thread.spawn(move || work.run(&outside));
+        started.inspect_err(|error| error!("cannot start the thread \"{name}\": {error}")).is_ok()
     }
 
     fn expect(&mut self, architecture: Architecture) {

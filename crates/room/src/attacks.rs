@@ -1,8 +1,8 @@
 //! The attacks. Workers beside the room run them, so rounds never wait for them.
 //!
 //! The room extracts what they need from each update of the client under attack ([`Attacks::read`]) and goes on. Some
-//! [`Worker`]s run closed forms, labels and membership on the newest update; another gathers rounds; a third searches
-//! through the model, if this room can. They return [`Report`]s, which the room passes to [`Attacks::take_report`].
+//! [`Worker`]s run closed forms, labels and membership on the newest update; another gathers rounds, another reads one
+//! update of each client, and another searches through the model, if this room can. They return [`Report`]s, which the room passes to [`Attacks::take_report`].
 
 mod about;
 mod attackers;

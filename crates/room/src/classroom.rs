@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use anyhow::ensure;
 use tracing::warn;
 use unmask_core::{ClientId, RoundSettings, TrainOn};
 use unmask_defence::ProtectedUpdate;
@@ -27,7 +28,8 @@ use crate::{
     log::Log,
     measuring::Measuring,
     memory,
-    outbox::{Outbox, OutboxMessage, Slot},
+    moderation::Farewell,
+    outbox::{OutboxMessage, Slot},
     outer::OuterWork,
     randomness::Randomness,
     recording::Recorder,
@@ -68,8 +70,7 @@ pub struct Classroom {
     pub(crate) initialiser: Initialiser,
     pub(crate) timers: Timers,
     pub(crate) journaling: Journaling,
-    /// The sockets of those whose data is being deleted.
-    pub(crate) farewells: Vec<Outbox>,
+    pub(crate) farewells: Vec<Farewell>,
     /// The last request to the clients, repeated to a client that reconnects before it is finished.
     pub(crate) task: Option<Task>,
     pub(crate) host: Box<dyn Host>,
@@ -130,7 +131,10 @@ impl Classroom {
         classroom.log.set_time(now.unix);
         if let Some(room) = shadow {
             let seed = classroom.config.seed.unwrap_or_else(|| classroom.randomness.seed());
-            classroom.host.start(shadow::training(room, seed));
+            ensure!(
+                classroom.host.start(shadow::training(room, seed)),
+                "cannot start the thread for the robots beside the class"
+            );
         }
         problems.into_iter().for_each(|problem| classroom.say(problem));
         match lesson {
@@ -155,6 +159,7 @@ impl Classroom {
         if self.journaling.next_due().is_some_and(|due| due <= now.moment) {
             self.write_down();
         }
+        self.say_farewells();
         self.attacks.room_is_paused(self.room.phase() == RoomPhase::Paused);
         self.measuring.measure(&self.room, &self.sharing, self.host.as_mut());
         self.publish();
@@ -167,6 +172,7 @@ impl Classroom {
         for _ in 0..self.journaling.unwritten() {
             self.write_down();
         }
+        self.end_farewells();
         self.recorder.record_last(now.moment, &Arc::new(self.view()), &self.pictures);
     }
 
@@ -244,7 +250,6 @@ impl Classroom {
                 if let Some(line) = self.journaling.saved(self.now.moment, saved) {
                     self.say(line);
                 }
-                self.say_farewells();
             }
             Input::Recorded(line) => self.say(line),
             Input::Recording { reply } => self.recorder.give(reply),
@@ -255,7 +260,8 @@ impl Classroom {
     /// When [`work`](Self::work) has something to do without an input.
     pub fn next_due(&self) -> Option<Moment> {
         let sweep = self.roster.next_sweep(&self.config.limits);
-        let due = [self.timers.next_due(), self.journaling.next_due(), self.recorder.next_due(), sweep];
+        let farewells = self.farewells.iter().map(Farewell::due).min();
+        let due = [self.timers.next_due(), self.journaling.next_due(), self.recorder.next_due(), sweep, farewells];
         due.into_iter().flatten().min()
     }
 

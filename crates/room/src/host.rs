@@ -22,8 +22,8 @@ pub trait Host: Send {
     /// Shows the room's state to those who watch it.
     fn publish(&mut self, snapshot: Snapshot);
 
-    /// Begins slow work outside the room. It may be dropped if there are no means to do it.
-    fn start(&mut self, work: Work);
+    /// Begins slow work outside the room. Returns false if there are no means to do it.
+    fn start(&mut self, work: Work) -> bool;
 
     /// Expects updates of this model from now on, besides those of earlier ones.
     fn expect(&mut self, architecture: Architecture);

@@ -1,4 +1,4 @@
-//! Inputs of the room's actor.
+//! Inputs of the room.
 
 use unmask_recording::RecordingError;
 use unmask_wire::{ClientMessage, view::Control};

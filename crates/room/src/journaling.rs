@@ -43,6 +43,8 @@ pub struct Save {
     /// Everything else, encoded by the room.
     pub header: Vec<u8>,
     pub arrays: Option<Arrays>,
+    /// Whether something was deleted, so that no byte of the file that this replaces may stay.
+    pub is_fresh: bool,
 }
 
 #[derive(Debug)]
@@ -68,10 +70,10 @@ pub(super) struct Journaling {
     is_busy: bool,
     /// When to save next, if there is anything to save.
     due: Option<Moment>,
-    /// Number of saves until both files are free of deleted data.
-    overwrites: u8,
-    /// Whether the running save is one of them.
-    is_overwriting: bool,
+    /// Number of saves that succeeded.
+    saves: u64,
+    /// Number of saves after which both files are free of deleted data.
+    clean_after: u64,
     /// A round that is not on disk yet.
     behind: Option<Behind>,
     /// The model and policy of the arrays saved last; while they are unchanged, the header is enough.
@@ -98,9 +100,9 @@ impl Journaling {
             is_busy: false,
             // Save nothing yet: if the room cannot be opened, the saved one must survive.
             due: None,
+            saves: 0,
             // The older file may hold what was deleted just before the last room ended.
-            overwrites: u8::from(opening.last.is_some()),
-            is_overwriting: false,
+            clean_after: opening.last.is_some().into(),
             behind: None,
             written: written.unwrap_or_default(),
             round: opening.last.as_ref().map_or(0, |last| last.room.round()),
@@ -132,16 +134,27 @@ impl Journaling {
     /// Schedules two saves after a client was forgotten, because the journal has two files. A save that is running
     /// does not count.
     pub(super) fn forgotten(&mut self) {
-        (self.due, self.overwrites, self.is_overwriting) = (Some(Moment::START), 2, false);
+        (self.due, self.clean_after) = (Some(Moment::START), self.saves + u64::from(self.is_busy) + 2);
     }
 
-    /// Whether deleted data is gone from the journal, too; the error says why it cannot be.
-    pub(super) fn has_deleted(&self) -> Result<bool, &str> {
-        match &self.failure {
-            _ if self.journal.is_none() || self.overwrites == 0 => Ok(true),
-            Some(failure) => Err(failure),
-            None => Ok(false),
-        }
+    /// Number of saves after which nothing is left of what is deleted now.
+    pub(super) fn clean_after(&self) -> u64 {
+        self.clean_after
+    }
+
+    /// Whether nothing is left of what was deleted when [`clean_after`](Self::clean_after) was this number.
+    pub(super) fn is_clean(&self, clean_after: u64) -> bool {
+        self.journal.is_none() || self.saves >= clean_after
+    }
+
+    /// Whether saving fails.
+    pub(super) fn is_failing(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// Number of saves to come that replace a whole file.
+    fn overwrites(&self) -> u8 {
+        u8::try_from(self.clean_after.saturating_sub(self.saves)).unwrap_or(u8::MAX)
     }
 
     /// Until when the next round must wait for the last one to reach the disk. This limits the loss in a power cut to
@@ -162,25 +175,25 @@ impl Journaling {
             // Nobody will hear what becomes of the running save, so everything in it is saved again.
             (self.written, self.due) = ((Weak::new(), 0), Some(Moment::START));
         }
-        if self.journal.is_some() { self.overwrites.max(self.due.is_some().into()) } else { 0 }
+        if self.journal.is_some() { self.overwrites().max(self.due.is_some().into()) } else { 0 }
     }
 
     /// Saves the room; `header` holds everything except the arrays.
     pub(super) fn write(&mut self, room: &Room, header: Vec<u8>) {
         self.due = None;
         // Arrays go into the older file, so that the next save reaches the other one.
-        self.is_overwriting = self.overwrites > 0;
+        let is_fresh = self.overwrites() > 0;
         let Some(journal) = &mut self.journal else { return };
         if let Some(behind) = &mut self.behind {
             behind.is_being_written = true;
         }
         let is_written = std::ptr::eq(self.written.0.as_ptr(), Arc::as_ptr(room.model()));
-        let arrays = (self.is_overwriting || !is_written || self.written.1 != room.policy()).then(|| {
+        let arrays = (is_fresh || !is_written || self.written.1 != room.policy()).then(|| {
             let SavedRoom { model, moments, records, .. } = room.saved();
             Arrays { model, moments, records }
         });
         self.written = (Arc::downgrade(room.model()), room.policy());
-        self.is_busy = journal.write(Save { round: room.state().round(), header, arrays });
+        self.is_busy = journal.write(Save { round: room.state().round(), header, arrays, is_fresh });
         if !self.is_busy {
             self.behind = None;
             self.failure = Some(
@@ -192,20 +205,20 @@ impl Journaling {
     /// Skips a save that cannot be encoded; the next change may fix it.
     pub(super) fn give_up(&mut self) {
         (self.due, self.behind) = (None, None);
+        self.failure = Some("The lesson is not on the disk: it cannot be encoded.".to_owned());
     }
 
     /// Takes the outcome of a save; returns the line to log, if any.
     pub(super) fn saved(&mut self, now: Moment, Saved { round, outcome }: Saved) -> Option<String> {
         self.is_busy = false;
-        let has_overwritten = std::mem::take(&mut self.is_overwriting);
         if self.behind.as_ref().is_some_and(|behind| behind.is_being_written) {
             self.behind = None;
         }
         match outcome {
             Ok(()) => {
                 self.round = round;
-                self.overwrites = self.overwrites.saturating_sub(has_overwritten.into());
-                if self.overwrites > 0 {
+                self.saves += 1;
+                if self.overwrites() > 0 {
                     self.due = Some(Moment::START);
                 }
                 let was_failing = self.failure.take().is_some();

@@ -104,13 +104,16 @@ impl Measuring {
         }
         let Ok(held_out) = self.held_out(room, sharing) else { return };
         let (model, serial, round) = (Arc::clone(room.model()), self.serial, round_of_weights(room));
-        (self.newest, self.is_busy) = (Arc::downgrade(&model), true);
-        host.start(Work::new("evaluation", move |outside| {
+        self.newest = Arc::downgrade(&model);
+        self.is_busy = host.start(Work::new("evaluation", move |outside| {
             let outcome = held_out.measure(&model, &|| outside.now());
             // A round that closes meanwhile writes its new weights elsewhere as long as this model is alive.
             drop(model);
             outside.tell(Input::Evaluated(Evaluation { serial, round, outcome }));
         }));
+        if !self.is_busy {
+            self.failure = Some(format!("The model of round {round} is not measured: there is no thread for it."));
+        }
     }
 
     /// Whether this model is being measured, or was the last to be measured.

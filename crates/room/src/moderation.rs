@@ -1,5 +1,7 @@
 //! The teacher's control over clients, and the clients' consent.
 
+use std::time::Duration;
+
 use unmask_core::ClientId;
 use unmask_data::{ImageError, Picture, PictureError, encode_png};
 use unmask_federation::Event;
@@ -8,7 +10,8 @@ use unmask_wire::{ORIGINAL_SIDE, OriginalError, RelayMessage, check_original};
 use super::{Classroom, control_error::ControlError, roster::Entry};
 use crate::{
     attacks::CandidatePicture,
-    outbox::{OutboxMessage, Slot},
+    outbox::{Outbox, OutboxMessage, Slot},
+    time::Moment,
 };
 
 /// Why the teacher's wish for a client is refused, in a sentence.
@@ -41,6 +44,35 @@ pub enum ShowError {
     Picture(#[from] PictureError),
     #[error(transparent)]
     Encoding(#[from] ImageError),
+}
+
+/// Longest wait for the disk before a goodbye.
+const PATIENCE: Duration = Duration::from_secs(8);
+/// The goodbye to a client whose data is deleted everywhere.
+pub const FORGOTTEN: &str = "what this room had of you is deleted";
+/// The goodbye to a client whose data the disk still holds.
+const FORGOTTEN_BUT: &str = "what this room had of you is deleted, but its disk cannot be written yet; it is tried \
+                             again every five seconds, so tell the teacher";
+
+/// The socket of a client whose data is being deleted.
+pub(crate) struct Farewell {
+    outbox: Outbox,
+    /// See [`Journaling::clean_after`](super::journaling::Journaling::clean_after).
+    clean_after: u64,
+    since: Moment,
+}
+
+impl Farewell {
+    pub(super) fn due(&self) -> Moment {
+        self.since + PATIENCE
+    }
+
+    fn say(&self, reason: &str) {
+        if let Some(message) = OutboxMessage::encode(&RelayMessage::Goodbye { reason: reason.to_owned() }, &[]) {
+            // An outbox that was just emptied takes a message.
+            let _ = self.outbox.put(Slot::All, message);
+        }
+    }
 }
 
 impl Classroom {
@@ -206,30 +238,35 @@ impl Classroom {
         self.remove(client);
         for client in [client].into_iter().chain(earlier) {
             self.keepers().into_iter().for_each(|keeper| keeper.forget(client));
+            self.feed(Event::Forgotten(client));
         }
-        self.feed(Event::Forgotten(client));
         // The question may have named the client.
         self.tell_lesson();
         self.say("A client had its data deleted.");
-        self.farewells.extend(outbox);
-        self.say_farewells();
+        let clean_after = self.journaling.clean_after();
+        self.farewells.extend(outbox.map(|outbox| Farewell { outbox, clean_after, since: self.now.moment }));
     }
 
-    /// Says goodbye to those whose data was deleted, as soon as it is gone from the disk, too.
+    /// Says goodbye to those whose data was deleted, as soon as it is gone from the journal, too. They wait for a while
+    /// only: a page that hears nothing takes its connection for lost.
     pub(super) fn say_farewells(&mut self) {
-        let reason = match self.journaling.has_deleted() {
-            Ok(false) => return,
-            Ok(true) => "what this room had of you is deleted".to_owned(),
-            Err(failure) => format!(
-                "what this room had of you is deleted, except from the disk, which is tried again every five seconds; \
-                 tell the teacher: {failure}"
-            ),
-        };
-        for outbox in std::mem::take(&mut self.farewells) {
-            if let Some(message) = OutboxMessage::encode(&RelayMessage::Goodbye { reason: reason.clone() }, &[]) {
-                // An outbox that was just emptied takes a message.
-                let _ = outbox.put(Slot::All, message);
+        let (journaling, now) = (&self.journaling, self.now.moment);
+        self.farewells.retain(|farewell| {
+            if journaling.is_clean(farewell.clean_after) {
+                farewell.say(FORGOTTEN);
+            } else if journaling.is_failing() || farewell.due() <= now {
+                farewell.say(FORGOTTEN_BUT);
+            } else {
+                return true;
             }
+            false
+        });
+    }
+
+    /// Says goodbye before the room ends.
+    pub(super) fn end_farewells(&mut self) {
+        for farewell in std::mem::take(&mut self.farewells) {
+            farewell.say(FORGOTTEN_BUT);
         }
     }
 

@@ -86,9 +86,10 @@ impl Classroom {
         // A power cut may have kept a withdrawal from reaching the recording on disk.
         let withdrawn: Vec<ClientId> = self.roster.iter().filter(|entry| !entry.may_show()).map(Entry::id).collect();
         withdrawn.into_iter().for_each(|client| self.recorder.hide(client));
-        // Clients that joined just before it are in the recording and nowhere else: nobody could withdraw them, and
-        // others get their numbers.
-        self.recorder.forget(Forgotten::known_all(self.roster.coming(2 * self.config.limits.clients)));
+        // So may a deletion have. Clients that joined just before it are in the recording and nowhere else: nobody could
+        // withdraw them, and others get their numbers.
+        let next = u32::try_from(2 * self.config.limits.clients).unwrap_or(u32::MAX);
+        self.recorder.forget(Forgotten::known_all(self.roster.strangers(next)));
         if room.is_resting() {
             self.timers.rest(now, self.config.pace.max(RETURN));
         }

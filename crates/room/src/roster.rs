@@ -173,9 +173,11 @@ impl Roster {
         }
     }
 
-    /// The numbers of the clients to come.
-    pub(crate) fn coming(&self, count: usize) -> impl Iterator<Item = ClientId> + use<> {
-        (self.next..).skip(1).take(count).map(ClientId)
+    /// The numbers of clients that it knows nothing of: those that were forgotten, and the next ones.
+    pub(crate) fn strangers(&self, next: u32) -> impl Iterator<Item = ClientId> {
+        let is_known =
+            |client: &ClientId| self.get(*client).is_some() || self.former.iter().any(|former| former.id == *client);
+        (1..=self.next.saturating_add(next)).map(ClientId).filter(move |client| !is_known(client))
     }
 
     /// Takes a client's socket away from it.
@@ -270,14 +272,17 @@ impl Roster {
         self.entries.retain(|entry| !is_retired(entry));
     }
 
-    /// Clients that were this one, as far as can be told: those that are away and came from its browser, and those that
-    /// can no longer come back and had its name or came from its browser.
+    /// Clients that were this one, as far as can be told: those that came from its browser and are away or can no longer
+    /// come back. Programs have no cookie and are told by their names.
     pub(crate) fn earlier(&self, client: ClientId) -> Vec<ClientId> {
         let Some(entry) = self.get(client) else { return Vec::new() };
         let is_same_browser = |device: Option<DeviceId>| device.is_some() && device == entry.peer.device;
-        let is_same = |former: &&Former| {
-            former.nickname == entry.nickname || former.nickname == entry.wanted || is_same_browser(former.device)
+        // Programs have no cookie.
+        let is_namesake = |former: &Former| {
+            let has_cookie = former.device.is_some() || entry.peer.device.is_some();
+            !has_cookie && [&entry.nickname, &entry.wanted].contains(&&former.nickname)
         };
+        let is_same = |former: &&Former| is_namesake(former) || is_same_browser(former.device);
         let is_same_away =
             |other: &&Entry| other.id != client && other.link.is_none() && is_same_browser(other.peer.device);
         let former = self.former.iter().filter(is_same).map(|former| former.id);

@@ -151,16 +151,22 @@ impl Store {
     }
 
     /// Writes a state. With `parts` it replaces the older file. Without them it updates the header of the newer file,
-    /// whose parts are still valid. The previous state stays until all of it is on the disk.
+    /// whose parts are still valid. The previous state stays until all of it is on the disk. If `is_fresh`, no byte of
+    /// the older file stays; otherwise the file system may keep what it replaces.
     ///
     /// # Errors
     /// Fails if the file system does, for example on a full disk. The previous state is unchanged.
-    pub(crate) fn write(&mut self, header: &[u8], parts: Option<&[(&str, Values<'_>)]>) -> anyhow::Result<()> {
+    pub(crate) fn write(
+        &mut self,
+        header: &[u8],
+        parts: Option<&[(&str, Values<'_>)]>,
+        is_fresh: bool,
+    ) -> anyhow::Result<()> {
         let target = if parts.is_some() { 1 - self.newest } else { self.newest };
         let serial = self.serial + 1;
         let slot = &mut self.slots[target];
         ensure!(parts.is_some() || slot.is_whole, "{} holds nothing to add to", slot.path.display());
-        match slot.write(serial, header, parts) {
+        match slot.write(serial, header, parts, is_fresh && parts.is_some()) {
             Ok(written) => {
                 (slot.parts, slot.is_whole) = (written, true);
                 (self.newest, self.serial) = (target, serial);
@@ -237,8 +243,18 @@ impl Slot {
         guarded(|| parts.iter().map(read).collect())
     }
 
-    fn write(&mut self, serial: u64, header: &[u8], parts: Option<&[(&str, Values<'_>)]>) -> anyhow::Result<Vec<Part>> {
-        let is_new = self.database.is_none() && !self.path.try_exists()?;
+    fn write(
+        &mut self,
+        serial: u64,
+        header: &[u8],
+        parts: Option<&[(&str, Values<'_>)]>,
+        is_fresh: bool,
+    ) -> anyhow::Result<Vec<Part>> {
+        if is_fresh {
+            // redb never writes over a page in place, so the old ones stay in the file for a while.
+            self.database = None;
+        }
+        let is_new = is_fresh || (self.database.is_none() && !self.path.try_exists()?);
         let database = match self.database.take() {
             Some(database) => database,
             None if is_new => {
@@ -251,6 +267,7 @@ impl Slot {
             None => guarded(|| Ok(builder().open(&self.path)?))?,
         };
         let known = std::mem::take(&mut self.parts);
+        let replaced: &[Part] = if is_new { &[] } else { &known };
         let written = guarded(|| {
             let transaction = database.begin_write()?;
             let written = {
@@ -260,7 +277,7 @@ impl Slot {
                     Some(parts) => {
                         let mut written = Vec::new();
                         for &(name, values) in parts {
-                            let before = known.iter().find(|part| part.name == name).map_or(0, |part| part.bytes);
+                            let before = replaced.iter().find(|part| part.name == name).map_or(0, |part| part.bytes);
                             written.push(insert(&mut table, name, values)?);
                             for surplus in chunks(values.bytes())..chunks(before as usize) {
                                 table.remove((name, surplus))?;
@@ -418,7 +435,7 @@ mod tests {
     fn write(store: &mut Store, state: u32) -> anyhow::Result<()> {
         let values = floats(state, LENGTH - state as usize);
         let parts = [("weights", Values::Floats(&values)), ("records", Values::Bytes(&[state as u8; 5]))];
-        store.write(format!("state {state}").as_bytes(), Some(&parts))
+        store.write(format!("state {state}").as_bytes(), Some(&parts), false)
     }
 
     fn holds(contents: &Contents, state: u32) {
@@ -454,7 +471,7 @@ mod tests {
             let Found { mut store, contents, problems } = Store::open(folder.path()).unwrap();
             holds(&contents.unwrap(), states);
             assert_eq!(problems, [""; 0]);
-            store.write(b"later", None).unwrap();
+            store.write(b"later", None, false).unwrap();
             drop(store);
             let contents = Store::open(folder.path()).unwrap().contents.unwrap();
             assert_eq!(contents.header, b"later");
@@ -466,7 +483,7 @@ mod tests {
     fn a_header_alone_needs_parts() {
         let (folder, _) = journal(0);
         let mut store = Store::open(folder.path()).unwrap().store;
-        assert!(store.write(b"header", None).unwrap_err().to_string().contains("nothing to add to"));
+        assert!(store.write(b"header", None, false).unwrap_err().to_string().contains("nothing to add to"));
         write(&mut store, 1).unwrap();
     }
 
@@ -545,7 +562,7 @@ mod tests {
             let error = format!("{:#}", write(&mut store, 3).unwrap_err());
             assert!(error.contains("cannot be written"), "{error}");
         }
-        store.write(b"header", None).unwrap();
+        store.write(b"header", None, false).unwrap();
         fs::remove_dir(&older).unwrap();
         write(&mut store, 4).unwrap();
         drop(store);
@@ -563,5 +580,29 @@ mod tests {
         Store::set_aside(folder.path()).unwrap();
         Store::set_aside(&folder.path().join("not there")).unwrap();
         assert!(folder.path().join("journal-b.redb.old").exists() && !folder.path().join(FILES[1]).exists());
+    }
+
+    /// redb leaves replaced pages in its file; a fresh file has none of them.
+    #[test]
+    fn a_fresh_file_holds_no_byte_of_the_one_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(folder.path()).unwrap().store;
+        let parts = [("weights", Values::Floats(&[1.0; 9]))];
+        let holds = |canary: &str| {
+            FILES.map(|name| {
+                let bytes = fs::read(folder.path().join(name)).unwrap_or_default();
+                bytes.windows(canary.len()).any(|part| part == canary.as_bytes())
+            })
+        };
+        for _ in 0..2 {
+            store.write(b"a canary", Some(&parts), false).unwrap();
+        }
+        assert_eq!(holds("a canary"), [true, true]);
+        for left in [1, 0] {
+            store.write(b"nobody", Some(&parts), true).unwrap();
+            assert_eq!(holds("a canary").into_iter().filter(|holds| *holds).count(), left);
+        }
+        drop(store);
+        assert_eq!(Store::open(folder.path()).unwrap().contents.unwrap().header, b"nobody");
     }
 }

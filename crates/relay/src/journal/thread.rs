@@ -1,11 +1,12 @@
 //! The thread that writes the journal, so that the room never waits for the disk.
 
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, mpsc},
     thread::{self, JoinHandle},
 };
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use tracing::{info, warn};
 use unmask_core::{Architecture, ModelState};
 use unmask_federation::{GlobalModel, Moments};
@@ -33,7 +34,10 @@ impl JournalThread {
         let work = move || {
             for save in waiting {
                 let round = save.round;
-                let outcome = write(&mut store, &save).map_err(|error| {
+                // A panic would leave the room waiting for an outcome.
+                let written = catch_unwind(AssertUnwindSafe(|| write(&mut store, &save)));
+                let written = written.unwrap_or_else(|_| Err(anyhow!("writing broke down")));
+                let outcome = written.map_err(|error| {
                     warn!(round, "the journal is not written: {error:#}");
                     NotSaved(error)
                 });
@@ -63,8 +67,8 @@ impl Drop for JournalThread {
     }
 }
 
-fn write(store: &mut Store, Save { round, header, arrays }: &Save) -> anyhow::Result<()> {
-    let Some(Arrays { model, moments, records }) = arrays else { return store.write(header, None) };
+fn write(store: &mut Store, Save { round, header, arrays, is_fresh }: &Save) -> anyhow::Result<()> {
+    let Some(Arrays { model, moments, records }) = arrays else { return store.write(header, None, false) };
     let records = postcard::to_stdvec(records)?;
     let parts = [
         (WEIGHTS, Values::Floats(&model.state.weights)),
@@ -73,7 +77,7 @@ fn write(store: &mut Store, Save { round, header, arrays }: &Save) -> anyhow::Re
         (SECOND, Values::Floats(&moments.second)),
         (RECORDS, Values::Bytes(&records)),
     ];
-    store.write(header, Some(&parts))?;
+    store.write(header, Some(&parts), *is_fresh)?;
     info!(round, weights = digest(&model.state.weights), "on disk");
     Ok(())
 }

@@ -27,11 +27,11 @@ struct Platter {
 #[derive(Debug)]
 struct Replaced {
     state: usize,
-    /// The header before, if the write was one of a header alone.
-    header: Option<Vec<u8>>,
+    before: Option<State>,
+    newest: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct State {
     header: Vec<u8>,
     arrays: Arrays,
@@ -42,7 +42,7 @@ impl Disk {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fills the disk, or makes room on it. Writes to a full disk fail and cost the older state.
+    /// Fills the disk, or makes room on it. Writes to a full disk fail.
     pub fn fill(&self, is_full: bool) {
         self.lock().is_full = is_full;
     }
@@ -71,17 +71,12 @@ impl Disk {
         std::mem::take(&mut platter.outcomes)
     }
 
-    /// Tears the write that the room has not heard of, as a power cut does: a file of new weights is unreadable, and one
-    /// with a new header is as before.
+    /// Undoes the write that the room has not heard of, as a power cut does.
     pub(super) fn tear(&self) {
         let mut platter = self.lock();
-        let Some(Replaced { state, header }) = platter.replaced.take() else { return };
-        match header {
-            Some(header) => platter.states[state].iter_mut().for_each(|state| state.header.clone_from(&header)),
-            None => {
-                platter.states[state] = None;
-                platter.newest = 1 - state;
-            }
+        if let Some(Replaced { state, before, newest }) = platter.replaced.take() {
+            platter.states[state] = before;
+            platter.newest = newest;
         }
     }
 
@@ -112,26 +107,22 @@ impl Disk {
 
 /// Writes as the relay's store does: a header alone goes into the newer file, new arrays go into the older one.
 impl Journal for Disk {
-    fn write(&mut self, Save { round, header, arrays }: Save) -> bool {
+    fn write(&mut self, Save { round, header, arrays, .. }: Save) -> bool {
         let mut platter = self.lock();
         let (newest, older) = (platter.newest, 1 - platter.newest);
         let outcome = match (platter.is_full, arrays) {
-            (true, arrays) => {
-                if arrays.is_some() {
-                    platter.states[older] = None;
-                }
-                Err(NotSaved(anyhow!("no space left on the disk")))
-            }
+            (true, _) => Err(NotSaved(anyhow!("no space left on the disk"))),
             (false, Some(arrays)) => {
-                platter.states[older] = Some(State { header, arrays });
+                let before = platter.states[older].replace(State { header, arrays });
                 platter.newest = older;
-                platter.replaced = Some(Replaced { state: older, header: None });
+                platter.replaced = Some(Replaced { state: older, before, newest });
                 Ok(())
             }
             (false, None) => match &mut platter.states[newest] {
                 Some(state) => {
-                    let before = std::mem::replace(&mut state.header, header);
-                    platter.replaced = Some(Replaced { state: newest, header: Some(before) });
+                    let before = Some(state.clone());
+                    state.header = header;
+                    platter.replaced = Some(Replaced { state: newest, before, newest });
                     Ok(())
                 }
                 None => Err(NotSaved(anyhow!("there are no weights that this belongs to"))),

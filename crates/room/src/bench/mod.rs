@@ -415,8 +415,9 @@ impl Host for Arc<Around> {
         self.lock().view = snapshot.view;
     }
 
-    fn start(&mut self, work: Work) {
+    fn start(&mut self, work: Work) -> bool {
         self.lock().work.push_back(work);
+        true
     }
 
     fn expect(&mut self, architecture: Architecture) {

@@ -109,7 +109,7 @@ fn quick_tiny_updates_do_not_stop_learning() {
         for _ in 0..rounds {
             for number in 0..11 {
                 let socket = class.sockets[number];
-                let Some((plan, _)) = class.plan(socket) else { return Err("no plan".to_owned()) };
+                let (plan, _) = class.plan(socket).expect("a plan");
                 let mut values = Class::gradient();
                 if number < 3 {
                     values.fill(1e-12);
@@ -153,7 +153,7 @@ fn a_client_that_never_trains_holds_nobody_up() {
         for number in 0..8 {
             for honest in 0..10 {
                 let socket = class.sockets[honest];
-                let Some((plan, _)) = class.plan(socket) else { return Err(format!("no plan for round {number}")) };
+                let (plan, _) = class.plan(socket).expect("a plan");
                 class.bench.pass(Duration::from_millis(10));
                 class.update(socket, &plan, &Class::gradient());
             }
@@ -223,7 +223,7 @@ fn a_neighbours_update_cannot_be_computed() {
         });
         class.bench.control(Control::Start).unwrap();
         let [curious, other] = [class.sockets[0], class.sockets[1]];
-        let Some((plan, before)) = class.plan(curious) else { return Err("no plan".to_owned()) };
+        let (plan, before) = class.plan(curious).expect("a plan");
         let (own, secret) = (vec![0.25; before.len()], Class::gradient());
         class.update(curious, &plan, &own);
         class.update(other, &plan, &secret);

@@ -1,4 +1,4 @@
-//! What holds after every input. Each sentence stands in docs/security.md.
+//! What holds after every step, and at the end.
 
 use std::time::Duration;
 
@@ -24,6 +24,9 @@ pub fn check(world: &mut World) -> Result<(), String> {
     bounds(&view)?;
     only_who_agrees_is_shown(world, &view)?;
     updates_are_counted_once(world, &view)?;
+    if let Some(name) = &world.told_too_early {
+        return Err(format!("goodbye: {name} was told of a deletion while the disk had the name"));
+    }
     if let Some(control) = &world.changed_by_refusal {
         return Err(format!("refusal: {control} was refused and changed the room"));
     }

@@ -12,7 +12,7 @@ use unmask_attack::{AttackError, Search, SearchOptions, SearchTarget, Searches};
 use unmask_core::{Architecture, AttackMethod, ClientId, MaskSeed, ModelState, VitPreset};
 use unmask_defence::{KeyMaterial, PlainUpdate, Protect};
 use unmask_room::{
-    RoomConfig, RoomLimits,
+    FORGOTTEN, RoomConfig, RoomLimits,
     bench::{Bench, Disk, End, Sent, Surroundings},
 };
 use unmask_wire::{
@@ -64,9 +64,11 @@ pub struct World {
     pub people: Vec<Person>,
     /// Sockets and names of those who asked for deletion and have not heard of it.
     leaving: Vec<(usize, String)>,
+    /// The name of somebody who was told so while the disk still had it.
+    pub told_too_early: Option<String>,
     /// Names of those who were told that their data is deleted.
     pub forgotten: Vec<String>,
-    /// Those who sent an update for a round that may still close: by round, the clients.
+    /// Those who ever sent an update, by the number of its round. A restart may bring an earlier model back.
     pub contributors: BTreeMap<u32, BTreeSet<ClientId>>,
     /// What was reached, with how often.
     pub reached: BTreeMap<String, u64>,
@@ -126,6 +128,7 @@ impl World {
             disk,
             people: (0..PEOPLE).map(person).collect(),
             leaving: Vec::new(),
+            told_too_early: None,
             forgotten: Vec::new(),
             contributors: BTreeMap::new(),
             reached: BTreeMap::new(),
@@ -183,7 +186,12 @@ impl World {
                 _ => None,
             });
             match goodbye {
-                Some(reason) if reason == "what this room had of you is deleted" => self.forgotten.push(name),
+                Some(reason) if reason == FORGOTTEN => {
+                    if self.disk.text().windows(name.len()).any(|part| part == name.as_bytes()) {
+                        self.told_too_early.get_or_insert_with(|| name.clone());
+                    }
+                    self.forgotten.push(name);
+                }
                 // The page says that the disk still has it.
                 Some(_) => self.reach("deletion that has to wait for the disk"),
                 None => self.leaving.push((socket, name)),
