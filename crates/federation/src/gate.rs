@@ -5,10 +5,10 @@ use unmask_core::{Aggregation, ClientId};
 use crate::{WeightedMean, norm_gate::NormGate};
 
 /// Clients' reports, in the order of their updates.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Reports(Vec<Report>);
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Report {
     client: ClientId,
     loss: f32,
@@ -56,7 +56,7 @@ pub(crate) fn mean_loss(losses: &[(ClientId, f32)]) -> Option<f32> {
 }
 
 /// Batch norm's running statistics of a round's clients, `[Q]` each: few enough to hold until the round closes.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Statistics {
     norms: NormGate,
     held: Vec<(Vec<f32>, u32)>,

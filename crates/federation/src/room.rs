@@ -78,7 +78,7 @@ enum Run {
 }
 
 /// What the room waits for. A phase owns what only it uses.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Phase {
     /// For a free client, if rounds should run.
     Idle,
@@ -106,7 +106,7 @@ impl Default for Quorum {
 }
 
 /// The room as a state machine. Each phase has its own file: `sealing` and `training`.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Room {
     run: Run,
     phase: Phase,

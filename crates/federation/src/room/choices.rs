@@ -4,7 +4,7 @@ use unmask_core::{Architecture, EncryptionStart, ModelState, RoundSettings};
 
 use super::{Effect, GlobalModel, Phase, Room};
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Choices {
     pub(super) settings: Option<RoundSettings>,
     pub(super) model: Option<GlobalModel>,

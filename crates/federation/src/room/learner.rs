@@ -11,7 +11,7 @@ use crate::{Aggregate, Optimiser, Overflow, UpdateCounts, gate::Statistics, norm
 /// is not a gradient.
 const FARTHEST: f64 = 100.0;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Learner {
     model: Arc<GlobalModel>,
     layout: Arc<ParamLayout>,

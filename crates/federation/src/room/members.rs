@@ -11,7 +11,7 @@ pub(super) const MAX_REFUSALS: u32 = 3;
 /// After this many unanswered rounds in a row, a client sits out until it asks to come back.
 const MAX_MISSED: u32 = 2;
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Member {
     state: ClientState,
     is_hidden: bool,
@@ -51,7 +51,7 @@ pub(super) struct MemberRecord {
 
 /// Clients in the room, and those that left after silence or refusals, because leaving must not clear their record.
 /// Records stay until they are [forgotten](Self::forget), so there are never more than the caller has clients.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Members(BTreeMap<ClientId, Member>);
 
 /// Clients that had not answered when a round ended.
@@ -262,6 +262,15 @@ impl Members {
                 state => state,
             };
         }
+    }
+
+    /// All that decides what the room does with a client.
+    #[cfg(test)]
+    pub(super) fn describe(&self, client: ClientId) -> String {
+        let of = |Member { state, is_hidden, was_away, missed, refusals, given }: &Member| {
+            format!("{state:?} {is_hidden} {was_away} {} {refusals} {given:?}", (*missed).min(MAX_MISSED))
+        };
+        self.0.get(&client).map_or_else(|| "unknown".to_owned(), of)
     }
 
     #[cfg(test)]

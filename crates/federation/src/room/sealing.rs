@@ -32,7 +32,7 @@ pub(super) struct Encryption {
 }
 
 /// A client is encrypting the model.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Sealing {
     client: ClientId,
     start: EncryptionStart,

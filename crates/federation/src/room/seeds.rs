@@ -8,7 +8,7 @@ use unmask_defence::FROZEN_SEED;
 /// The newest seeds, which must not be used again. A client that repeats a seed reveals the same values in every round,
 /// and two clients with the same seed drop the same values. Both happen within a few rounds, so it is enough to
 /// remember a few hundred rounds of a full room, in at most 4 MB.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct UsedSeeds {
     known: HashSet<MaskSeed>,
     /// Seeds in order of arrival.

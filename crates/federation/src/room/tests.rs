@@ -1,5 +1,6 @@
 mod checks;
 mod encryption;
+mod every_order;
 mod masks;
 mod restored;
 mod silence;

@@ -11,13 +11,20 @@ use super::{
 };
 use crate::gate::{Reports, mean_loss};
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Round {
     /// Number of clients asked.
     cohort: usize,
     has_quorum: bool,
     model: Arc<GlobalModel>,
     reports: Reports,
+}
+
+#[cfg(test)]
+impl Round {
+    pub(super) fn has_quorum(&self) -> bool {
+        self.has_quorum
+    }
 }
 
 impl Room {
