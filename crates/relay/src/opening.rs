@@ -4,12 +4,13 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use tracing::info;
-use unmask_room::{LastLesson, Opening, Resumed};
+use unmask_journal::{Found, Store, read_lesson};
+use unmask_room::{Opening, Resumed};
 
 use crate::{
     clock::unix_now,
     config::RelayConfig,
-    journal::{Contents, Found, Store, read_arrays},
+    journal::DataFolder,
     random,
 };
 
@@ -18,7 +19,7 @@ use crate::{
 pub(crate) struct Opened {
     pub(crate) opening: Opening,
     /// `None` if the lesson is not saved.
-    pub(crate) store: Option<Store>,
+    pub(crate) store: Option<Store<DataFolder>>,
 }
 
 /// Looks for the last lesson and adapts `config` to it. Reads and writes files, so it takes a while.
@@ -32,14 +33,14 @@ pub(crate) fn find(config: &mut RelayConfig) -> anyhow::Result<Opened> {
     std::fs::create_dir_all(&config.data_dir).with_context(|| {
         format!("cannot create the data folder {}; choose another with --data-dir", config.data_dir.display())
     })?;
+    let mut folder = DataFolder(config.data_dir.clone());
     if journal.begins_anew {
         // Opening the store fails if another relay is using it.
-        drop(Store::open(&config.data_dir)?);
-        Store::set_aside(&config.data_dir)?;
+        folder = folder.open_journal()?.store.retire()?;
     }
-    let Found { mut store, contents, problems } = Store::open(&config.data_dir)?;
+    let Found { mut store, contents, problems } = folder.open_journal()?;
     opening.problems = problems;
-    match contents.map(|contents| read(&contents)) {
+    match contents.map(|contents| read_lesson(&contents)) {
         None => {}
         Some(Ok(last)) => {
             last.adapt(&mut config.room)?;
@@ -58,14 +59,10 @@ pub(crate) fn find(config: &mut RelayConfig) -> anyhow::Result<Opened> {
 /// # Errors
 /// If a relay has the journal open, or all of it is damaged. Damaged files are set aside.
 pub fn last_lesson(data_dir: &Path) -> anyhow::Result<Option<Resumed>> {
-    let Found { contents, problems, .. } = Store::open(data_dir)?;
+    let Found { contents, problems, .. } = DataFolder(data_dir.to_owned()).open_journal()?;
     match contents {
-        Some(contents) => Ok(Some(read(&contents)?.resumed())),
+        Some(contents) => Ok(Some(read_lesson(&contents)?.resumed())),
         None if problems.is_empty() => Ok(None),
         None => bail!("{}", problems.join(" ")),
     }
-}
-
-fn read(contents: &Contents) -> anyhow::Result<LastLesson> {
-    LastLesson::read(&contents.header, |architecture| read_arrays(contents, architecture))
 }

@@ -40,6 +40,7 @@ use unmask_wire::{
     view::{AttackView, BudgetView, LabelView, LeakView, MembershipView},
 };
 
+pub(crate) use self::pictures::MOST_PICTURES;
 use self::{
     about::About,
     candidate::{Candidate, MembershipCard},

@@ -18,6 +18,8 @@ const BEFORE: u8 = 2;
 const AFTER: u8 = 1;
 /// People named on the podium.
 const STEPS: usize = 3;
+/// Upper limit of clients that play in one game. It counts those that have left.
+pub(super) const MOST_PLAYERS: usize = 1000;
 
 /// An update that its owner lends.
 #[derive(Debug)]
@@ -169,7 +171,9 @@ impl Contest {
     /// Drops the update of a client that lends no more. Those who had it get another one, if the question is open.
     pub(super) fn withdraw(&mut self, owner: ClientId) -> Vec<Dealt> {
         self.lent.retain(|lent| lent.owner != owner);
-        self.withdrawn.insert(owner);
+        if self.suspects.contains(&owner) {
+            self.withdrawn.insert(owner);
+        }
         let had_it = self.players.iter().filter(|player| player.owner == Some(owner));
         let borrowers: Vec<ClientId> = had_it.map(|player| player.client).collect();
         let again = |client: ClientId| {
@@ -185,7 +189,11 @@ impl Contest {
 
     /// Gives a client the update that it has already, or else one that fewest have, never its own.
     fn deal(&mut self, client: ClientId) -> Dealt {
-        let had = self.players.iter().find(|player| player.client == client).and_then(|player| player.owner);
+        let player = self.players.iter().find(|player| player.client == client);
+        if player.is_none() && self.players.len() >= MOST_PLAYERS {
+            return Dealt { to: client, loan: None };
+        }
+        let had = player.and_then(|player| player.owner);
         let count = |owner| self.players.iter().filter(|player| player.owner == Some(owner)).count();
         let others = || self.lent.iter().filter(|lent| lent.owner != client);
         let fewest = others().map(|lent| count(lent.owner)).min();
@@ -200,6 +208,11 @@ impl Contest {
             self.players.push(Player { client, owner, knows_gaps: false, before: None, guess: None });
         }
         Dealt { to: client, loan }
+    }
+
+    /// Number of clients that play.
+    pub(super) fn players(&self) -> usize {
+        self.players.len()
     }
 
     /// A student asks what one sees who knows the gaps.

@@ -8,7 +8,7 @@ use super::{recent::Recent, snapshot::JoinAddresses};
 use crate::peer::{DeviceId, Peer};
 
 /// Upper limit of bans kept, well above the size of a class.
-const BANS: usize = 1000;
+pub(super) const BANS: usize = 1000;
 
 /// Why a client may not come in, as a clause.
 #[derive(Debug, PartialEq, thiserror::Error)]
@@ -58,6 +58,11 @@ impl Door {
 
     pub(crate) fn addresses(&self) -> &JoinAddresses {
         &self.addresses
+    }
+
+    /// Number of bans.
+    pub(crate) fn bans(&self) -> usize {
+        self.bans.len()
     }
 
     pub(crate) fn lock(&mut self, is_locked: bool) {

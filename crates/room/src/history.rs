@@ -14,7 +14,7 @@ use super::{
 
 const MAX_BINS: usize = 24;
 /// Upper limit of rounds kept for a lesson, over all its models: ten hours at two seconds each.
-const MAX_ROUNDS: usize = 18_000;
+pub(super) const MAX_ROUNDS: usize = 18_000;
 
 /// Statistics of the rounds so far, computed once a round.
 #[derive(Debug)]
@@ -192,6 +192,11 @@ impl History {
     }
 
     /// The rounds of the lesson, oldest first.
+    /// Number of rounds kept.
+    pub(super) fn len(&self) -> usize {
+        self.rounds.len()
+    }
+
     pub(super) fn rounds(&self) -> Vec<RoundRecord> {
         self.rounds.iter().cloned().collect()
     }

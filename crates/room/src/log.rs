@@ -7,7 +7,7 @@ use unmask_wire::view::LogLine;
 use super::recent::Recent;
 
 /// Upper limit of lines kept, for the download of the whole lesson.
-const KEPT: usize = 10_000;
+pub(super) const KEPT: usize = 10_000;
 /// Number of lines shown, the newest.
 const LINES: usize = 100;
 /// Upper limit of texts remembered as said: two for each of 200 clients, and as many for their reasons.
@@ -48,6 +48,11 @@ impl Log {
     /// Sets the time of day of the coming lines, in seconds since 1970.
     pub(crate) fn set_time(&mut self, unix: u64) {
         self.unix = unix;
+    }
+
+    /// Number of lines kept.
+    pub(crate) fn len(&self) -> usize {
+        self.lines.len()
     }
 
     pub(crate) fn say(&mut self, round: u32, text: String) {

@@ -54,6 +54,9 @@ pub const FORGOTTEN: &str = "what this room had of you is deleted";
 const FORGOTTEN_BUT: &str = "what this room had of you is deleted, but its disk cannot be written yet; it is tried \
                              again every five seconds, so tell the teacher";
 
+/// Upper limit of sockets that wait for the disk; those beyond it hear at once that it may still hold something.
+pub(super) const MOST_FAREWELLS: usize = 256;
+
 /// The socket of a client whose data is being deleted.
 pub(crate) struct Farewell {
     outbox: Outbox,
@@ -244,7 +247,13 @@ impl Classroom {
         self.tell_lesson();
         self.say("A client had its data deleted.");
         let clean_after = self.journaling.clean_after();
-        self.farewells.extend(outbox.map(|outbox| Farewell { outbox, clean_after, since: self.now.moment }));
+        let Some(outbox) = outbox else { return };
+        let farewell = Farewell { outbox, clean_after, since: self.now.moment };
+        if self.farewells.len() < MOST_FAREWELLS {
+            self.farewells.push(farewell);
+        } else {
+            farewell.say(FORGOTTEN_BUT);
+        }
     }
 
     /// Says goodbye to those whose data was deleted, as soon as it is gone from the journal, too. They wait for a while

@@ -19,7 +19,7 @@ use crate::{
 pub(crate) const GONE: &str = "a client that is gone";
 
 /// Upper limit of clients remembered after they can no longer come back.
-const MOST_FORMER: usize = 1000;
+pub(super) const MOST_FORMER: usize = 1000;
 const MAX_NICKNAME: usize = 24;
 const MAX_DEVICE: usize = 100;
 /// Upper limit of log lines that one client causes between two rounds.
@@ -178,6 +178,11 @@ impl Roster {
         let is_known =
             |client: &ClientId| self.get(*client).is_some() || self.former.iter().any(|former| former.id == *client);
         (1..=self.next.saturating_add(next)).map(ClientId).filter(move |client| !is_known(client))
+    }
+
+    /// Number of clients that were retired.
+    pub(crate) fn former(&self) -> usize {
+        self.former.len()
     }
 
     /// Takes a client's socket away from it.

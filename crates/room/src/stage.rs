@@ -14,7 +14,7 @@ use super::roster::GONE;
 
 /// Upper limit of votes for one question. It counts votes of clients that have left; one that rejoins as a new client
 /// can vote again.
-const MAX_VOTERS: usize = 1000;
+pub(super) const MAX_VOTERS: usize = 1000;
 
 /// The lesson as the class follows it. The journal stores it as is.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -110,6 +110,11 @@ impl Stage {
     /// Takes back this question, if it is the last one asked. Returns whether it was.
     pub(crate) fn drop_question(&mut self, question: Question) -> bool {
         self.poll.take_if(|asked| asked.poll.question == question).is_some()
+    }
+
+    /// Number of votes for the last question.
+    pub(crate) fn votes(&self) -> usize {
+        self.poll.as_ref().map_or(0, |asked| asked.votes.len())
     }
 
     /// Takes a client's vote, replacing its earlier one.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use unmask_core::ClientId;
+use unmask_core::{AttackMethod, ClientId};
 
 use super::candidate::CandidatePicture;
 
@@ -18,6 +18,8 @@ const KEPT: usize = 6;
 pub(super) const EVERYBODY: &str = "everybody";
 /// Upper limit of clients on the wall.
 pub(super) const MOST_EVERYBODY: usize = 30;
+/// Upper limit of pictures that are not clients' own.
+pub(crate) const MOST_PICTURES: usize = KEPT * AttackMethod::ALL.len() + MOST_EVERYBODY + 1;
 
 #[derive(Debug)]
 struct Reconstructed {
@@ -61,6 +63,12 @@ impl Pictures {
         }
         pictures.push_back(Reconstructed { client, path: path.clone(), png: png.into() });
         path
+    }
+
+    /// Number of pictures.
+    pub(crate) fn count(&self) -> usize {
+        let kept = self.lock();
+        kept.attacks.values().map(VecDeque::len).sum::<usize>() + kept.originals.len() + kept.candidate.iter().len()
     }
 
     /// Forgets the wall's pictures.

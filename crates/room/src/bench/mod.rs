@@ -1,8 +1,6 @@
 //! A room without a server, for tests, simulation and fuzzing. Frames reach it as they would from sockets; time passes,
 //! the disk fills and the host stops only when told to.
 
-mod disk;
-
 use std::{
     collections::VecDeque,
     fmt, mem,
@@ -16,6 +14,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
+use bytes::Bytes;
 use unmask_attack::Searches;
 use unmask_core::{Architecture, ModelState, TrainOn};
 use unmask_data::datasets::{
@@ -23,17 +22,17 @@ use unmask_data::datasets::{
     generated::{Half, generate},
 };
 use unmask_federation::GlobalModel;
-use unmask_recording::Recording;
+use unmask_recording::{Recording, RecordingError};
 use unmask_wire::{
     Assembler, ClientMessage, RelayMessage,
     view::{Control, RoomView},
 };
 
-pub use self::disk::Disk;
 use crate::{
     Accountant, Archive, Archived, Attackers, Classroom, Connection, DataConfig, DeviceId, Guarantee, Hello, Host,
-    Input, JoinAddresses, Journal, Keeper, Mechanism, Moment, Now, Opening, OutboxMessage, Outside, Parts, Peer,
-    Pictures, RecordingOrder, Reply, RoomConfig, SharedDataSet, Snapshot, Step, Waiting, Work, Worker,
+    Input, JoinAddresses, Journal, Keeper, LastLesson, Mechanism, Moment, Now, Opening, OutboxMessage, Outside, Parts,
+    Peer, Pictures, RecordingOrder, RecordingStore, Reply, RoomConfig, Saved, SharedDataSet, Size, Snapshot, Step,
+    Waiting, Work, Worker,
 };
 
 /// The time of day at which a bench begins, in seconds since 1970.
@@ -58,6 +57,7 @@ pub struct Bench {
 #[derive(Debug, Default)]
 struct Around {
     effects: Mutex<Effects>,
+    pictures: Arc<Pictures>,
 }
 
 #[derive(Debug, Default)]
@@ -90,6 +90,34 @@ pub enum End {
     PowerCut,
 }
 
+/// Where a host keeps the lesson and its recording.
+pub trait Disk: fmt::Debug + Send + Sync {
+    /// Opens the disk for a host that starts at a time of day in seconds since 1970. Returns the lesson on it, and
+    /// sentences that say what could not be read.
+    ///
+    /// # Errors
+    /// If the disk cannot be used.
+    fn start(&self, unix: u64) -> anyhow::Result<(Option<LastLesson>, Vec<String>)>;
+
+    /// The journal of the host that started last.
+    fn journal(&self) -> Box<dyn Journal>;
+
+    /// Writes what waits to be written; returns what became of it.
+    fn work(&self) -> Vec<Saved>;
+
+    /// Ends the host. Unless it is orderly, the write under way stays unfinished.
+    fn end(&self, end: End);
+
+    /// The recording of the lesson that began then; deletes that of another.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn recording(&self, began: u64) -> Result<Option<Recording>, RecordingError>;
+
+    /// Where the recording is kept.
+    fn tape(&self) -> Box<dyn RecordingStore>;
+}
+
 /// What the room sent on a socket.
 #[derive(Debug)]
 pub enum Sent {
@@ -107,7 +135,7 @@ pub struct Surroundings {
     /// The seed of the room's random numbers.
     pub seed: [u8; 32],
     /// Where the lesson is saved, if it is.
-    pub disk: Option<Disk>,
+    pub disk: Option<Arc<dyn Disk>>,
     /// Whether the lesson is recorded, on the disk.
     pub is_recorded: bool,
     pub searches: Option<Arc<dyn Searches>>,
@@ -131,18 +159,15 @@ impl Bench {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn restart(&mut self, end: End) -> anyhow::Result<()> {
-        match (end, &self.surroundings.disk) {
-            (End::Orderly, _) => self.room.close(self.now),
-            (End::PowerCut, Some(disk)) => disk.tear(),
-            (End::PowerCut, None) | (End::Killed, _) => {}
+        if end == End::Orderly {
+            self.room.close(self.now);
+        }
+        if let Some(disk) = &self.surroundings.disk {
+            disk.end(end);
         }
         self.sockets.iter_mut().for_each(|socket| *socket = None);
         self.surroundings.seed[0] = self.surroundings.seed[0].wrapping_add(1);
         self.outside = Arc::default();
-        if let Some(disk) = &self.surroundings.disk {
-            // A room that is gone hears of no outcome.
-            drop(disk.outcomes());
-        }
         // A lesson is known by the second in which it began.
         self.set(self.now.moment + Duration::from_secs(1));
         (self.room, self.workers) = open(self.config.clone(), &self.surroundings, &self.outside, self.now)?;
@@ -163,6 +188,11 @@ impl Bench {
 
     pub fn model(&self) -> &Arc<GlobalModel> {
         self.room.model()
+    }
+
+    /// How much the room holds of what strangers can add to.
+    pub fn sizes(&self) -> impl Iterator<Item = Size> {
+        self.room.sizes().into_iter()
     }
 
     /// Opens a socket of a browser of its own, and returns its number.
@@ -272,6 +302,11 @@ impl Bench {
         self.outside.lock().now = moment;
     }
 
+    /// Returns the picture at an address of the view, as PNG, if the room still has it.
+    pub fn picture(&self, address: &str) -> Option<Bytes> {
+        self.outside.pictures.get(address)
+    }
+
     /// Returns the last published view of the room.
     pub fn view(&self) -> Arc<RoomView> {
         Arc::clone(&self.outside.lock().view)
@@ -318,7 +353,7 @@ impl Bench {
 
     /// Tells the room what became of its writes. Returns whether there was any.
     pub fn finish_writing(&mut self) -> bool {
-        let outcomes = self.surroundings.disk.as_ref().map(Disk::outcomes).unwrap_or_default();
+        let outcomes = self.surroundings.disk.as_ref().map(|disk| disk.work()).unwrap_or_default();
         let lines = mem::take(&mut self.outside.lock().lines);
         let is_news = !outcomes.is_empty() || !lines.is_empty();
         let inputs = outcomes.into_iter().map(Input::Journaled).chain(lines.into_iter().map(Input::Recorded));
@@ -343,28 +378,32 @@ fn open(
 ) -> anyhow::Result<(Classroom, Vec<Worker>)> {
     let Surroundings { federation, seed, disk, is_recorded, searches } = surroundings;
     let mut opening = Opening::new(&config, [0; 16], now.unix);
-    if let Some(last) = disk.as_ref().map(Disk::last).transpose()?.flatten() {
-        last.adapt(&mut config)?;
-        opening.head = last.head().clone();
-        opening.last = Some(Box::new(last));
+    if let Some(disk) = disk {
+        let (last, problems) = disk.start(now.unix)?;
+        opening.problems = problems;
+        if let Some(last) = last {
+            last.adapt(&mut config)?;
+            opening.head = last.head().clone();
+            opening.last = Some(Box::new(last));
+        }
     }
     if config.data.train_on == TrainOn::Shared {
         opening.data_set = Some(SharedDataSet::load(load, &config.data, config.data_seed())?);
     }
     let (attackers, workers) = Attackers::new(config.attack_budget, searches.clone(), 1, || {});
     let archived = match disk {
-        Some(disk) if *is_recorded => Some(archived(disk, outside, opening.head.began)?),
+        Some(disk) if *is_recorded => Some(archived(disk.as_ref(), outside, opening.head.began)?),
         _ => None,
     };
     let parts = Parts {
         host: Box::new(Arc::clone(outside)),
         attackers,
-        pictures: Arc::<Pictures>::default(),
+        pictures: Arc::clone(&outside.pictures),
         evaluator: None,
         shadow: None,
         loader: load,
         accountant: ACCOUNTANT,
-        journal: disk.clone().map(|disk| Box::new(disk) as Box<dyn Journal>),
+        journal: disk.as_ref().map(|disk| disk.journal()),
         archived,
         addresses: JoinAddresses::default(),
         federation: federation.clone(),
@@ -373,13 +412,13 @@ fn open(
     Ok((Classroom::open(config, opening, parts, now)?, workers))
 }
 
-fn archived(disk: &Disk, outside: &Arc<Around>, began: u64) -> anyhow::Result<Archived> {
+fn archived(disk: &dyn Disk, outside: &Arc<Around>, began: u64) -> anyhow::Result<Archived> {
     let found = disk.recording(began)?;
     let (size, last_at) = (Arc::<AtomicUsize>::default(), found.as_ref().map(Recording::last_at));
     let recording = found.unwrap_or_else(|| Recording::new(env!("CARGO_PKG_VERSION"), began));
     let said = Arc::clone(outside);
     let report = move |line| said.lock().lines.push(line);
-    let keeper = Keeper::new(report, recording, Some(Box::new(disk.tape())), Arc::clone(&size));
+    let keeper = Keeper::new(report, recording, Some(disk.tape()), Arc::clone(&size));
     Ok(Archived { archive: Box::new(Desk { keeper, outside: Arc::clone(outside) }), size, last_at })
 }
 

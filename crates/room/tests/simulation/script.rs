@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rand::{RngExt, SeedableRng, seq::IndexedRandom};
 use rand_chacha::ChaCha8Rng;
-use unmask_core::TrainOn;
+use unmask_core::{Rule, TrainOn};
 use unmask_lesson::{Poll, Question, Scene};
 use unmask_room::bench::End;
 use unmask_wire::view::Control;
@@ -74,6 +74,16 @@ pub enum Step {
     Forget {
         who: usize,
     },
+    /// Shows a picture of its own to the class.
+    Show {
+        who: usize,
+    },
+    /// Guesses whose update it was lent, and may look at the gaps.
+    Guess {
+        who: usize,
+        answer: u16,
+        knows_gaps: bool,
+    },
     Teacher(Order),
     Pass(Duration),
     /// One piece of slow work.
@@ -85,6 +95,8 @@ pub enum Step {
     /// The disk says what became of the writes.
     Write,
     FillDisk(bool),
+    /// The thread that writes the journal ends.
+    StopWriting,
     /// People change the time of day.
     SetClock(u64),
     /// The host ends and starts again.
@@ -101,6 +113,8 @@ pub enum Order {
     Remove(usize),
     Ban(usize),
     TestPicture(usize),
+    /// Asks whose update it is, of these people's.
+    AskWhoseUpdate(Vec<usize>),
 }
 
 /// Draws a script.
@@ -114,8 +128,17 @@ pub fn draw(seed: u64) -> Vec<Step> {
         let kind = if rng.random_bool(hostile) { *KINDS.choose(&mut rng).expect("a kind") } else { Kind::Honest };
         steps.push(join(&mut rng, who, kind));
     }
+    if has_passphrase(seed) {
+        steps.push(Step::Teacher(defence("encrypted")));
+    }
     steps.push(Step::Teacher(Order::Plain(Control::Start)));
-    for _ in 0..rng.random_range(STEPS.0..=STEPS.1) {
+    let count = rng.random_range(STEPS.0..=STEPS.1);
+    // One room in four plays the game about each other's updates.
+    let game_at = rng.random_bool(0.25).then(|| rng.random_range(0..count));
+    for number in 0..count {
+        if game_at == Some(number) {
+            play(&mut rng, people, &mut steps);
+        }
         let who = rng.random_range(0..people);
         // A client that acts usually has its answer delivered at once, so that rounds get anywhere.
         let step = match rng.random_range(0..100) {
@@ -137,6 +160,7 @@ pub fn draw(seed: u64) -> Vec<Step> {
             77..82 => Step::Work,
             82..90 => Step::Attack { worker: rng.random_range(0..4) },
             90..95 => Step::Write,
+            95 if rng.random_bool(0.1) => Step::StopWriting,
             95 => Step::FillDisk(rng.random_bool(0.3)),
             96 => Step::SetClock(rng.random_range(0..4_000_000_000)),
             97 => Step::Restart(*[End::Orderly, End::Killed, End::PowerCut].choose(&mut rng).expect("an end")),
@@ -145,6 +169,53 @@ pub fn draw(seed: u64) -> Vec<Step> {
         steps.push(step);
     }
     steps
+}
+
+/// Whether the class has a passphrase.
+pub fn has_passphrase(seed: u64) -> bool {
+    seed % 8 == 1
+}
+
+fn defence(defence: &str) -> Order {
+    Order::Plain(Control::Defence { defence: defence.parse().expect("it is written correctly") })
+}
+
+/// The game of the fifth scene, as the projector leads it, while people come and go.
+fn play(rng: &mut ChaCha8Rng, people: usize, steps: &mut Vec<Step>) {
+    let lenders: Vec<usize> = (0..people).filter(|_| rng.random_bool(0.6)).take(4).collect();
+    let at = |beat| Order::Plain(Control::Lesson { scene: Scene::Attackers, beat });
+    let mut game = Vec::new();
+    game.extend((0..people).map(|who| Step::Join { who, kind: Kind::Honest, may_show: true, may_lend: true }));
+    game.extend(lenders.iter().map(|who| Step::Show { who: *who }));
+    let before =
+        [Control::Pause, Control::Rule { rule: Rule::FedSgd }, Control::TrainOn { pictures: TrainOn::Private }];
+    game.extend(before.map(|control| Step::Teacher(Order::Plain(control))));
+    // The round before ends.
+    game.push(Step::Pass(Duration::from_secs(61)));
+    let begin = [defence("random-binary:0.5"), at(2), Order::AskWhoseUpdate(lenders), Order::Plain(Control::OneRound)];
+    game.extend(begin.map(Step::Teacher));
+    for who in 0..people {
+        game.extend([Step::Act { who, seed: rng.random() }, Step::Deliver { who, fate: Fate::Arrives }]);
+    }
+    for _ in 0..people {
+        let (who, answer) = (rng.random_range(0..people), rng.random_range(0..8));
+        game.push(Step::Guess { who, answer, knows_gaps: rng.random() });
+    }
+    game.extend([at(3), Order::Plain(Control::ClosePoll)].map(Step::Teacher));
+    for step in game {
+        steps.push(step);
+        if rng.random_bool(0.03) {
+            let who = rng.random_range(0..people);
+            steps.push(match rng.random_range(0..6) {
+                0 => Step::Close { who },
+                1 => Step::Forget { who },
+                2 => Step::Restart(End::Killed),
+                3 => Step::Teacher(order(rng, who)),
+                4 => join(rng, who, Kind::Chatty),
+                _ => Step::Pass(Duration::from_secs(61)),
+            });
+        }
+    }
 }
 
 fn join(rng: &mut ChaCha8Rng, who: usize, kind: Kind) -> Step {

@@ -2,25 +2,32 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    sync::Arc,
+    sync::{Arc, Weak},
     time::Duration,
 };
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use memchr::memmem::Finder;
 use rand::{RngExt, SeedableRng, seq::IndexedRandom};
 use rand_chacha::ChaCha8Rng;
 use unmask_attack::{AttackError, Search, SearchOptions, SearchTarget, Searches};
-use unmask_core::{Architecture, AttackMethod, ClientId, MaskSeed, ModelState, VitPreset};
-use unmask_defence::{KeyMaterial, PlainUpdate, Protect};
+use unmask_core::{
+    Aggregation, Architecture, AttackMethod, ClientId, EncryptionStart, MaskSeed, ModelState, OptimiserKind, VitPreset,
+};
+use unmask_defence::{Cipher, KeyMaterial, PlainUpdate, Protect, RoomKey};
+use unmask_federation::GlobalModel;
+use unmask_journal::simulated::Disk;
+use unmask_lesson::{Poll, Question, Suspect};
 use unmask_room::{
     FORGOTTEN, RoomConfig, RoomLimits,
-    bench::{Bench, Disk, End, Sent, Surroundings},
+    bench::{Bench, End, Sent, Surroundings},
 };
 use unmask_wire::{
     ClientMessage, ORIGINAL_SIDE, PlanHeader, RelayMessage, frames,
-    view::{Control, RoomView},
+    view::{Control, LessonView, RoomView},
 };
 
-use crate::script::{Fate, Kind, Order, PEOPLE, Step};
+use crate::script::{Fate, Kind, Order, PEOPLE, Step, has_passphrase};
 
 /// A search that panics as soon as it begins.
 #[derive(Debug)]
@@ -58,8 +65,27 @@ pub struct Person {
     outgoing: VecDeque<(ClientMessage, Vec<Vec<u8>>)>,
 }
 
+/// What the class encrypts with; deriving a key takes long.
+#[derive(Debug)]
+struct Keys {
+    has_passphrase: bool,
+    ciphers: BTreeMap<([u8; 16], u64), Arc<Cipher>>,
+}
+
+impl Keys {
+    fn cipher(&mut self, salt: &[u8; 16], architecture: Architecture) -> Option<Arc<Cipher>> {
+        let derive = || {
+            let key = RoomKey::derive("hat boot moon lamp", salt, EncryptionStart::Plain).expect("a key");
+            Arc::new(Cipher::new(&key, &architecture.layout()).expect("a cipher"))
+        };
+        let known = (*salt, architecture.layout().len() as u64);
+        self.has_passphrase.then(|| Arc::clone(self.ciphers.entry(known).or_insert_with(derive)))
+    }
+}
+
 pub struct World {
     pub bench: Bench,
+    keys: Keys,
     pub disk: Disk,
     pub people: Vec<Person>,
     /// Sockets and names of those who asked for deletion and have not heard of it.
@@ -68,6 +94,8 @@ pub struct World {
     pub told_too_early: Option<String>,
     /// Names of those who were told that their data is deleted.
     pub forgotten: Vec<String>,
+    /// Pictures that the room showed of a person, by name: their addresses, and their bytes in base64.
+    shown: BTreeMap<String, BTreeMap<String, String>>,
     /// Those who ever sent an update, by the number of its round. A restart may bring an earlier model back.
     pub contributors: BTreeMap<u32, BTreeSet<ClientId>>,
     /// What was reached, with how often.
@@ -76,8 +104,8 @@ pub struct World {
     pub restarted: Option<Restarted>,
     /// Digests of all weights that the room has had.
     pub known: BTreeSet<String>,
-    /// Which of them was added last: the model's address, the round, and the number of rounds with a loss.
-    pub seen: Option<(usize, u32, usize)>,
+    /// The model that has the ones added last.
+    pub seen: Weak<GlobalModel>,
     /// What a control changed that was refused.
     pub changed_by_refusal: Option<String>,
 }
@@ -87,23 +115,29 @@ pub struct World {
 pub struct Restarted {
     pub end: End,
     pub weights_before: Vec<f32>,
-    pub scene_before: (unmask_lesson::Scene, u8),
+    pub lesson_before: LessonView,
+    /// Whether the host could write down its last state.
+    pub could_write: bool,
 }
 
 impl World {
     pub fn new(seed: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x5eed);
-        let disk = Disk::default();
-        let config = RoomConfig {
+        let disk = Disk::new(seed);
+        let mut config = RoomConfig {
             architecture: Architecture::from(VitPreset::Pico),
             seed: Some(seed),
             journal: Some(unmask_room::JournalConfig::default()),
             limits: RoomLimits { clients: PEOPLE - 3, ..RoomLimits::default() },
             ..RoomConfig::default()
         };
+        if has_passphrase(seed) {
+            // An encrypted update can only be added.
+            (config.aggregation, config.optimiser) = (Aggregation::Mean, OptimiserKind::Sgd { rate: 0.1 });
+        }
         let surroundings = Surroundings {
             seed: rng.random(),
-            disk: Some(disk.clone()),
+            disk: Some(Arc::new(disk.clone())),
             is_recorded: seed.is_multiple_of(4),
             searches: seed.is_multiple_of(3).then(|| Arc::new(Breaking) as Arc<dyn Searches>),
             ..Surroundings::default()
@@ -125,16 +159,18 @@ impl World {
         };
         Self {
             bench,
+            keys: Keys { has_passphrase: has_passphrase(seed), ciphers: BTreeMap::new() },
             disk,
             people: (0..PEOPLE).map(person).collect(),
             leaving: Vec::new(),
             told_too_early: None,
             forgotten: Vec::new(),
+            shown: BTreeMap::new(),
             contributors: BTreeMap::new(),
             reached: BTreeMap::new(),
             restarted: None,
             known: BTreeSet::new(),
-            seen: None,
+            seen: Weak::new(),
             changed_by_refusal: None,
         }
     }
@@ -161,6 +197,20 @@ impl World {
                     self.deliver(*who, Fate::Arrives);
                 }
             }
+            Step::Show { who } => {
+                self.show(*who, &mut ChaCha8Rng::seed_from_u64(*who as u64));
+                self.deliver(*who, Fate::Arrives);
+            }
+            Step::Guess { who, answer, knows_gaps } => {
+                let poll = self.people[*who].poll;
+                self.say(*who, ClientMessage::Vote { poll, answer: *answer }, &[]);
+                if *knows_gaps {
+                    self.say(*who, ClientMessage::KnowGaps { poll }, &[]);
+                }
+                while !self.people[*who].outgoing.is_empty() {
+                    self.deliver(*who, Fate::Arrives);
+                }
+            }
             Step::Teacher(order) => self.obey(order),
             Step::Pass(time) => self.bench.pass(*time),
             Step::Work => drop(self.bench.work()),
@@ -171,11 +221,33 @@ impl World {
             }
             Step::Write => drop(self.bench.finish_writing()),
             Step::FillDisk(is_full) => self.disk.fill(*is_full),
+            Step::StopWriting => self.disk.stop_writing(),
             Step::SetClock(unix) => self.bench.set_time_of_day(*unix),
             Step::Restart(end) => self.restart(*end),
         }
+        self.look_at_pictures();
         self.hear_farewells();
         self.reach(format!("phase {:?}", self.bench.view().phase));
+    }
+
+    fn look_at_pictures(&mut self) {
+        let view = self.bench.view();
+        let originals = view.clients.iter().map(|client| (client.id, &client.original));
+        let cards = view.attacks.iter().map(|card| (card.client, &card.picture));
+        let leaks = view.leaks.iter().map(|leak| (leak.client, &leak.picture));
+        let mut looked = Vec::new();
+        for (client, address) in originals.chain(cards).chain(leaks) {
+            let person = self.people.iter().find(|person| person.id == Some(client));
+            if let (Some(person), Some(address)) = (person, address)
+                && let Some(png) = self.bench.picture(address)
+            {
+                looked.push((person.name.clone(), address.clone(), STANDARD.encode(png)));
+            }
+        }
+        for (name, address, png) in looked {
+            self.reach(format!("picture {}", if address.contains("original") { "own" } else { "reconstructed" }));
+            self.shown.entry(name).or_default().insert(address, png);
+        }
     }
 
     /// Reads whether data was deleted.
@@ -187,8 +259,8 @@ impl World {
             });
             match goodbye {
                 Some(reason) if reason == FORGOTTEN => {
-                    if self.disk.text().windows(name.len()).any(|part| part == name.as_bytes()) {
-                        self.told_too_early.get_or_insert_with(|| name.clone());
+                    if let Some(left) = self.left_of(&name) {
+                        self.told_too_early.get_or_insert(left);
                     }
                     self.forgotten.push(name);
                 }
@@ -197,6 +269,23 @@ impl World {
                 None => self.leaving.push((socket, name)),
             }
         }
+    }
+
+    /// What is left of a person on the disk or among the room's pictures, if anything is.
+    pub fn left_of(&self, name: &str) -> Option<String> {
+        let disk = self.disk.contents();
+        let on_disk = |canary: &str| {
+            let finder = Finder::new(canary);
+            disk.iter().find(|(_, bytes)| finder.find(bytes).is_some()).map(|(file, _)| file)
+        };
+        if let Some(file) = on_disk(name) {
+            return Some(format!("the name {name} is in {file}"));
+        }
+        let pictures = self.shown.get(name).into_iter().flatten();
+        pictures.into_iter().find_map(|(address, png)| match on_disk(png) {
+            Some(file) => Some(format!("the picture {address} of {name} is in {file}")),
+            None => self.bench.picture(address).map(|_| format!("the picture {address} of {name} is served")),
+        })
     }
 
     fn join(&mut self, who: usize, kind: Kind, may_show: bool, may_lend: bool) {
@@ -241,6 +330,10 @@ impl World {
                 }
             };
             self.reach(format!("told {}", first_word(&format!("{message:?}"))));
+            if let RelayMessage::Seal { .. } = message.as_ref() {
+                self.seal(who, &message, state.as_deref());
+                continue;
+            }
             let person = &mut self.people[who];
             match (message.as_ref(), state) {
                 (RelayMessage::Welcome { client, resume, .. }, _) => {
@@ -260,6 +353,17 @@ impl World {
                 _ => {}
             }
         }
+    }
+
+    /// Encrypts the model that the room asks for, with the passphrase if the class has one.
+    fn seal(&mut self, who: usize, message: &RelayMessage, state: Option<&ModelState>) {
+        let RelayMessage::Seal { policy, model, salt } = message else { return };
+        let Ok(architecture) = Architecture::try_from(model.clone()) else { return };
+        let Some(cipher) = self.keys.cipher(salt, architecture) else { return };
+        let mut weights = state.map(|state| state.weights.clone()).unwrap_or_default();
+        weights.resize(architecture.layout().len(), 0.0);
+        cipher.encrypt(&mut weights).expect("weights that can be encrypted");
+        self.say(who, ClientMessage::Sealed { policy: *policy, check: cipher.check() }, &weights);
     }
 
     fn say(&mut self, who: usize, message: ClientMessage, values: &[f32]) {
@@ -294,12 +398,13 @@ impl World {
 
     fn answer(&mut self, who: usize, kind: Kind, plan: &PlanHeader, state: &ModelState, rng: &mut ChaCha8Rng) {
         let (mut round, mut policy) = (plan.round, plan.policy);
-        if plan.defence.is_encrypted() {
+        let Ok(architecture) = Architecture::try_from(plan.model.clone()) else { return };
+        let layout = architecture.layout();
+        let cipher = plan.encryption.as_ref().and_then(|encryption| self.keys.cipher(&encryption.salt, architecture));
+        if plan.defence.is_encrypted() && cipher.is_none() {
             let reason = "the passphrase is missing".to_owned();
             return self.say(who, ClientMessage::Unable { round, policy, reason, is_locked: true }, &[]);
         }
-        let Ok(architecture) = Architecture::try_from(plan.model.clone()) else { return };
-        let layout = architecture.layout();
         let turn = rng.random_range(0..101);
         let gradient = |i: usize| ((i * 17 + turn) % 101) as f32 / 500.0 - 0.1;
         let mut values: Vec<f32> = if plan.rule.is_fedavg() {
@@ -322,7 +427,7 @@ impl World {
             _ => {}
         }
         let reference = plan.rule.is_fedavg().then_some(state.weights.as_slice());
-        let keys = KeyMaterial { seed: MaskSeed(rng.random()), cipher: None };
+        let keys = KeyMaterial { seed: MaskSeed(rng.random()), cipher: cipher.as_deref() };
         let Ok(protected) = plan.defence.protect(&layout, PlainUpdate { values, reference }, keys) else { return };
         let mut sent = protected.values;
         if kind == Kind::Garbage && rng.random_bool(0.2) {
@@ -351,11 +456,7 @@ impl World {
                 ClientMessage::Score { round: view.round, attack, psnr: 20.0, ssim: rng.random_range(-2.0..2.0) }
             }
             8 => ClientMessage::HideOriginal,
-            9 => {
-                let side = usize::from(ORIGINAL_SIDE);
-                let values = vec![rng.random_range(0.0..1.0); 3 * side * side];
-                return self.say(who, ClientMessage::Original { side: ORIGINAL_SIDE }, &values);
-            }
+            9 => return self.show(who, rng),
             10 => ClientMessage::Unable { round: view.round, policy: 0, reason: "no".to_owned(), is_locked: false },
             _ => ClientMessage::Hello {
                 nickname: "again".to_owned(),
@@ -367,6 +468,12 @@ impl World {
             },
         };
         self.say(who, message, &[]);
+    }
+
+    fn show(&mut self, who: usize, rng: &mut ChaCha8Rng) {
+        let side = usize::from(ORIGINAL_SIDE);
+        let values: Vec<f32> = (0..3 * side * side).map(|_| rng.random_range(0.0..1.0)).collect();
+        self.say(who, ClientMessage::Original { side: ORIGINAL_SIDE }, &values);
     }
 
     fn deliver(&mut self, who: usize, fate: Fate) {
@@ -436,6 +543,11 @@ impl World {
             Order::Remove(who) => Control::Remove { client: id(*who) },
             Order::Ban(who) => Control::Ban { client: id(*who) },
             Order::TestPicture(who) => Control::TestPicture { client: id(*who) },
+            Order::AskWhoseUpdate(lenders) => {
+                let suspects = lenders.iter().map(|who| Suspect { client: id(*who), nickname: String::new() });
+                let suspects = suspects.collect();
+                Control::AskPoll { poll: Poll { question: Question::WhoseUpdate, suspects, correct: None } }
+            }
         };
         self.bench.pass(Duration::ZERO);
         let before = without_log(&self.bench);
@@ -460,7 +572,8 @@ impl World {
         self.restarted = Some(Restarted {
             end,
             weights_before: self.bench.model().state.weights.clone(),
-            scene_before: (lesson.scene, lesson.beat),
+            lesson_before: lesson,
+            could_write: !self.disk.is_full() && !self.disk.has_stopped(),
         });
         self.hear_farewells();
         self.bench.restart(end).expect("the lesson goes on");

@@ -1,19 +1,16 @@
 //! Two redb files, written alternately. If a write fails, the other file still holds a complete state.
 
 use std::{
-    fs, io,
+    io,
     panic::{AssertUnwindSafe, catch_unwind},
-    path::{Path, PathBuf},
-    thread::sleep,
-    time::{Duration, Instant},
 };
 
 use anyhow::{Context, bail, ensure};
 use redb::{Builder, Database, DatabaseError, ReadableDatabase, TableDefinition, TableError};
-use ring::digest::{self, SHA256, digest};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
-use crate::{clock::unix_now, private_file};
+use crate::folder::Folder;
 
 const FILES: [&str; 2] = ["journal-a.redb", "journal-b.redb"];
 const TABLE: TableDefinition<'_, (&str, u32), &[u8]> = TableDefinition::new("lesson");
@@ -24,14 +21,14 @@ const FORMAT: u32 = 8;
 const CHUNK: usize = (256 << 10) - 1024;
 /// Bytes of redb's page cache, small because a journal is written far more often than read.
 const CACHE: usize = 4 << 20;
-/// Time for a relay that has just been stopped to close its files.
-const PATIENCE: Duration = Duration::from_secs(3);
-
 type Hash = [u8; 32];
 
 /// The journal's files in one folder, open for writing.
 #[derive(Debug)]
-pub(crate) struct Store {
+pub struct Store<F> {
+    folder: F,
+    /// When it was opened, in seconds since 1970; files that are set aside are named after it.
+    opened: u64,
     slots: [Slot; 2],
     /// The one that holds the newest state.
     newest: usize,
@@ -40,7 +37,7 @@ pub(crate) struct Store {
 
 #[derive(Debug)]
 struct Slot {
-    path: PathBuf,
+    name: &'static str,
     database: Option<Database>,
     /// The parts in the file; empty after a failure.
     parts: Vec<Part>,
@@ -62,51 +59,49 @@ struct Part {
     hash: Hash,
 }
 
+/// The content of a part.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Values<'a> {
+pub enum Values<'a> {
     /// In little-endian.
     Floats(&'a [f32]),
     Bytes(&'a [u8]),
 }
 
+/// A state that was read.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Contents {
-    pub(crate) header: Vec<u8>,
+pub struct Contents {
+    header: Vec<u8>,
     parts: Vec<(String, Vec<u8>)>,
 }
 
+/// A journal that was opened.
 #[derive(Debug)]
-pub(crate) struct Found {
-    pub(crate) store: Store,
-    pub(crate) contents: Option<Contents>,
+pub struct Found<F> {
+    pub store: Store<F>,
+    /// The newest complete state; `None` if nothing was saved.
+    pub contents: Option<Contents>,
     /// Sentences that say what is wrong with files that were set aside.
-    pub(crate) problems: Vec<String>,
+    pub problems: Vec<String>,
 }
 
-impl Store {
-    /// Opens the journal in `folder`. Renames a file that is damaged or has another format.
+impl<F: Folder> Store<F> {
+    /// Opens the journal in `folder` at a time of day in seconds since 1970. Renames a file that is damaged or has
+    /// another format.
     ///
     /// # Errors
-    /// Fails if another relay has it open.
-    pub(crate) fn open(folder: &Path) -> anyhow::Result<Found> {
-        let mut slots = FILES.map(|name| Slot::new(folder.join(name)));
+    /// Fails if another relay has it open; see [`is_taken`].
+    pub fn open(folder: F, opened: u64) -> anyhow::Result<Found<F>> {
+        let mut store = Self { folder, opened, slots: FILES.map(Slot::new), newest: 0, serial: 0 };
         let (mut found, mut problems) = (Vec::new(), Vec::new());
-        for (index, slot) in slots.iter_mut().enumerate() {
-            match slot.load() {
+        for index in 0..FILES.len() {
+            match store.slots[index].load(&store.folder) {
                 Ok(None) => {}
                 Ok(Some((manifest, header))) => found.push((manifest.serial, index, header, manifest.parts)),
-                Err(error) if is_taken(&error) => {
-                    return Err(error.context(format!(
-                        "another relay keeps its journal in {}; stop it, or give this one a folder of its own with \
-                         --data-dir, or no journal with --no-journal",
-                        folder.display()
-                    )));
-                }
-                Err(error) => problems.push(slot.set_aside(&error)),
+                Err(error) if is_taken(&error) => return Err(error),
+                Err(error) => problems.push(store.set_aside(index, &error)),
             }
         }
         found.sort_by_key(|(serial, ..)| std::cmp::Reverse(*serial));
-        let mut store = Self { slots, newest: 0, serial: 0 };
         let mut contents = None;
         for (serial, index, header, parts) in found {
             store.serial = store.serial.max(serial);
@@ -121,33 +116,49 @@ impl Store {
                     (slot.parts, slot.is_whole) = (parts, true);
                     store.newest = index;
                 }
-                Err(error) => problems.push(slot.set_aside(&error)),
+                Err(error) => problems.push(store.set_aside(index, &error)),
             }
         }
         Ok(Found { store, contents, problems })
     }
 
     /// Sets both files aside because their newest state cannot be used. Returns sentences that say where they went.
-    pub(crate) fn reject(&mut self, error: &anyhow::Error) -> Vec<String> {
-        let kept = self.slots.iter_mut().filter(|slot| slot.is_whole);
-        kept.map(|slot| slot.set_aside(error)).collect()
+    pub fn reject(&mut self, error: &anyhow::Error) -> Vec<String> {
+        let whole: Vec<usize> = (0..FILES.len()).filter(|index| self.slots[*index].is_whole).collect();
+        whole.into_iter().map(|index| self.set_aside(index, error)).collect()
     }
 
-    /// Renames the journal in `folder`, replacing one that was renamed before.
+    /// Renames a file. Returns a sentence that says why, and its new name.
+    fn set_aside(&mut self, index: usize, error: &anyhow::Error) -> String {
+        let slot = &mut self.slots[index];
+        slot.database = None;
+        (slot.parts, slot.is_whole) = (Vec::new(), false);
+        let (folder, name) = (self.folder.name(), slot.name);
+        let aside = format!("{name}.broken-{}", self.opened);
+        let what = format!("The journal's file {name} in {folder} cannot be read ({error:#})");
+        match self.folder.rename(name, &aside) {
+            Ok(()) => format!("{what}; it was set aside as {aside}."),
+            Err(error) => format!("{what} and cannot be set aside ({error}); move it away."),
+        }
+    }
+
+    /// Closes the journal and renames its files, replacing those that were renamed before.
     ///
     /// # Errors
     /// Fails if a file cannot be renamed.
-    pub(crate) fn set_aside(folder: &Path) -> anyhow::Result<()> {
-        for name in FILES {
-            let (path, aside) = (folder.join(name), folder.join(format!("{name}.old")));
-            match fs::rename(&path, &aside) {
+    pub fn retire(self) -> anyhow::Result<F> {
+        let Self { folder, slots, .. } = self;
+        for Slot { name, database, .. } in slots {
+            drop(database);
+            match folder.rename(name, &format!("{name}.old")) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(error).with_context(|| format!("cannot move {} out of the way", path.display()));
+                    return Err(error)
+                        .with_context(|| format!("cannot move {name} in {} out of the way", folder.name()));
                 }
                 _ => {}
             }
         }
-        Ok(())
+        Ok(folder)
     }
 
     /// Writes a state. With `parts` it replaces the older file. Without them it updates the header of the newer file,
@@ -156,17 +167,12 @@ impl Store {
     ///
     /// # Errors
     /// Fails if the file system does, for example on a full disk. The previous state is unchanged.
-    pub(crate) fn write(
-        &mut self,
-        header: &[u8],
-        parts: Option<&[(&str, Values<'_>)]>,
-        is_fresh: bool,
-    ) -> anyhow::Result<()> {
+    pub fn write(&mut self, header: &[u8], parts: Option<&[(&str, Values<'_>)]>, is_fresh: bool) -> anyhow::Result<()> {
         let target = if parts.is_some() { 1 - self.newest } else { self.newest };
         let serial = self.serial + 1;
         let slot = &mut self.slots[target];
-        ensure!(parts.is_some() || slot.is_whole, "{} holds nothing to add to", slot.path.display());
-        match slot.write(serial, header, parts, is_fresh && parts.is_some()) {
+        ensure!(parts.is_some() || slot.is_whole, "{} holds nothing to add to", slot.name);
+        match slot.write(&self.folder, serial, header, parts, is_fresh && parts.is_some()) {
             Ok(written) => {
                 (slot.parts, slot.is_whole) = (written, true);
                 (self.newest, self.serial) = (target, serial);
@@ -175,19 +181,32 @@ impl Store {
             Err(error) => {
                 // redb requires the file to be reopened after a failed write.
                 slot.database = None;
-                Err(error.context(format!("{} cannot be written", slot.path.display())))
+                let (folder, name) = (self.folder.name(), slot.name);
+                Err(error.context(format!("{name} in {folder} cannot be written")))
             }
         }
     }
 }
 
 impl Contents {
-    pub(crate) fn bytes(&self, name: &str) -> anyhow::Result<&[u8]> {
+    pub fn header(&self) -> &[u8] {
+        &self.header
+    }
+
+    /// A part.
+    ///
+    /// # Errors
+    /// If there is none of this name.
+    pub fn bytes(&self, name: &str) -> anyhow::Result<&[u8]> {
         let part = self.parts.iter().find(|(own, _)| own == name);
         part.map(|(_, bytes)| bytes.as_slice()).with_context(|| format!("the journal holds no {name}"))
     }
 
-    pub(crate) fn floats(&self, name: &str) -> anyhow::Result<Vec<f32>> {
+    /// A part of numbers, written in little-endian.
+    ///
+    /// # Errors
+    /// If there is none of this name, or if it is no whole number of numbers long.
+    pub fn floats(&self, name: &str) -> anyhow::Result<Vec<f32>> {
         let (floats, rest) = self.bytes(name)?.as_chunks();
         ensure!(rest.is_empty(), "the journal's {name} are cut off");
         Ok(floats.iter().copied().map(f32::from_le_bytes).collect())
@@ -195,29 +214,23 @@ impl Contents {
 }
 
 impl Slot {
-    fn new(path: PathBuf) -> Self {
-        Self { path, database: None, parts: Vec::new(), is_whole: false }
+    fn new(name: &'static str) -> Self {
+        Self { name, database: None, parts: Vec::new(), is_whole: false }
     }
 
     /// Returns the temporary name that a new file has until it holds a complete state.
-    fn unfinished(&self) -> PathBuf {
-        self.path.with_extension("unfinished")
+    fn unfinished(&self) -> String {
+        format!("{}.unfinished", self.name)
     }
 
     /// Opens the file, if it exists, and reads its header.
-    fn load(&mut self) -> anyhow::Result<Option<(Manifest, Vec<u8>)>> {
-        if !self.path.try_exists()? {
+    fn load(&mut self, folder: &impl Folder) -> anyhow::Result<Option<(Manifest, Vec<u8>)>> {
+        if !folder.has(self.name)? {
             return Ok(None);
         }
-        let deadline = Instant::now() + PATIENCE;
-        let database = loop {
-            // Check every page, so that a damaged file fails here and not later.
-            let opened = guarded(|| Ok(builder().set_check_integrity_on_open(true).open(&self.path)?));
-            match opened {
-                Err(error) if is_taken(&error) && Instant::now() < deadline => sleep(Duration::from_millis(50)),
-                opened => break opened?,
-            }
-        };
+        let file = folder.open(self.name)?;
+        // Check every page, so that a damaged file fails here and not later.
+        let database = guarded(|| Ok(builder().set_check_integrity_on_open(true).create_with_backend(file)?))?;
         let database = self.database.insert(database);
         let header = guarded(|| get(database, HEADER, 0))?;
         let (hash, rest) = header.split_first_chunk::<32>().context("its header is cut off")?;
@@ -245,6 +258,7 @@ impl Slot {
 
     fn write(
         &mut self,
+        folder: &impl Folder,
         serial: u64,
         header: &[u8],
         parts: Option<&[(&str, Values<'_>)]>,
@@ -254,17 +268,19 @@ impl Slot {
             // redb never writes over a page in place, so the old ones stay in the file for a while.
             self.database = None;
         }
-        let is_new = is_fresh || (self.database.is_none() && !self.path.try_exists()?);
+        let is_new = is_fresh || (self.database.is_none() && !folder.has(self.name)?);
         let database = match self.database.take() {
             Some(database) => database,
             None if is_new => {
                 // A relay may have been killed while it created the file.
-                let _ = fs::remove_file(self.unfinished());
-                // The file holds names and addresses, so it must be private.
-                drop(private_file::make(&self.unfinished())?);
-                guarded(|| Ok(builder().create(self.unfinished())?))?
+                let _ = folder.remove(&self.unfinished());
+                let file = folder.create(&self.unfinished())?;
+                guarded(|| Ok(builder().create_with_backend(file)?))?
             }
-            None => guarded(|| Ok(builder().open(&self.path)?))?,
+            None => {
+                let file = folder.open(self.name)?;
+                guarded(|| Ok(builder().create_with_backend(file)?))?
+            }
         };
         let known = std::mem::take(&mut self.parts);
         let replaced: &[Part] = if is_new { &[] } else { &known };
@@ -307,24 +323,10 @@ impl Slot {
         };
         self.database = Some(database);
         if is_new {
-            fs::rename(self.unfinished(), &self.path)?;
-            sync_folder(&self.path)?;
+            folder.rename(&self.unfinished(), self.name)?;
+            folder.sync()?;
         }
         Ok(written)
-    }
-
-    /// Renames the file. Returns a sentence that says why, and its new name.
-    fn set_aside(&mut self, error: &anyhow::Error) -> String {
-        self.database = None;
-        (self.parts, self.is_whole) = (Vec::new(), false);
-        let mut aside = self.path.clone().into_os_string();
-        aside.push(format!(".broken-{}", unix_now()));
-        let aside = PathBuf::from(aside);
-        let what = format!("The journal's file {} cannot be read ({error:#})", self.path.display());
-        match fs::rename(&self.path, &aside) {
-            Ok(()) => format!("{what}; it was set aside as {}.", aside.display()),
-            Err(error) => format!("{what} and cannot be set aside ({error}); move it away."),
-        }
     }
 }
 
@@ -360,7 +362,8 @@ fn guarded<T>(action: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
     catch_unwind(AssertUnwindSafe(action)).unwrap_or_else(|_| bail!("it is damaged"))
 }
 
-fn is_taken(error: &anyhow::Error) -> bool {
+/// Whether a journal could not be opened because another relay has it open.
+pub fn is_taken(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(DatabaseError::DatabaseAlreadyOpen))
 }
 
@@ -384,46 +387,25 @@ fn insert(
     name: &str,
     values: Values<'_>,
 ) -> anyhow::Result<Part> {
-    let mut hash = digest::Context::new(&SHA256);
+    let mut hash = Sha256::new();
     let bytes = values.bytes();
     for index in 0..chunks(bytes) {
         let start = index as usize * CHUNK;
         let mut guard = table.insert_reserve((name, index), CHUNK.min(bytes - start))?;
         values.copy(start, guard.as_mut());
-        hash.update(guard.as_mut());
+        hash.update(&*guard.as_mut());
     }
-    Ok(Part { name: name.to_owned(), bytes: bytes as u64, hash: to_hash(&hash.finish()) })
+    Ok(Part { name: name.to_owned(), bytes: bytes as u64, hash: hash.finalize().into() })
 }
 
 fn sha256(bytes: &[u8]) -> Hash {
-    to_hash(&digest(&SHA256, bytes))
-}
-
-fn to_hash(digest: &digest::Digest) -> Hash {
-    let mut hash = [0; 32];
-    hash.copy_from_slice(digest.as_ref());
-    hash
-}
-
-/// Syncs the folder, without which a new name may not be on the disk.
-#[cfg(unix)]
-fn sync_folder(path: &Path) -> io::Result<()> {
-    path.parent().map_or(Ok(()), |folder| fs::File::open(folder)?.sync_all())
-}
-
-#[cfg(not(unix))]
-fn sync_folder(_path: &Path) -> io::Result<()> {
-    Ok(())
+    Sha256::digest(bytes).into()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        fs::OpenOptions,
-        io::{Read, Seek, SeekFrom, Write},
-    };
-
     use super::*;
+    use crate::simulated::Files;
 
     /// Returns values unique to this state, over several chunks.
     fn floats(state: u32, length: usize) -> Vec<f32> {
@@ -432,7 +414,11 @@ mod tests {
 
     const LENGTH: usize = 200_000;
 
-    fn write(store: &mut Store, state: u32) -> anyhow::Result<()> {
+    fn open(files: &Files) -> Found<Files> {
+        Store::open(files.clone(), 1).unwrap()
+    }
+
+    fn write(store: &mut Store<Files>, state: u32) -> anyhow::Result<()> {
         let values = floats(state, LENGTH - state as usize);
         let parts = [("weights", Values::Floats(&values)), ("records", Values::Bytes(&[state as u8; 5]))];
         store.write(format!("state {state}").as_bytes(), Some(&parts), false)
@@ -453,27 +439,27 @@ mod tests {
         state
     }
 
-    /// Returns a folder with a journal of so many states, and the paths of its older and newer file.
-    fn journal(states: u32) -> (tempfile::TempDir, [PathBuf; 2]) {
-        let folder = tempfile::tempdir().unwrap();
-        let mut store = Store::open(folder.path()).unwrap().store;
+    /// Returns a folder with a journal of so many states, and the names of its older and newer file.
+    fn journal(states: u32) -> (Files, [&'static str; 2]) {
+        let files = Files::new(1);
+        let mut store = open(&files).store;
         (1..=states).for_each(|state| write(&mut store, state).unwrap());
-        let [older, newer] = [1 - store.newest, store.newest].map(|slot| folder.path().join(FILES[slot]));
-        (folder, [older, newer])
+        let names = [1 - store.newest, store.newest].map(|slot| FILES[slot]);
+        drop(store);
+        (files, names)
     }
 
     #[test]
     fn what_was_written_last_is_read() {
-        let (folder, _) = journal(0);
-        assert!(Store::open(folder.path()).unwrap().contents.is_none());
+        assert!(open(&journal(0).0).contents.is_none());
         for states in 1..5 {
-            let (folder, _) = journal(states);
-            let Found { mut store, contents, problems } = Store::open(folder.path()).unwrap();
+            let (files, _) = journal(states);
+            let Found { mut store, contents, problems } = open(&files);
             holds(&contents.unwrap(), states);
             assert_eq!(problems, [""; 0]);
             store.write(b"later", None, false).unwrap();
             drop(store);
-            let contents = Store::open(folder.path()).unwrap().contents.unwrap();
+            let contents = open(&files).contents.unwrap();
             assert_eq!(contents.header, b"later");
             assert_eq!(contents.floats("weights").unwrap(), floats(states, LENGTH - states as usize));
         }
@@ -481,58 +467,41 @@ mod tests {
 
     #[test]
     fn a_header_alone_needs_parts() {
-        let (folder, _) = journal(0);
-        let mut store = Store::open(folder.path()).unwrap().store;
+        let mut store = open(&Files::new(1)).store;
         assert!(store.write(b"header", None, false).unwrap_err().to_string().contains("nothing to add to"));
         write(&mut store, 1).unwrap();
-    }
-
-    #[test]
-    fn two_relays_do_not_share_a_journal() {
-        let (folder, _) = journal(2);
-        let _open = Store::open(folder.path()).unwrap();
-        let error = Store::open(folder.path()).unwrap_err().to_string();
-        assert!(error.contains("another relay") && error.contains("--data-dir"), "{error}");
     }
 
     /// If the newest file is truncated at any point, the previous state is read.
     #[test]
     fn a_torn_file_gives_the_state_before() {
-        let whole = {
-            let (_folder, [_, newer]) = journal(3);
-            fs::metadata(newer).unwrap().len()
-        };
+        let (files, [_, newer]) = journal(3);
+        let whole = files.read(newer).unwrap().len();
         for kept in [0, 1, 100, 4096, whole / 3, whole / 2, whole - 4096, whole - 1] {
-            let (folder, [_, newer]) = journal(3);
-            OpenOptions::new().write(true).open(&newer).unwrap().set_len(kept).unwrap();
-            let Found { mut store, contents, problems } = Store::open(folder.path()).unwrap();
+            let (files, [_, newer]) = journal(3);
+            files.edit(newer, |bytes| bytes.truncate(kept));
+            let Found { mut store, contents, problems } = open(&files);
             newest(&contents.unwrap());
             for problem in problems {
-                assert!(problem.contains("set aside as") && !newer.exists(), "{problem}");
+                assert!(problem.contains("set aside as") && files.read(newer).is_none(), "{problem}");
             }
             write(&mut store, 7).unwrap();
             drop(store);
-            holds(&Store::open(folder.path()).unwrap().contents.unwrap(), 7);
+            holds(&open(&files).contents.unwrap(), 7);
         }
     }
 
     /// A damaged byte is detected if its page is in use.
     #[test]
     fn flipped_bytes_are_never_read() {
-        let (_folder, [_, newer]) = journal(3);
-        let whole = fs::metadata(newer).unwrap().len();
         let mut noticed = 0;
-        for place in (0..32).map(|i| i * whole / 32 + 17 * i) {
-            let (folder, [_, newer]) = journal(3);
-            let mut file = OpenOptions::new().read(true).write(true).open(&newer).unwrap();
-            let mut bytes = [0; 16];
-            file.seek(SeekFrom::Start(place)).unwrap();
-            file.read_exact(&mut bytes).unwrap();
-            file.seek(SeekFrom::Start(place)).unwrap();
-            file.write_all(&bytes.map(|byte| !byte)).unwrap();
-            drop(file);
-            let contents = Store::open(folder.path()).unwrap().contents.unwrap();
-            noticed += u32::from(newest(&contents) == 2);
+        for place in 0..32 {
+            let (files, [_, newer]) = journal(3);
+            files.edit(newer, |bytes| {
+                let place = place * bytes.len() / 32 + 17 * place;
+                bytes[place..place + 16].iter_mut().for_each(|byte| *byte = !*byte);
+            });
+            noticed += u32::from(newest(&open(&files).contents.unwrap()) == 2);
         }
         // 14 of the 32 places are in pages that hold data.
         assert!(noticed >= 10, "{noticed} of 32");
@@ -540,57 +509,82 @@ mod tests {
 
     #[test]
     fn rubbish_in_both_files_is_set_aside() {
-        let (folder, files) = journal(2);
-        files.iter().for_each(|file| fs::write(file, b"rubbish").unwrap());
-        let Found { mut store, contents, problems } = Store::open(folder.path()).unwrap();
+        let (files, names) = journal(2);
+        names.iter().for_each(|name| files.edit(name, |bytes| *bytes = b"rubbish".to_vec()));
+        let Found { mut store, contents, problems } = open(&files);
         assert!(contents.is_none() && problems.len() == 2);
         write(&mut store, 5).unwrap();
         drop(store);
-        holds(&Store::open(folder.path()).unwrap().contents.unwrap(), 5);
+        holds(&open(&files).contents.unwrap(), 5);
     }
 
     /// A failed write leaves the previous state, and writing resumes once the cause is gone.
     #[test]
     fn what_cannot_be_written_costs_nothing() {
-        let (folder, [older, _]) = journal(2);
-        let mut store = Store::open(folder.path()).unwrap().store;
-        // Simulates a lost device: the path is not a file and cannot be replaced by one.
-        store.slots[1 - store.newest].database = None;
-        fs::remove_file(&older).unwrap();
-        fs::create_dir(&older).unwrap();
+        let (files, _) = journal(2);
+        let mut store = open(&files).store;
+        files.fill(true);
         for _ in 0..2 {
             let error = format!("{:#}", write(&mut store, 3).unwrap_err());
             assert!(error.contains("cannot be written"), "{error}");
+            assert!(store.write(b"header", None, false).is_err());
         }
+        files.fill(false);
         store.write(b"header", None, false).unwrap();
-        fs::remove_dir(&older).unwrap();
+        assert_eq!(open(&files).contents.unwrap().header, b"header");
         write(&mut store, 4).unwrap();
         drop(store);
-        holds(&Store::open(folder.path()).unwrap().contents.unwrap(), 4);
+        holds(&open(&files).contents.unwrap(), 4);
+    }
+
+    /// A host may die between any two changes of a file, and the power may go with it.
+    #[test]
+    fn the_state_before_survives_a_death_at_any_point() {
+        let mut outcomes = [0; 2];
+        for seed in 0..60 {
+            let files = Files::new(seed);
+            let mut store = open(&files).store;
+            (1..=2).for_each(|state| write(&mut store, state).unwrap());
+            files.die_soon(40);
+            let is_written = write(&mut store, 3).is_ok();
+            files.start_host();
+            drop(store);
+            if seed % 2 == 0 {
+                files.cut_power();
+            }
+            let Found { mut store, contents, problems } = open(&files);
+            assert_eq!(problems, [""; 0], "seed {seed}");
+            let state = newest(&contents.unwrap());
+            assert!(state == 3 || !is_written, "seed {seed}");
+            outcomes[state as usize - 2] += 1;
+            write(&mut store, 5).unwrap();
+            drop(store);
+            holds(&open(&files).contents.unwrap(), 5);
+        }
+        assert!(outcomes.iter().all(|count| *count > 5), "{outcomes:?}");
     }
 
     #[test]
     fn a_new_lesson_keeps_the_last_one_aside() {
-        let (folder, _) = journal(2);
-        Store::set_aside(folder.path()).unwrap();
-        let Found { mut store, contents, .. } = Store::open(folder.path()).unwrap();
+        let (files, _) = journal(2);
+        open(&files).store.retire().unwrap();
+        let Found { mut store, contents, .. } = open(&files);
         assert!(contents.is_none());
         write(&mut store, 1).unwrap();
-        drop(store);
-        Store::set_aside(folder.path()).unwrap();
-        Store::set_aside(&folder.path().join("not there")).unwrap();
-        assert!(folder.path().join("journal-b.redb.old").exists() && !folder.path().join(FILES[1]).exists());
+        store.retire().unwrap();
+        Store::open(Files::new(1), 1).unwrap().store.retire().unwrap();
+        assert!(files.read("journal-b.redb.old").is_some() && files.read(FILES[1]).is_none());
     }
 
     /// redb leaves replaced pages in its file; a fresh file has none of them.
     #[test]
     fn a_fresh_file_holds_no_byte_of_the_one_before() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut store = Store::open(folder.path()).unwrap().store;
+        let files = Files::new(1);
+        let mut store = open(&files).store;
         let parts = [("weights", Values::Floats(&[1.0; 9]))];
         let holds = |canary: &str| {
             FILES.map(|name| {
-                let bytes = fs::read(folder.path().join(name)).unwrap_or_default();
+                let bytes = files.read(name).unwrap_or_default();
                 bytes.windows(canary.len()).any(|part| part == canary.as_bytes())
             })
         };
@@ -603,6 +597,6 @@ mod tests {
             assert_eq!(holds("a canary").into_iter().filter(|holds| *holds).count(), left);
         }
         drop(store);
-        assert_eq!(Store::open(folder.path()).unwrap().contents.unwrap().header, b"nobody");
+        assert_eq!(open(&files).contents.unwrap().header, b"nobody");
     }
 }
