@@ -228,6 +228,10 @@ impl Room {
                 self.checked(checked)
             }
             Event::Checked(checked) => self.checked(checked),
+            Event::Quick(client) => {
+                self.members.quick(client);
+                Vec::new()
+            }
             Event::Given { client, pictures } => {
                 self.members.give(client, pictures);
                 Vec::new()
@@ -236,7 +240,7 @@ impl Room {
                 self.members.readmit(client);
                 self.advance()
             }
-            Event::Unable { client, round, policy } => self.unable(client, round, policy),
+            Event::Unable { client, round, policy, is_locked } => self.unable(client, (round, policy), is_locked),
             Event::Sealed { client, policy, check, weights } => self.sealed(client, policy, check, weights),
             Event::Deadline { round, policy } => self.deadline(round, policy),
             Event::Salt(salt) => {
@@ -309,16 +313,25 @@ impl Room {
         }
     }
 
-    fn unable(&mut self, client: ClientId, round: u32, policy: u32) -> Vec<Effect> {
-        if self.is_sealing(client) {
-            if (round, policy) != (0, self.policy) {
-                return Vec::new();
+    fn unable(&mut self, client: ClientId, task: (u32, u32), is_locked: bool) -> Vec<Effect> {
+        let current = match self.phase {
+            Phase::Sealing(_) => (0, self.policy),
+            _ => (self.number, self.policy),
+        };
+        let mut effects = Vec::new();
+        if self.member(client) == ClientState::Training {
+            if task != current {
+                return effects;
             }
-            self.members.free_after_answer(client);
-            return self.give_up_sealing();
+            // Clients take turns at encrypting the model.
+            let is_excused = is_locked || self.is_sealing(client);
+            let sits_out = self.members.unable(client, is_excused);
+            effects.extend(sits_out.then_some(Effect::SittingOut(client)));
+        } else {
+            self.members.unable_late(client);
         }
-        self.free_if_answer(client, round, policy);
-        self.advance()
+        effects.extend(if self.is_sealing(client) { self.give_up_sealing() } else { self.advance() });
+        effects
     }
 
     /// Frees a client that has finished its task, in the current round or in a closed one.

@@ -319,7 +319,7 @@ impl Classroom {
             }
             ClientMessage::Unable { round, policy, reason, is_locked } => {
                 self.excused(client, round, clean(&reason, MAX_REASON), is_locked);
-                self.feed(Event::Unable { client, round, policy });
+                self.feed(Event::Unable { client, round, policy, is_locked });
             }
             ClientMessage::Score { round, attack, psnr, ssim } => {
                 match self.attacks.score(client, round, attack, psnr, ssim) {

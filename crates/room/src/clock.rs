@@ -17,7 +17,7 @@ impl RoundClock {
 
     /// Shortest wait for clients that usually answer. Without it, a phone would be late in every round beside clients
     /// on this machine.
-    const LEAST: Duration = Duration::from_secs(5);
+    pub(super) const LEAST: Duration = Duration::from_secs(5);
 
     pub(super) fn start(now: Moment) -> Self {
         Self { began: now, answers: Vec::new() }

@@ -4,12 +4,17 @@ use std::time::Duration;
 
 use unmask_federation::Event;
 
-use super::{clock::RoundClock, time::Moment};
+use super::{clock::RoundClock, recent::Recent, time::Moment};
+
+/// Upper limit of rounds that begin while an answer is quick.
+const ROUNDS: usize = 64;
 
 /// The running round's clock and deadline, and the pause between rounds.
 #[derive(Debug)]
 pub(crate) struct Timers {
     clock: RoundClock,
+    /// When the rounds of the last seconds began.
+    began: Recent<(u32, u32, Moment)>,
     deadline: Option<(Moment, Event)>,
     rest: Option<Moment>,
     /// The next round begins no sooner than this.
@@ -18,13 +23,20 @@ pub(crate) struct Timers {
 
 impl Timers {
     pub(crate) fn new(now: Moment) -> Self {
-        Self { clock: RoundClock::start(now), deadline: None, rest: None, hold: None }
+        Self { clock: RoundClock::start(now), began: Recent::new(ROUNDS), deadline: None, rest: None, hold: None }
     }
 
     /// Starts the clock of a round that began or was given a new time limit.
     pub(crate) fn begin(&mut self, now: Moment, time: Duration, round: u32, policy: u32) {
         self.clock = RoundClock::start(now);
+        self.began.push((round, policy, now));
         self.deadline = Some((now + time, Event::Deadline { round, policy }));
+    }
+
+    /// Whether an answer to this round that arrives now is one that rounds wait for.
+    pub(crate) fn is_quick(&self, now: Moment, round: u32, policy: u32) -> bool {
+        let began = self.began.iter().find(|(number, under, _)| (*number, *under) == (round, policy));
+        began.is_some_and(|(.., began)| now - *began <= RoundClock::LEAST)
     }
 
     pub(crate) fn answered(&mut self, now: Moment) {

@@ -17,6 +17,7 @@ impl Classroom {
         received.statistics = values.split_off(values.len().saturating_sub(statistics));
         let client = received.client;
         let loan = self.loan(client, (received.round, received.samples), &received.update);
+        let is_quick = self.timers.is_quick(self.now.moment, received.round, received.policy);
         let checked = self.room.accept(received);
         if let Ok(accepted) = &checked {
             let may_show = self.roster.get(client).is_some_and(Entry::may_show);
@@ -25,6 +26,9 @@ impl Classroom {
             if let Some(((header, values), contest)) = loan.zip(self.contest.as_mut()) {
                 contest.take(client, header, values);
             }
+        }
+        if is_quick && checked.is_err() {
+            self.feed(Event::Quick(client));
         }
         self.feed(Event::Checked(checked));
         self.attacks.forget_read();

@@ -11,14 +11,23 @@ pub(super) const MAX_REFUSALS: u32 = 3;
 /// After this many unanswered rounds in a row, a client sits out until it asks to come back.
 const MAX_MISSED: u32 = 2;
 
+/// A round that waited for a client in vain adds this to its debt; a quick answer takes one off.
+const MISS: u8 = 8;
+
+/// With this debt, no round waits for a client. One that stalls as often as it can makes two rounds wait, and then one
+/// in nine.
+const UNRELIABLE: u8 = 2 * MISS;
+
 #[derive(Debug, Clone, Default)]
 struct Member {
     state: ClientState,
     is_hidden: bool,
     /// Whether a round ended without its answer while it was in the background, and it has not answered since.
     was_away: bool,
-    /// Rounds in a row that ended without its answer while it was in the foreground.
+    /// Rounds in a row that ended without its answer while it was in the foreground. A late update counts as one.
     missed: u32,
+    /// How often it made others wait, see [`MISS`].
+    debt: u8,
     refusals: u32,
     /// Number of pictures that the room gave it.
     given: Option<u32>,
@@ -26,14 +35,21 @@ struct Member {
 
 impl Member {
     /// Whether a round waits for it. A client in the background may never answer; one that was there when a round ended
-    /// without it must answer first; one that missed two rounds has had its chance.
+    /// without it must answer first; one that missed two rounds, in a row or nearly, has had its chance.
     fn is_counted(&self) -> bool {
-        !self.is_hidden && !self.was_away && self.missed < MAX_MISSED
+        !self.is_hidden && !self.was_away && self.missed < MAX_MISSED && self.debt < UNRELIABLE
+    }
+
+    fn miss(&mut self) {
+        if self.is_counted() {
+            self.debt += MISS;
+        }
+        self.missed = self.missed.saturating_add(1);
     }
 
     /// Whether there is anything to remember after it leaves.
     fn is_remarkable(&self) -> bool {
-        self.missed > 0 || self.refusals > 0 || self.was_away
+        self.missed > 0 || self.debt > 0 || self.refusals > 0 || self.was_away
     }
 
     fn is_there(&self) -> bool {
@@ -66,7 +82,9 @@ pub(super) struct Silent {
 impl Members {
     /// The records that would remain if everybody left.
     pub(super) fn records(&self) -> BTreeMap<ClientId, MemberRecord> {
-        let remarkable = self.0.iter().filter(|(_, member)| member.is_remarkable());
+        // Whom rounds wait for is learned again.
+        let is_kept = |member: &Member| member.missed > 0 || member.refusals > 0 || member.was_away;
+        let remarkable = self.0.iter().filter(|(_, member)| is_kept(member));
         remarkable
             .map(|(&client, &Member { missed, refusals, was_away, .. })| {
                 (client, MemberRecord { missed, refusals, was_away })
@@ -147,24 +165,46 @@ impl Members {
         }
     }
 
-    /// A client answered, well or badly, in time or late: it is active, and free if it was behind.
-    fn answered(&mut self, client: ClientId) {
-        if let Some(member) = self.present(client) {
-            (member.missed, member.was_away) = (0, false);
-        }
-        self.return_to_rounds(client);
-    }
-
-    /// A client answered and has no task any more.
+    /// A client answered, well or badly, in time or late: it is active, and has no task any more.
     pub(super) fn free_after_answer(&mut self, client: ClientId) {
-        self.answered(client);
-        self.set(client, ClientState::Joined);
+        if let Some(member) = self.present(client) {
+            if member.state == ClientState::Training {
+                member.debt = member.debt.saturating_sub(1);
+            }
+            (member.state, member.missed, member.was_away) = (ClientState::Joined, 0, false);
+        }
     }
 
     pub(super) fn accepted(&mut self, client: ClientId) {
-        self.answered(client);
+        self.free_after_answer(client);
         if let Some(member) = self.present(client) {
             (member.state, member.refusals) = (ClientState::Sent, 0);
+        }
+    }
+
+    /// An answer is late for a client's round, and was still quick enough to wait for.
+    pub(super) fn quick(&mut self, client: ClientId) {
+        if let Some(member) = self.present(client)
+            && member.state.is_behind()
+        {
+            member.debt = member.debt.saturating_sub(1);
+        }
+    }
+
+    /// A client at work cannot do its task; returns whether it sits out from now on, as one that was unable twice in a
+    /// row without an excuse.
+    pub(super) fn unable(&mut self, client: ClientId, is_excused: bool) -> bool {
+        let Some(member) = self.present(client) else { return false };
+        member.missed = member.missed.saturating_add(u32::from(!is_excused && !member.is_hidden));
+        let sits_out = member.missed >= MAX_MISSED;
+        (member.state, member.was_away) = (if sits_out { ClientState::SittingOut } else { ClientState::Joined }, false);
+        sits_out
+    }
+
+    /// A client could not do a task that is over. It is asked again; what it missed stays.
+    pub(super) fn unable_late(&mut self, client: ClientId) {
+        if self.state(client) != ClientState::SittingOut {
+            self.return_to_rounds(client);
         }
     }
 
@@ -234,7 +274,7 @@ impl Members {
                     ClientState::Away
                 }
                 ClientState::Training | ClientState::Late => {
-                    member.missed = member.missed.saturating_add(1);
+                    member.miss();
                     if was_asked {
                         silent.late.push(*client);
                     }
@@ -264,10 +304,10 @@ impl Members {
         }
     }
 
-    /// All that decides what the room does with a client.
+    /// All that decides what the room does with a client, but for its debt, which only decides how long rounds wait.
     #[cfg(test)]
     pub(super) fn describe(&self, client: ClientId) -> String {
-        let of = |Member { state, is_hidden, was_away, missed, refusals, given }: &Member| {
+        let of = |Member { state, is_hidden, was_away, missed, debt: _, refusals, given }: &Member| {
             format!("{state:?} {is_hidden} {was_away} {} {refusals} {given:?}", (*missed).min(MAX_MISSED))
         };
         self.0.get(&client).map_or_else(|| "unknown".to_owned(), of)

@@ -27,13 +27,16 @@ pub enum Event {
     /// The same, after [`Room::accept`](super::Room::accept) has checked it, so that an accepted update can be read
     /// before the room takes it.
     Checked(Result<Accepted, Refused>),
+    /// The client's late update that follows came as quickly as rounds wait for anybody.
+    Quick(ClientId),
     /// A connected client was given this many pictures of the room's data set, until it leaves. Otherwise its update
     /// counts as at most one batch.
     Given { client: ClientId, pictures: u32 },
     /// The teacher lets a client back in that was left out for refused updates.
     Readmit(ClientId),
-    /// A client cannot take part in the round, or cannot encrypt the model (round 0).
-    Unable { client: ClientId, round: u32, policy: u32 },
+    /// A client cannot take part in the round, or cannot encrypt the model (round 0). `is_locked` if only for lack of the
+    /// passphrase, which somebody may be typing.
+    Unable { client: ClientId, round: u32, policy: u32, is_locked: bool },
     /// A client encrypted the model as [`Effect::Seal`] asked; the weights are `[P]` in layout order.
     Sealed { client: ClientId, policy: u32, check: KeyCheck, weights: Vec<f32> },
     /// The time set by [`Effect::SetDeadline`] is over.

@@ -15,15 +15,25 @@ use crate::gate::{Reports, mean_loss};
 pub(super) struct Round {
     /// Number of clients asked.
     cohort: usize,
-    has_quorum: bool,
+    quorum: Reached,
     model: Arc<GlobalModel>,
     reports: Reports,
 }
 
+/// What has been said of a round's quorum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reached {
+    No,
+    /// Some that count have not answered.
+    Enough,
+    /// All that count have answered.
+    All,
+}
+
 #[cfg(test)]
 impl Round {
-    pub(super) fn has_quorum(&self) -> bool {
-        self.has_quorum
+    pub(super) fn quorum(&self) -> Reached {
+        self.quorum
     }
 }
 
@@ -40,7 +50,7 @@ impl Room {
         let model = Arc::clone(self.model());
         self.phase = Phase::Training(Round {
             cohort: cohort.len(),
-            has_quorum: false,
+            quorum: Reached::No,
             model: Arc::clone(&model),
             reports: Reports::default(),
         });
@@ -93,8 +103,8 @@ impl Room {
         if self.members.is_anybody_training() { self.quorum_reached() } else { self.close() }
     }
 
-    /// Reports once per round that it need not wait for the deadline. Clients in the background, and clients that
-    /// missed two rounds, do not count: they get only the time that the others take.
+    /// Reports that a round need not wait for its deadline, and again once all clients that count have answered. Clients
+    /// in the background, and those that missed two rounds, do not count: they get only the time that the others take.
     fn quorum_reached(&mut self) -> Vec<Effect> {
         let (awaited, others) = self.members.training();
         let (round, policy) = (self.number, self.policy);
@@ -103,10 +113,11 @@ impl Room {
         let answered = counted.saturating_sub(awaited);
         let is_enough = self.learner.aggregate().updates() >= self.quorum.updates.max(1)
             && answered as f64 >= self.quorum.share * counted as f64;
-        if current.has_quorum || !is_enough {
+        let reached = if awaited > 0 { Reached::Enough } else { Reached::All };
+        if !is_enough || [reached, Reached::All].contains(&current.quorum) {
             return Vec::new();
         }
-        current.has_quorum = true;
+        current.quorum = reached;
         vec![Effect::Quorum { round, policy, awaited: awaited > 0 }]
     }
 

@@ -3,8 +3,10 @@
 //! `UNMASK_SEEDS` says how many seeds to run, or which: `10000`, or `17..18`.
 
 mod bounds;
+mod class;
 mod expected;
 mod invariants;
+mod pace;
 mod script;
 mod world;
 

@@ -115,7 +115,7 @@ fn sealed_model_is_checked() {
 fn another_client_is_asked_where_one_fails() {
     let policy = 1;
     let mut room = asking("encrypted", "fedsgd", &[A, B, C]);
-    let effects = room.handle(Event::Unable { client: A, round: 0, policy });
+    let effects = room.handle(Event::Unable { client: A, round: 0, policy, is_locked: false });
     assert!(matches!(effects[..], [Effect::Rest]), "{effects:?}");
     assert_eq!(asked(&ask_again(&mut room)).unwrap().0, B);
     assert!(matches!(room.handle(Event::Left(B))[..], [Effect::Rest]));
@@ -123,7 +123,7 @@ fn another_client_is_asked_where_one_fails() {
     assert!(matches!(room.handle(Event::Deadline { round: 0, policy })[..], [Effect::Rest]));
     assert_eq!(room.member(C), ClientState::Late);
     assert_eq!(asked(&ask_again(&mut room)).unwrap().0, A);
-    room.handle(Event::Unable { client: A, round: 0, policy });
+    room.handle(Event::Unable { client: A, round: 0, policy, is_locked: false });
     assert_eq!(asked(&ask_again(&mut room)).unwrap().0, A, "nobody else is free");
     // The silent client answers too late, but takes part again.
     let cipher = cipher("swan");

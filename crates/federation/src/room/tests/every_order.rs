@@ -55,14 +55,17 @@ impl State {
     /// Everything but the round's number, the weights and which client is which.
     fn key(&self) -> String {
         let now = (self.room.number, self.room.policy);
-        let has_quorum = matches!(&self.room.phase, Phase::Training(round) if round.has_quorum());
+        let quorum = match &self.room.phase {
+            Phase::Training(round) => Some(round.quorum()),
+            _ => None,
+        };
         let client = |client: ClientId| {
             let held = self.held[client.0 as usize - 1].map(|held| held == now);
             format!("{} {held:?} {}", self.room.members.describe(client), self.counted.contains(&client))
         };
         let mut clients = CLIENTS.map(client);
         clients.sort();
-        format!("{:?} {:?} {has_quorum} {clients:?}", self.room.phase(), self.room.run)
+        format!("{:?} {:?} {quorum:?} {clients:?}", self.room.phase(), self.room.run)
     }
 
     fn event(&self, step: Move) -> Option<Event> {
@@ -77,7 +80,7 @@ impl State {
             }
             Move::Unable(client) => {
                 let (round, policy) = held(client)?;
-                Event::Unable { client, round, policy }
+                Event::Unable { client, round, policy, is_locked: false }
             }
             Move::Return(client) => Event::Return(client),
             Move::Deadline => Event::Deadline { round: now.0, policy: now.1 },

@@ -92,7 +92,7 @@ struct World {
     plans: BTreeMap<u32, Vec<Plan>>,
     running: Option<Plan>,
     accepted: u32,
-    has_quorum: bool,
+    quorum: u32,
     /// The client asked to encrypt the model, and the policy of the request.
     seal: Option<(ClientId, u32)>,
     seeds: u64,
@@ -102,7 +102,7 @@ impl World {
     fn new() -> Self {
         let room = room("none");
         let plans = BTreeMap::new();
-        Self { room, twin: None, plans, running: None, accepted: 0, has_quorum: false, seal: None, seeds: 0 }
+        Self { room, twin: None, plans, running: None, accepted: 0, quorum: 0, seal: None, seeds: 0 }
     }
 
     /// The events of an action.
@@ -160,7 +160,7 @@ impl World {
             }
             Action::Unable(c) => {
                 let round = if self.room.phase() == RoomPhase::Sealing { 0 } else { self.room.number };
-                Event::Unable { client: ClientId(c), round, policy }
+                Event::Unable { client: ClientId(c), round, policy, is_locked: false }
             }
             Action::Hide(c, is_hidden) => Event::Visibility { client: ClientId(c), is_hidden },
             Action::Return(c) => Event::Return(ClientId(c)),
@@ -234,7 +234,7 @@ impl World {
                         prop_assert_eq!(old.settings, settings, "one policy number for two policies");
                     }
                     self.running = Some(plan);
-                    (self.accepted, self.has_quorum) = (0, false);
+                    (self.accepted, self.quorum) = (0, 0);
                 }
                 Effect::NeedSalt => more.push(Event::Salt([5; 16])),
                 Effect::Seal { client, policy, salt, model, .. } => {
@@ -261,10 +261,11 @@ impl World {
                         prop_assert!(!self.room.is_hidden(client), "away, not late");
                     }
                 }
-                Effect::Quorum { round, .. } => {
+                Effect::Quorum { round, awaited, .. } => {
                     prop_assert_eq!(Some(round), self.running.as_ref().map(|plan| plan.round));
-                    prop_assert!(!self.has_quorum && self.accepted > 0);
-                    self.has_quorum = true;
+                    // Twice at most: when enough have answered, and when all that count have.
+                    prop_assert!(self.accepted > 0 && (self.quorum == 0 || self.quorum == 1 && !awaited));
+                    self.quorum += 1;
                 }
                 Effect::SittingOut(client) => {
                     prop_assert_eq!(self.room.member(client), ClientState::SittingOut);

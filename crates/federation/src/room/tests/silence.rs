@@ -92,19 +92,89 @@ fn who_asks_and_stays_silent_is_not_waited_for() {
     assert!(!has_quorum(&answer(&mut room, A)));
 }
 
+/// A late update shows that a client is there. Rounds wait for it again once it has answered one in time.
 #[test]
-fn any_answer_shows_that_a_client_is_there() {
+fn who_answers_late_is_asked_and_not_waited_for() {
     let late_update = |room: &Room| update_event(B, 1, 1, dense(room, 1.0));
     let broken = |_: &Room| update_event(B, 1, 1, ProtectedUpdate::dense(Vec::new()));
-    let unable = |_: &Room| Event::Unable { client: B, round: 1, policy: 1 };
-    let answers: [&dyn Fn(&Room) -> Event; 3] = [&late_update, &broken, &unable];
+    let answers: [&dyn Fn(&Room) -> Event; 2] = [&late_update, &broken];
     for late in answers {
         let mut room = with_b_sitting_out();
         let answer_of_b = late(&room);
         assert!(cohort(&room.handle(answer_of_b)).is_empty());
         assert_eq!(room.member(B), ClientState::Joined);
         assert_eq!(cohort(&room.handle(Event::Begin)), [A, B]);
+        assert!(has_quorum(&answer(&mut room, A)), "no round waits for it");
+        answer(&mut room, B);
+        room.handle(Event::Begin);
         assert!(!has_quorum(&answer(&mut room, A)), "rounds wait for it again");
+    }
+    // A phone that is slow only beside the others.
+    let mut room = with_b_sitting_out();
+    room.handle(Event::Quick(B));
+    room.handle(late_update(&room));
+    room.handle(Event::Begin);
+    assert!(!has_quorum(&answer(&mut room, A)), "rounds wait for it again");
+    let mut room = with_b_sitting_out();
+    room.handle(Event::Unable { client: B, round: 1, policy: 1, is_locked: false });
+    assert_eq!(room.member(B), ClientState::SittingOut, "to be unable is no answer to a round that is over");
+}
+
+/// A client that says after each round that it was unable to take part costs two rounds.
+#[test]
+fn who_is_unable_after_each_round_sits_out() {
+    let mut room = started("none", &[A, B]);
+    for round in [1, 2] {
+        assert!(!has_quorum(&answer(&mut room, A)), "round {round} waits");
+        assert_eq!(sitting_out(&deadline(&mut room)), if round == 1 { vec![] } else { vec![B] });
+        room.handle(Event::Unable { client: B, round, policy: 1, is_locked: false });
+        room.handle(Event::Begin);
+    }
+    for _ in 0..3 {
+        assert!(closed(&answer(&mut room, A)).is_some(), "nobody else is asked");
+        assert_eq!(cohort(&room.handle(Event::Begin)), [A]);
+    }
+}
+
+/// A client that stalls every second round and answers the others well is soon not waited for.
+#[test]
+fn who_stalls_every_second_round_is_not_waited_for() {
+    let mut room = started("none", &[A, B]);
+    let mut waits = 0;
+    for number in 0..40 {
+        if number % 2 == 1 {
+            answer(&mut room, B);
+        }
+        let effects = answer(&mut room, A);
+        if number % 2 == 0 {
+            waits += u32::from(!has_quorum(&effects));
+            let (round, policy) = (room.number, room.policy);
+            deadline(&mut room);
+            let late = ProtectedUpdate::dense(Vec::new());
+            room.handle(update_event(B, round, policy, late));
+        }
+        assert_eq!(cohort(&room.handle(Event::Begin)), [A, B]);
+    }
+    assert_eq!(waits, 5);
+}
+
+/// One that is unable in time twice in a row is not asked again until it asks; one that lacks the passphrase is.
+#[test]
+fn who_is_unable_twice_sits_out() {
+    for is_locked in [false, true] {
+        let mut room = started("none", &[A, B]);
+        for round in [1, 2] {
+            let effects = room.handle(Event::Unable { client: B, round, policy: 1, is_locked });
+            assert_eq!(sitting_out(&effects), if round == 2 && !is_locked { vec![B] } else { vec![] });
+            assert!(closed(&answer(&mut room, A)).is_some());
+            room.handle(Event::Begin);
+        }
+        let wanted = if is_locked { ClientState::Training } else { ClientState::SittingOut };
+        assert_eq!(room.member(B), wanted);
+        if !is_locked {
+            room.handle(Event::Return(B));
+            assert_eq!(room.member(B), ClientState::Joined);
+        }
     }
 }
 
@@ -113,7 +183,7 @@ fn any_answer_shows_that_a_client_is_there() {
 fn who_is_always_late_never_sits_out() {
     let mut room = started("none", &[A, B]);
     for round in [1, 3, 5] {
-        answer(&mut room, A);
+        assert_eq!(has_quorum(&answer(&mut room, A)), round == 5, "two rounds wait for it");
         assert!(sitting_out(&deadline(&mut room)).is_empty());
         room.handle(Event::Begin);
         let late = update_event(B, round, 1, dense(&room, 1.0));
@@ -139,7 +209,7 @@ fn a_late_client_that_asks_need_not_answer_first() {
 fn a_room_of_silent_clients_waits_and_goes_on() {
     let come_back: [(ClientState, Event); 5] = [
         (ClientState::Late, Event::Return(A)),
-        (ClientState::Late, Event::Unable { client: A, round: 1, policy: 1 }),
+        (ClientState::Late, Event::Unable { client: A, round: 1, policy: 1, is_locked: false }),
         (ClientState::Away, Event::Return(A)),
         (ClientState::Away, Event::Visibility { client: A, is_hidden: false }),
         (ClientState::Away, Event::Joined(A)),
@@ -190,7 +260,7 @@ fn a_hidden_client_is_neither_counted_nor_late() {
         }
     }
     // It answers late and is asked again, though still in the background.
-    room.handle(Event::Unable { client: E, round: 1, policy: 1 });
+    room.handle(Event::Unable { client: E, round: 1, policy: 1, is_locked: false });
     assert_eq!(cohort(&room.handle(Event::Begin)), all);
     answer(&mut room, E);
     assert_eq!(room.member(E), ClientState::Sent, "a background client can be fast enough");
@@ -216,7 +286,7 @@ fn hidden_clients_alone_are_waited_for() {
     let mut room = started("none", &[A, B]);
     assert!(!has_quorum(&hide(&mut room, A, true)));
     assert!(!has_quorum(&hide(&mut room, B, true)));
-    let unable = room.handle(Event::Unable { client: A, round: 1, policy: 1 });
+    let unable = room.handle(Event::Unable { client: A, round: 1, policy: 1, is_locked: false });
     assert!(!has_quorum(&unable), "no update has arrived");
     assert_eq!(closed(&answer(&mut room, B)).unwrap().updates, 1);
 }

@@ -1,0 +1,86 @@
+//! A class whose clients a test moves one by one.
+
+use std::time::Duration;
+
+use unmask_core::{Architecture, OptimiserKind, UpdateForm, VitPreset};
+use unmask_room::{
+    RoomConfig,
+    bench::{Bench, Sent, Surroundings},
+};
+use unmask_wire::{ClientMessage, PlanHeader, RelayMessage, frames};
+
+pub const RATE: f32 = 0.5;
+
+pub fn architecture() -> Architecture {
+    Architecture::from(VitPreset::Pico)
+}
+
+/// A room with clients that do what a test says.
+pub struct Class {
+    pub bench: Bench,
+    pub sockets: Vec<usize>,
+}
+
+impl Class {
+    /// A room with this many clients, each with a browser of its own.
+    pub fn of(clients: usize, change: impl FnOnce(&mut RoomConfig)) -> Self {
+        let mut config = RoomConfig {
+            architecture: architecture(),
+            optimiser: OptimiserKind::Sgd { rate: RATE },
+            pace: Duration::from_millis(100),
+            attack_budget: Duration::ZERO,
+            seed: Some(1),
+            ..RoomConfig::default()
+        };
+        change(&mut config);
+        let mut class = Self { bench: Bench::open(config, Surroundings::default()).unwrap(), sockets: Vec::new() };
+        for number in 0..clients {
+            let socket = class.bench.connect_from(number as u128);
+            class.join(socket);
+            class.sockets.push(socket);
+        }
+        class
+    }
+
+    /// Says hello; returns whether the room let the socket in.
+    pub fn join(&mut self, socket: usize) -> bool {
+        let (nickname, device) = (format!("client {socket}"), "CPU".to_owned());
+        let hello =
+            ClientMessage::Hello { nickname, resume: None, device, may_show: false, may_lend: false, is_robot: false };
+        self.say(socket, &hello, &[]);
+        let sent = self.bench.sent(socket);
+        sent.iter().any(|sent| matches!(sent, Sent::Message(RelayMessage::Welcome { .. })))
+    }
+
+    pub fn say(&mut self, socket: usize, message: &ClientMessage, values: &[f32]) {
+        frames(message, values).unwrap().iter().for_each(|frame| self.bench.receive(socket, frame));
+    }
+
+    /// The newest plan on a socket, with its weights.
+    pub fn plan(&mut self, socket: usize) -> Option<(PlanHeader, Vec<f32>)> {
+        let sent = self.bench.sent(socket).into_iter();
+        sent.filter_map(|sent| match sent {
+            Sent::Model(message, state) => match message.as_ref() {
+                RelayMessage::Plan(plan) => Some((plan.clone(), state.weights)),
+                _ => None,
+            },
+            _ => None,
+        })
+        .last()
+    }
+
+    pub fn update(&mut self, socket: usize, plan: &PlanHeader, values: &[f32]) {
+        let (round, policy) = (plan.round, plan.policy);
+        let update = ClientMessage::Update { round, policy, loss: 2.3, samples: 1, form: UpdateForm::Dense };
+        self.say(socket, &update, values);
+    }
+
+    /// A room without a norm to compare with moves by this gradient's mean.
+    pub fn gradient() -> Vec<f32> {
+        (0..architecture().layout().len()).map(|i| ((i * 17) % 101) as f32 / 500.0 - 0.1).collect()
+    }
+
+    pub fn weights(&self) -> Vec<f32> {
+        self.bench.model().state.weights.clone()
+    }
+}
