@@ -58,10 +58,14 @@ impl Aggregate {
         self.rule.get_mut().restart();
     }
 
-    /// Resets everything for updates of another kind, including known norms.
-    pub fn change(&mut self, defence: Defence, aggregation: Aggregation) {
+    /// Resets everything for updates of another kind; known norms stay if they still hold.
+    pub fn change(&mut self, defence: Defence, aggregation: Aggregation, keeps_norms: bool) {
+        let norms = self.norms().filter(|_| keeps_norms).cloned();
         self.sums.change(defence);
         self.rule = AggregationRule::new(aggregation);
+        if let Some(norms) = norms {
+            self.rule.get_mut().resume(norms);
+        }
     }
 
     pub fn layout(&self) -> &Arc<ParamLayout> {
@@ -81,6 +85,11 @@ impl Aggregate {
     /// or left out.
     pub fn clipped(&self) -> u32 {
         self.rule.get().clipped()
+    }
+
+    /// Updates much larger than the round's others, as positions in the order of arrival.
+    pub(crate) fn large(&self) -> &[usize] {
+        self.rule.get().large()
     }
 
     /// Number of updates left out because they pointed against the others.

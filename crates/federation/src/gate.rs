@@ -24,6 +24,11 @@ impl Reports {
         self.0.push(Report { client, loss, samples });
     }
 
+    /// The clients at these positions.
+    pub(crate) fn clients(&self, positions: &[usize]) -> Vec<ClientId> {
+        positions.iter().filter_map(|position| self.0.get(*position)).map(|report| report.client).collect()
+    }
+
     pub(crate) fn without(self, left_out: &[usize]) -> Self {
         Self(without(self.0, left_out))
     }

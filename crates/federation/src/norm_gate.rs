@@ -1,4 +1,4 @@
-//! A bound on the norm of updates, based on those accepted before.
+//! A bound on the norm of updates, based on whole rounds.
 
 use std::collections::VecDeque;
 
@@ -20,10 +20,10 @@ pub const CLIP_FACTOR: f64 = 2.0;
 /// that could be a training step on these weights is then clipped and accepted.
 const IMPLAUSIBLE: f64 = 1e6;
 
-/// The running median of accepted norms, and the resulting bound.
+/// The running median of the norms of earlier rounds, and the resulting bound.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct NormGate {
-    /// The newest norms, each cut to the bound at the time; the first few came before there was a bound.
+    /// The newest norms, in whole rounds. Those beyond the bound at the time were cut to it.
     norms: VecDeque<f64>,
 }
 
@@ -34,9 +34,22 @@ impl NormGate {
     /// Number of norms to remember.
     const MOST: usize = 101;
 
-    /// Whether enough norms are known, including `wait` waiting ones, to judge the next one.
-    pub(crate) fn is_ready(&self, wait: usize) -> bool {
-        self.norms.len() + wait >= Self::ENOUGH
+    /// Whether enough norms are known to judge the next one.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.norms.len() >= Self::ENOUGH
+    }
+
+    /// Adds the norms of a whole round. A minority of it can neither lower nor raise the median by more than the spread
+    /// of the others. Where most of a round is beyond the bound, the bound follows them.
+    pub(crate) fn close(&mut self, round: &[f64]) {
+        let own = Self::default().with(round.iter().copied());
+        let cut = match (self.is_ready(), own.is_ready()) {
+            (true, true) => self.bound().max(own.bound()),
+            (true, false) => self.bound(),
+            (false, true) => own.bound(),
+            (false, false) => f64::INFINITY,
+        };
+        round.iter().for_each(|norm| self.accept(norm.min(cut)));
     }
 
     /// The norm to which larger updates are scaled down; infinite while no norm is known.
@@ -54,7 +67,7 @@ impl NormGate {
     /// How many times as large as the running median `norm` is, if that is implausible. While too few norms are known,
     /// compares with `harmless` instead. A norm up to `harmless` is never implausible.
     pub(crate) fn implausible(&self, norm: f64, harmless: f64) -> Option<f64> {
-        let (times, most) = match self.is_ready(0) {
+        let (times, most) = match self.is_ready() {
             true => (CLIP_FACTOR * norm / self.bound(), IMPLAUSIBLE),
             false if harmless > 0.0 => (norm / harmless, 1.0),
             false => return None,

@@ -67,6 +67,11 @@ pub(crate) trait Combine: fmt::Debug {
         false
     }
 
+    /// Updates much larger than the round's others, as positions in the order of arrival.
+    fn large(&self) -> &[usize] {
+        &[]
+    }
+
     /// Number of updates scaled down or left out because they are too large.
     fn clipped(&self) -> u32 {
         0

@@ -492,7 +492,7 @@ fn most_updates_count_in_an_aligned_mean() {
     }
 }
 
-/// An update that is scaled down enters the running median with its reduced norm, so it cannot raise the bound.
+/// Huge updates of a minority do not raise the bound, however often they come.
 #[test]
 fn what_is_scaled_down_does_not_raise_the_bound() {
     for aggregation in [Aggregation::Clipped, Aggregation::Aligned] {
@@ -507,7 +507,7 @@ fn what_is_scaled_down_does_not_raise_the_bound() {
             room.handle(Event::Begin);
             summary.unwrap().clipped
         };
-        assert_eq!([0, 4, 4].map(&mut round), [0, 4, 4], "{aggregation}");
+        assert_eq!([0, 2, 2, 2].map(&mut round), [0, 2, 2, 2], "{aggregation}");
     }
 }
 

@@ -128,7 +128,7 @@ impl Classroom {
     fn closed(&mut self, summary: RoundSummary) {
         self.history.closed(self.now.unix, &summary, self.room.update_counts());
         let done = self.outer.closed(&summary);
-        let RoundSummary { round, updates, clipped, opposed, loss, losses, void, late, .. } = summary;
+        let RoundSummary { round, updates, clipped, large, opposed, loss, losses, void, late, .. } = summary;
         for (client, loss) in losses {
             if let Some(entry) = self.roster.get_mut(client) {
                 entry.set_loss(loss);
@@ -144,11 +144,17 @@ impl Classroom {
         if let Some(done) = done {
             self.contribute(done, updates, loss);
         }
-        if clipped > 0 {
-            let (are, were) = if clipped == 1 { ("update is", "was") } else { ("updates are", "were") };
-            self.say(format!(
-                "Round {round}: {clipped} {are} much larger than the others and {were} scaled down or left out."
-            ));
+        if !large.is_empty() {
+            let names: Vec<&str> = large.iter().map(|client| self.roster.name(*client)).collect();
+            let were = if large.len() == 1 {
+                "is much larger than the others and was"
+            } else {
+                "are much larger than the others and were"
+            };
+            let line = format!("Round {round}: what came from {} {were} scaled down or left out.", names.join(", "));
+            self.say_of(large, line);
+        } else if clipped > 0 {
+            self.say(format!("Round {round}: updates grew, and {clipped} of them counted in part."));
         }
         if opposed > 0 {
             let (updates, were) = if opposed == 1 { ("update", "was") } else { ("updates", "were") };

@@ -218,6 +218,7 @@ mod tests {
             settings,
             updates,
             clipped: 0,
+            large: Vec::new(),
             opposed: 0,
             samples: u64::from(updates) * 2,
             loss: None,

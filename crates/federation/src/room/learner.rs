@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unmask_core::{ModelState, OptimiserKind, ParamLayout, RoundSettings, Rule};
+use unmask_core::{Defence, ModelState, OptimiserKind, ParamLayout, RoundSettings, Rule};
 
 use super::{Accepted, GlobalModel};
 use crate::{Aggregate, Optimiser, Overflow, UpdateCounts, gate::Statistics, norm_gate::NormGate};
@@ -19,6 +19,16 @@ pub(super) struct Learner {
     aggregate: Aggregate,
     statistics: Statistics,
     counts: UpdateCounts,
+}
+
+/// Whether norms of updates say something about those under the new settings. The norm of a masked update is that of the
+/// whole one, as far as it can be estimated, so masks change nothing.
+fn are_comparable(before: &RoundSettings, now: &RoundSettings) -> bool {
+    let is_masked =
+        |defence| matches!(defence, Defence::None | Defence::RandomBinary { .. } | Defence::FrozenBinary { .. });
+    let (defence, then) = (now.defence(), before.defence());
+    (before.rule(), before.batch(), before.pictures()) == (now.rule(), now.batch(), now.pictures())
+        && (defence == then || is_masked(defence) && is_masked(then))
 }
 
 impl Learner {
@@ -72,7 +82,8 @@ impl Learner {
 
     /// Changes to `settings` and, if there is one, to a new model.
     pub(super) fn change(&mut self, before: &RoundSettings, settings: &RoundSettings, model: Option<GlobalModel>) {
-        if model.is_some() || settings.optimiser() != before.optimiser() {
+        let is_new = model.is_some();
+        if is_new || settings.optimiser() != before.optimiser() {
             self.optimiser = Optimiser::new(settings.optimiser());
         }
         if let Some(model) = model {
@@ -82,7 +93,8 @@ impl Learner {
             }
             self.model = Arc::new(model);
         }
-        self.aggregate.change(settings.defence(), settings.aggregation());
+        let keeps_norms = !is_new && are_comparable(before, settings);
+        self.aggregate.change(settings.defence(), settings.aggregation(), keeps_norms);
         self.statistics = Statistics::default();
         self.counts = UpdateCounts::new(Arc::clone(&self.layout), settings.defence());
     }

@@ -138,6 +138,8 @@ pub struct RoundSummary {
     /// Number of updates more than [`CLIP_FACTOR`](crate::CLIP_FACTOR) times as large as usual: either averaged with
     /// less weight, or left out and not in `updates`.
     pub clipped: u32,
+    /// The clients whose updates were much larger than the others of this round. Fewer than `clipped` where all grew.
+    pub large: Vec<ClientId>,
     /// Number of updates left out because they pointed against the others; not in `updates`.
     pub opposed: u32,
     /// Number of samples behind the averaged updates.

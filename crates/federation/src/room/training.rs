@@ -126,8 +126,10 @@ impl Room {
         let Round { model, reports, .. } = round;
         let Silent { late, sitting_out } = self.members.end_round();
         let reference = model.reference(self.settings.rule());
-        let reports = reports.without(self.learner.judge(reference));
+        let left_out = self.learner.judge(reference).to_vec();
         let aggregate = self.learner.aggregate();
+        let large = reports.clients(aggregate.large());
+        let reports = reports.without(&left_out);
         let (updates, clipped, opposed) = (aggregate.updates(), aggregate.clipped(), aggregate.opposed());
         let (samples, losses) = (reports.samples(), reports.plausible_losses(model.architecture.classes()));
         let (mut loss, mut void) = (None, None);
@@ -142,7 +144,8 @@ impl Room {
             self.learner.forget_norms();
         }
         let (round, settings) = (self.number, self.settings);
-        let summary = RoundSummary { round, settings, updates, clipped, opposed, samples, loss, losses, void, late };
+        let summary =
+            RoundSummary { round, settings, updates, clipped, large, opposed, samples, loss, losses, void, late };
         let mut effects = vec![Effect::Closed(summary)];
         effects.extend(sit_out(sitting_out));
         effects.push(Effect::Rest);

@@ -55,7 +55,7 @@ impl Combine for Aligned {
 
     fn judge(&mut self, reference: Option<&[f32]>, sums: &mut Sums) {
         self.leave_out_opposed(reference, sums);
-        self.bounded.release(reference, sums);
+        self.bounded.close(reference, sums);
     }
 
     fn left_out(&self) -> &[usize] {
@@ -64,6 +64,10 @@ impl Combine for Aligned {
 
     fn finish(&mut self, reference: Option<&[f32]>, sums: &mut Sums) {
         self.judge(reference, sums);
+    }
+
+    fn large(&self) -> &[usize] {
+        self.bounded.large()
     }
 
     fn clipped(&self) -> u32 {

@@ -5,19 +5,26 @@ use unmask_defence::CheckedUpdate;
 use super::Weighted;
 use crate::{Refusal, norm_gate::NormGate, sums::Sums};
 
+/// Bytes of updates that wait at most in a round without a bound. Those that come later are judged by those that wait.
+const HELD: usize = 128 << 20;
+
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Bounded {
+    /// Norms of earlier rounds.
     norms: NormGate,
-    /// Norms known before this round.
     norms_before: NormGate,
     /// Norm up to which no update is implausible, however small the others are.
     harmless: f64,
-    /// Updates that wait until enough norms are known, or until the round ends.
+    /// The norms of this round's updates, in the order of arrival; `None` for those left out.
+    round: Vec<Option<f64>>,
+    /// The bound of this round, once it is known.
+    bound: Option<f64>,
+    /// Updates that wait until the round ends.
     held: Vec<Held>,
-    /// Number of updates that arrived in this round.
-    arrived: usize,
     /// Updates left out in the end, as positions in the order of arrival.
     left_out: Vec<usize>,
+    /// Updates much larger than the round's others, as positions in the order of arrival.
+    large: Vec<usize>,
     clipped: u32,
 }
 
@@ -36,9 +43,10 @@ impl Bounded {
 
     pub(super) fn restart(&mut self) {
         self.held.clear();
-        self.arrived = 0;
+        self.round.clear();
         self.left_out.clear();
-        self.clipped = 0;
+        self.large.clear();
+        (self.bound, self.clipped) = (None, 0);
     }
 
     pub(super) fn resume(&mut self, norms: NormGate) {
@@ -57,6 +65,10 @@ impl Bounded {
         &self.left_out
     }
 
+    pub(super) fn large(&self) -> &[usize] {
+        &self.large
+    }
+
     pub(super) fn clipped(&self) -> u32 {
         self.clipped
     }
@@ -71,55 +83,72 @@ impl Bounded {
     /// Enough norms are known, and this one is implausible.
     pub(super) fn check_norm(&self, update: &CheckedUpdate<'_>, reference: Option<&[f32]>) -> Result<f64, Refusal> {
         let norm = update.squared_norm(reference).sqrt();
-        match self.norms.implausible(norm, self.harmless).filter(|_| self.has_bound()) {
+        match self.norms.implausible(norm, self.harmless).filter(|_| self.norms.is_ready()) {
             Some(times) => Err(Refusal::Implausible { times }),
             None => Ok(norm),
         }
     }
 
-    /// Whether enough norms are known to judge the next update.
-    pub(super) fn has_bound(&self) -> bool {
-        self.norms.is_ready(0)
+    /// The bound that earlier rounds, or the updates that waited, set for this round.
+    pub(super) fn known(&self) -> Option<f64> {
+        self.bound.or_else(|| self.norms.is_ready().then(|| self.norms.bound()))
     }
 
-    /// Whether enough norms would be known with those of the held updates.
-    pub(super) fn would_have_bound(&self) -> bool {
-        self.norms.is_ready(self.held.iter().filter(|held| held.update.norm > 0.0).count())
+    /// Whether the updates that wait fill the memory that they may have.
+    pub(super) fn is_full(&self) -> bool {
+        let bytes: usize = self.held().map(|update| 4 * update.values().len()).sum();
+        self.held.len() >= NormGate::ENOUGH && bytes >= HELD
     }
 
     /// Number of held updates whose norm is implausible among the others.
     pub(super) fn implausible(&self) -> usize {
-        let norms = self.norms_with_held();
+        let norms = self.norms.with(self.round.iter().flatten().copied());
         self.held.iter().filter(|held| norms.implausible(held.update.norm, self.harmless).is_some()).count()
     }
 
-    /// Adds an update, scaled down to the bound, and remembers its norm.
-    pub(super) fn add(&mut self, update: &Weighted<'_>, reference: Option<&[f32]>, sums: &mut Sums) {
-        self.arrived += 1;
-        let bound = self.norms.bound();
+    /// Adds an update, scaled down to the bound.
+    pub(super) fn add(&mut self, bound: f64, update: &Weighted<'_>, reference: Option<&[f32]>, sums: &mut Sums) {
+        self.round.push(Some(update.norm));
         self.add_within(bound, update, reference, sums);
-        self.norms.accept(update.norm.min(bound));
     }
 
     /// Holds an update until it can be judged. Copies only a borrowed one.
     pub(super) fn hold(&mut self, Weighted { update, weight, norm }: Weighted<'_>) {
         let update = Weighted { update: update.into_owned(), weight, norm };
-        self.held.push(Held { position: self.arrived, update });
-        self.arrived += 1;
+        self.held.push(Held { position: self.round.len(), update });
+        self.round.push(Some(norm));
     }
 
-    /// Judges and adds the held updates: there are enough now, or no more will come.
+    /// Judges the held updates by all that arrived, and adds them.
     pub(super) fn release(&mut self, reference: Option<&[f32]>, sums: &mut Sums) {
-        let (judge, harmless) = (self.norms_with_held(), self.harmless);
-        self.clipped += self.leave_out(sums, |update| judge.implausible(update.norm, harmless).is_some());
-        let held = std::mem::take(&mut self.held);
-        // Only accepted updates define the usual norm, and only as far as they count.
-        let most = if self.has_bound() { self.norms.bound() } else { f64::INFINITY };
-        self.norms = self.norms.with(held.iter().map(|held| held.update.norm.min(most)));
-        let bound = self.norms.bound();
-        for Held { update, .. } in held {
+        if self.held.is_empty() {
+            return;
+        }
+        let (judge, harmless) = (self.norms.with(self.round.iter().flatten().copied()), self.harmless);
+        let implausible = self.leave_out(sums, |update| judge.implausible(update.norm, harmless).is_some());
+        self.clipped += implausible;
+        let from = self.left_out.len() - implausible as usize;
+        self.large.extend(&self.left_out[from..]);
+        let own = NormGate::default().with(self.round.iter().flatten().copied());
+        let bound =
+            if own.is_ready() { own.bound() } else { self.norms.with(self.round.iter().flatten().copied()).bound() };
+        self.bound = Some(bound);
+        for Held { update, .. } in std::mem::take(&mut self.held) {
             self.add_within(bound, &update, reference, sums);
         }
+    }
+
+    /// Ends the round: its norms count from the next one on. Finds the updates that are large among the others.
+    pub(super) fn close(&mut self, reference: Option<&[f32]>, sums: &mut Sums) {
+        self.release(reference, sums);
+        let round: Vec<f64> = self.round.iter().flatten().copied().collect();
+        let own = NormGate::default().with(round.iter().copied());
+        let usual = if own.is_ready() { own.bound() } else { self.known().unwrap_or(f64::INFINITY) };
+        let is_large = |norm: &Option<f64>| norm.is_some_and(|norm| norm > usual);
+        self.large
+            .extend(self.round.iter().enumerate().filter(|(_, norm)| is_large(norm)).map(|(position, _)| position));
+        self.norms.close(&round);
+        self.round.clear();
     }
 
     /// Leaves out held updates, in the order of their arrival. Returns how many.
@@ -129,6 +158,7 @@ impl Bounded {
             let is_left_out = is_left_out(update);
             if is_left_out {
                 self.left_out.push(*position);
+                self.round[*position] = None;
                 sums.leave_out(update.weight);
             }
             !is_left_out
@@ -144,10 +174,5 @@ impl Bounded {
         self.clipped += 1;
         let values = update.scaled(reference, bound / norm);
         sums.add(&update.with_values(&values), *weight);
-    }
-
-    /// The known norms, including those of held updates.
-    fn norms_with_held(&self) -> NormGate {
-        self.norms.with(self.held.iter().map(|held| held.update.norm))
     }
 }

@@ -5,7 +5,8 @@ use unmask_defence::CheckedUpdate;
 use super::{Combine, Weighted, bounded::Bounded};
 use crate::{Refusal, norm_gate::NormGate, sums::Sums};
 
-/// Adds updates on arrival. Only the first ones wait, until enough norms are known.
+/// Adds updates on arrival. Those of a round without a bound wait until it ends, because a few quick clients must not set
+/// the bound for all.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Clipped(Bounded);
 
@@ -23,12 +24,12 @@ impl Combine for Clipped {
     }
 
     fn add<'a>(&mut self, update: Weighted<'a>, reference: Option<&[f32]>, sums: &mut Sums) -> Option<Weighted<'a>> {
-        if self.0.has_bound() {
-            self.0.add(&update, reference, sums);
+        if let Some(bound) = self.0.known() {
+            self.0.add(bound, &update, reference, sums);
             return Some(update);
         }
         self.0.hold(update);
-        if self.0.would_have_bound() {
+        if self.0.is_full() {
             self.0.release(reference, sums);
         }
         None
@@ -39,7 +40,7 @@ impl Combine for Clipped {
     }
 
     fn judge(&mut self, reference: Option<&[f32]>, sums: &mut Sums) {
-        self.0.release(reference, sums);
+        self.0.close(reference, sums);
     }
 
     fn left_out(&self) -> &[usize] {
@@ -48,6 +49,10 @@ impl Combine for Clipped {
 
     fn finish(&mut self, reference: Option<&[f32]>, sums: &mut Sums) {
         self.judge(reference, sums);
+    }
+
+    fn large(&self) -> &[usize] {
+        self.0.large()
     }
 
     fn clipped(&self) -> u32 {
