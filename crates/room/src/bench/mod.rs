@@ -1,8 +1,11 @@
 //! A room without a server, for tests, simulation and fuzzing. Frames reach it as they would from sockets; time passes,
 //! the disk fills and the host stops only when told to.
 
+mod attacking;
+mod hearing;
+
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     fmt, mem,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -14,7 +17,6 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use bytes::Bytes;
 use unmask_attack::Searches;
 use unmask_core::{Architecture, ModelState, TrainOn};
 use unmask_data::datasets::{
@@ -31,8 +33,8 @@ use unmask_wire::{
 use crate::{
     Accountant, Archive, Archived, Attackers, Classroom, Connection, DataConfig, DeviceId, Guarantee, Hello, Host,
     Input, JoinAddresses, Journal, Keeper, LastLesson, Mechanism, Moment, Now, Opening, OutboxMessage, Outside, Parts,
-    Peer, Pictures, RecordingOrder, RecordingStore, Reply, RoomConfig, Saved, SharedDataSet, Size, Snapshot, Step,
-    Waiting, Work, Worker,
+    Peer, Pictures, RecordingOrder, RecordingStore, Reply, RoomConfig, Saved, SharedDataSet, Size, Snapshot, Waiting,
+    Work, Worker,
 };
 
 /// The time of day at which a bench begins, in seconds since 1970.
@@ -49,6 +51,10 @@ pub struct Bench {
     outside: Arc<Around>,
     workers: Vec<Worker>,
     sockets: Vec<Option<Socket>>,
+    /// What a relay says on sockets that it closes itself.
+    farewells: BTreeMap<usize, String>,
+    /// How much later an attack finds the clock at each look.
+    look: Duration,
     /// Whether slow work, attacks and the disk wait until they are told to go on.
     is_lazy: bool,
 }
@@ -63,6 +69,8 @@ struct Around {
 #[derive(Debug, Default)]
 struct Effects {
     view: Arc<RoomView>,
+    /// When the running round ends at the latest.
+    deadline: Option<Moment>,
     work: VecDeque<Work>,
     /// The longest message of a client in bytes.
     limit: usize,
@@ -151,7 +159,8 @@ impl Bench {
         let outside = Arc::<Around>::default();
         let (room, workers) = open(config.clone(), &surroundings, &outside, now)?;
         outside.lock().limit = longest(config.architecture);
-        Ok(Self { config, surroundings, room, now, outside, workers, sockets: Vec::new(), is_lazy: false })
+        let (sockets, farewells, look) = (Vec::new(), BTreeMap::new(), Duration::ZERO);
+        Ok(Self { config, surroundings, room, now, outside, workers, sockets, farewells, look, is_lazy: false })
     }
 
     /// Ends the host, and starts it again from its disk. Every socket breaks.
@@ -227,7 +236,9 @@ impl Bench {
                 let hello = Hello { nickname, resume, device, may_show, may_lend, is_robot, peer };
                 let (reply, answer) = reply();
                 self.tell(Input::Hello { hello, reply });
-                let admitted = answer.try_recv().ok().and_then(Result::ok);
+                let admitted = answer.try_recv().ok().and_then(|answer| {
+                    answer.inspect_err(|reason| drop(self.farewells.insert(socket, reason.to_string()))).ok()
+                });
                 self.sockets[socket] =
                     self.sockets[socket].take().filter(|_| admitted.is_some()).map(|open| Socket { admitted, ..open });
             }
@@ -235,6 +246,7 @@ impl Bench {
             (Err(error), None) => self.turn_away(socket, error.to_string()),
             (Err(error), Some(connection)) => {
                 self.sockets[socket] = None;
+                self.farewells.insert(socket, error.to_string());
                 self.tell(Input::Misbehaved { connection, reason: error.to_string() });
             }
         }
@@ -242,6 +254,7 @@ impl Bench {
 
     fn turn_away(&mut self, socket: usize, reason: String) {
         self.sockets[socket] = None;
+        self.farewells.insert(socket, reason.clone());
         self.tell(Input::TurnedAway { count: 1, reason });
     }
 
@@ -302,11 +315,6 @@ impl Bench {
         self.outside.lock().now = moment;
     }
 
-    /// Returns the picture at an address of the view, as PNG, if the room still has it.
-    pub fn picture(&self, address: &str) -> Option<Bytes> {
-        self.outside.pictures.get(address)
-    }
-
     /// Returns the last published view of the room.
     pub fn view(&self) -> Arc<RoomView> {
         Arc::clone(&self.outside.lock().view)
@@ -331,24 +339,6 @@ impl Bench {
         work.run(&told);
         self.hear(told.inputs.into_inner().unwrap_or_else(PoisonError::into_inner));
         true
-    }
-
-    /// Lets the worker of this number, or each of them, take a step of the attacks. Returns whether there was one.
-    pub fn attack(&mut self, worker: usize) -> bool {
-        let moment = self.now.moment;
-        let count = self.workers.len();
-        let mut reports = Vec::new();
-        let mut has_worked = false;
-        for (number, each) in self.workers.iter_mut().enumerate() {
-            if (worker == usize::MAX || worker % count == number)
-                && let Step::Worked(news) = each.step(&|| moment)
-            {
-                has_worked = true;
-                reports.extend(news.into_iter().map(Input::Attacked));
-            }
-        }
-        self.hear(reports);
-        has_worked
     }
 
     /// Tells the room what became of its writes. Returns whether there was any.
@@ -451,7 +441,8 @@ impl Around {
 
 impl Host for Arc<Around> {
     fn publish(&mut self, snapshot: Snapshot) {
-        self.lock().view = snapshot.view;
+        let mut effects = self.lock();
+        (effects.view, effects.deadline) = (snapshot.view, snapshot.deadline);
     }
 
     fn start(&mut self, work: Work) -> bool {
