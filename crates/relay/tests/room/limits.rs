@@ -306,8 +306,11 @@ async fn a_body_has_a_deadline() {
 #[tokio::test]
 async fn the_log_counts_refusals() {
     let relay = Relay::with(|config| config.limits.hello = Duration::from_millis(100)).await;
+    let mut mutes = Vec::new();
     for _ in 0..20 {
-        let mut mute = Socket::open(&relay.running).await;
+        mutes.push(Socket::open(&relay.running).await);
+    }
+    for mut mute in mutes {
         assert!(mute.goodbye().await.contains("no hello came within 0.1 s"));
     }
     let room = relay.room_when("a line", |room| !room.log.is_empty()).await;

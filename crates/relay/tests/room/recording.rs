@@ -11,6 +11,7 @@ use crate::support::{
     private::{picture, revealing_gradient},
     state,
 };
+use futures_util::future::join_all;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -127,46 +128,46 @@ async fn a_lesson_is_recorded_and_nothing_that_opens_the_room() {
 /// After consent is withdrawn, no byte of a picture remains in downloads or on the disk. Other clients' pictures stay.
 #[tokio::test]
 async fn what_is_withdrawn_goes_from_the_recording() {
-    for way in ["consent", "remove", "ban", "forget", "reset"] {
-        let relay = Relay::with(with_journal).await;
-        let mut bob = relay.client("Bob").await;
-        relay.control(Control::Target { client: bob.id }).await;
-        let others = attacked(&relay, &mut bob, 2).await;
-        drop(bob);
-        relay.room_when("Bob gone", |room| state(room, "Bob") == Some(ClientState::Gone)).await;
-        let mut ada = relay.client("Ada").await;
-        relay.control(Control::Target { client: ada.id }).await;
-        let letters = attacked(&relay, &mut ada, 1).await;
-        match way {
-            "consent" => ada.socket.send(&ClientMessage::Consent { may_show: false, may_lend: false }, &[]).await,
-            "forget" => ada.socket.send(&ClientMessage::Forget, &[]).await,
-            "remove" => relay.control(Control::Remove { client: ada.id }).await,
-            "ban" => relay.control(Control::Ban { client: ada.id }).await,
-            _ => relay.control(Control::Reset).await,
-        }
-        let wait = async {
-            while taken(&relay).await.text_from(0).unwrap().contains(&letters) {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        };
-        timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("{way}: the picture is still there"));
-        let recording = taken(&relay).await;
-        let text = recording.text_from(0).unwrap();
-        // A client that merely left has not withdrawn its consent.
-        assert_eq!(text.contains(&others), way != "reset", "{way}");
-        let rooms = states(recording);
-        assert!(
-            way == "reset" || rooms.iter().all(|room| room.attacks.iter().all(|card| card.client != ada.id)),
-            "{way}"
-        );
-        if way == "forget" {
-            let known = |room: &RoomView| room.clients.iter().any(|client| client.id == ada.id);
-            assert!(!rooms.iter().any(known), "{way}");
-        }
-        let folder = relay.stop().await;
-        let kept = fs::read_to_string(folder.path().join(NAME)).unwrap();
-        assert!(!kept.contains(&letters), "{way}: it is on the disk");
+    // Each takes as long as the keeper gathers withdrawals, so they wait together.
+    join_all(["consent", "remove", "ban", "forget", "reset"].map(withdrawn)).await;
+}
+
+async fn withdrawn(way: &str) {
+    let relay = Relay::with(with_journal).await;
+    let mut bob = relay.client("Bob").await;
+    relay.control(Control::Target { client: bob.id }).await;
+    let others = attacked(&relay, &mut bob, 2).await;
+    drop(bob);
+    relay.room_when("Bob gone", |room| state(room, "Bob") == Some(ClientState::Gone)).await;
+    let mut ada = relay.client("Ada").await;
+    relay.control(Control::Target { client: ada.id }).await;
+    let letters = attacked(&relay, &mut ada, 1).await;
+    match way {
+        "consent" => ada.socket.send(&ClientMessage::Consent { may_show: false, may_lend: false }, &[]).await,
+        "forget" => ada.socket.send(&ClientMessage::Forget, &[]).await,
+        "remove" => relay.control(Control::Remove { client: ada.id }).await,
+        "ban" => relay.control(Control::Ban { client: ada.id }).await,
+        _ => relay.control(Control::Reset).await,
     }
+    let wait = async {
+        while taken(&relay).await.text_from(0).unwrap().contains(&letters) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("{way}: the picture is still there"));
+    let recording = taken(&relay).await;
+    let text = recording.text_from(0).unwrap();
+    // A client that merely left has not withdrawn its consent.
+    assert_eq!(text.contains(&others), way != "reset", "{way}");
+    let rooms = states(recording);
+    assert!(way == "reset" || rooms.iter().all(|room| room.attacks.iter().all(|card| card.client != ada.id)), "{way}");
+    if way == "forget" {
+        let known = |room: &RoomView| room.clients.iter().any(|client| client.id == ada.id);
+        assert!(!rooms.iter().any(known), "{way}");
+    }
+    let folder = relay.stop().await;
+    let kept = fs::read_to_string(folder.path().join(NAME)).unwrap();
+    assert!(!kept.contains(&letters), "{way}: it is on the disk");
 }
 
 /// The archive's page shows recorded results that the room no longer shows.
