@@ -1,7 +1,7 @@
 //! The teacher's controls.
 
-use crate::support::{Relay, http, state};
-use unmask_wire::view::{ClientState, Control, Phase};
+use crate::support::{Relay, http};
+use unmask_wire::view::{Control, Phase};
 
 #[tokio::test]
 async fn only_the_token_drives_the_room() {
@@ -57,26 +57,4 @@ async fn bad_controls_name_what_is_wrong() {
     assert_eq!(status, 413);
     let (status, ..) = http(&relay.running, "GET", "/api/control", &headers, "").await;
     assert_eq!(status, 405);
-}
-
-/// The first client to join is the target. If it leaves, another present client is.
-#[tokio::test]
-async fn target_is_always_somebody_present() {
-    let relay = Relay::start().await;
-    assert_eq!(relay.room().await.target, None);
-    let (ada, bob, eve) = (relay.client("Ada").await, relay.client("Bob").await, relay.client("Eve").await);
-    assert_eq!(relay.room().await.target, Some(ada.id));
-    relay.control(Control::Target { client: eve.id }).await;
-    assert_eq!(relay.room().await.target, Some(eve.id));
-    let gone = eve.id;
-    drop(eve);
-    relay.room_when("another target", |room| room.target == Some(ada.id)).await;
-    let (status, sentence) = relay.try_control(&Control::Target { client: gone }).await;
-    assert_eq!(status, 400);
-    assert!(sentence.contains("Eve"), "{sentence}");
-    drop((ada, bob));
-    let room = relay.room_when("no target", |room| room.target.is_none()).await;
-    assert_eq!(state(&room, "Ada"), Some(ClientState::Gone));
-    let zoe = relay.client("Zoe").await;
-    assert_eq!(relay.room().await.target, Some(zoe.id));
 }

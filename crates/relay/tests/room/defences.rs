@@ -1,15 +1,10 @@
-//! Every defence over real sockets: accepted and refused updates, and what the projector shows.
+//! The privacy account of the rounds under a noise.
 
-use std::collections::HashMap;
-
-use crate::support::{Client, Plan, RATE, Relay, gradient, layout, protect};
-use unmask_core::{Defence, MaskSeed, Rule};
+use crate::support::{Client, Plan, Relay, gradient, layout};
+use unmask_core::{Defence, MaskSeed};
 use unmask_defence::{KeyMaterial, PlainUpdate, Protect, ProtectedUpdate};
 use unmask_relay::privacy::Mechanism;
-use unmask_wire::{
-    RelayMessage,
-    view::{Control, NextView, RoomView, UpdateCountsView},
-};
+use unmask_wire::view::{Control, RoomView};
 
 fn under(defence: &str, seed: u8) -> ProtectedUpdate {
     let defence: Defence = defence.parse().unwrap();
@@ -26,50 +21,6 @@ async fn one_round(relay: &Relay, client: &mut Client) -> Plan {
     client.plan().await
 }
 
-/// One room goes through all defences. Under each, an update made under another is refused with a reason, and a
-/// matching one is averaged.
-#[tokio::test]
-async fn each_defence_takes_updates_of_its_own_alone() {
-    let relay = Relay::start().await;
-    let mut ada = relay.client("Ada").await;
-    let hint = "random-binary:patch=0.95,pos=0.95,0.2";
-    let noise = "gaussian:eps=4,delta=0.00001,clip=0.5";
-    let cases = [
-        ("none", "random-binary:0.5", "the round's defence is none"),
-        ("fixed-position", "none", "position embedding"),
-        (hint, "random-binary:0.5", "the round's defence is random-binary:"),
-        ("frozen-binary:0.5", "random-binary:0.5", "not the common frozen one"),
-        ("frozen-binary:0.5", "frozen-binary:0.25", "the round's defence is frozen-binary:0.5"),
-        (noise, "random-binary:0.5", "the round's defence is gaussian:"),
-        ("random-binary:0.5", "none", "the round's defence is random-binary:0.5"),
-    ];
-    for (number, (defence, other, reason)) in (1u8..).zip(cases) {
-        choose(&relay, defence).await;
-        let plan = one_round(&relay, &mut ada).await;
-        assert_eq!(plan.defence, defence.parse().unwrap());
-        ada.send_update(&plan, 1.0, under(other, number)).await;
-        let said = ada.refusal().await;
-        assert!(said.contains(reason), "{other} under {defence}: {said}");
-        let before = plan.weights;
-        let plan = one_round(&relay, &mut ada).await;
-        assert_eq!(plan.weights, before, "what was refused under {defence} moved the model");
-        let sent = protect(&plan, gradient(1), KeyMaterial { seed: MaskSeed([100 + number; 32]), cipher: None });
-        ada.send_update(&plan, 1.0, sent.clone()).await;
-        assert_eq!(ada.answer().await, RelayMessage::Accepted { round: plan.round }, "{defence}");
-        // The mean of one update is that update.
-        let stepped = one_round(&relay, &mut ada).await;
-        for ((after, before), sent) in stepped.weights.iter().zip(&before).zip(sent.expand(&layout()).unwrap()) {
-            assert!((after - (before - RATE * sent)).abs() < 1e-5, "{defence}: {before} became {after}, not by {sent}");
-        }
-        ada.send_update(&stepped, 1.0, under(other, 200 + number)).await;
-        ada.refusal().await;
-    }
-}
-
-fn groups(counts: &UpdateCountsView) -> HashMap<&str, (f64, f64)> {
-    counts.groups.iter().map(|group| (group.key.as_str(), (group.never, group.mean))).collect()
-}
-
 async fn rounds(relay: &Relay, clients: &mut [Client], number: u8) -> RoomView {
     let before = relay.room().await.losses.len();
     for round in 0..number {
@@ -84,49 +35,6 @@ async fn rounds(relay: &Relay, clients: &mut [Client], number: u8) -> RoomView {
         relay.room_when("the round's end", |room| room.losses.len() == closed).await;
     }
     relay.room().await
-}
-
-/// The projector's chart compares two clients' masks over three rounds with G(f), and restarts under each policy.
-#[tokio::test]
-async fn update_counts_are_shown_for_the_policy_in_force() {
-    let relay = Relay::with(|config| config.room.defence = "random-binary:pos=0.9,0.5".parse().unwrap()).await;
-    let mut clients = [relay.client("Ada").await, relay.client("Bob").await];
-    assert_eq!(relay.room().await.update_counts, None);
-    let counts = rounds(&relay, &mut clients, 3).await.update_counts.unwrap();
-    assert_eq!((counts.rounds, counts.updates, counts.sampled), (3, 2.0, None));
-    assert_eq!(counts.groups.iter().map(|group| group.parameters).sum::<usize>(), layout().len());
-    for group in &counts.groups {
-        let rate: f64 = group.rate.unwrap();
-        assert!((rate - if group.key == "pos" { 0.9 } else { 0.5 }).abs() < 1e-4, "{group:?}");
-        let (share, expected) = group.bins.iter().fold((0.0, 0.0), |(s, e), bin| (s + bin.share, e + bin.expected));
-        assert!((share - 1.0).abs() < 1e-5 && (expected - 1.0).abs() < 1e-5, "{group:?}");
-        // G(f) = C(3, f) (1 - R^2)^f (R^2)^(3 - f), with a tolerance of six standard deviations.
-        let missed = rate * rate;
-        let binomial = [1.0, 3.0, 3.0, 1.0];
-        assert_eq!(group.bins.len(), binomial.len());
-        for (f, (bin, ways)) in group.bins.iter().zip(binomial).enumerate() {
-            let wanted = ways * (1.0 - missed).powi(f as i32) * missed.powi(3 - f as i32);
-            assert!((bin.expected - wanted).abs() < 1e-5, "{group:?}");
-            let deviation = (wanted * (1.0 - wanted) / group.parameters as f64).sqrt();
-            assert!((bin.share - wanted).abs() < 6.0 * deviation + 1e-6, "{group:?}");
-        }
-    }
-    let (_, _, json) = relay.get("/api/room").await;
-    assert!(json.len() < 32 * 1024, "{} bytes", json.len());
-
-    choose(&relay, "fixed-position").await;
-    let counts = rounds(&relay, &mut clients, 2).await.update_counts.unwrap();
-    assert_eq!((counts.rounds, groups(&counts)["pos"], groups(&counts)["attn"]), (2, (1.0, 0.0), (0.0, 2.0)));
-
-    choose(&relay, "frozen-binary:0.5").await;
-    let counts = rounds(&relay, &mut clients, 2).await.update_counts.unwrap();
-    for group in &counts.groups {
-        assert!((group.never + group.mean / 2.0 - 1.0).abs() < 1e-5, "neither never nor always: {group:?}");
-    }
-    assert!((groups(&counts)["mlp"].0 - 0.5).abs() < 0.02, "{counts:?}");
-
-    relay.control(Control::Reset).await;
-    assert_eq!(relay.room().await.update_counts, None);
 }
 
 /// The guarantee covers all consecutive rounds under one noise, even if other settings change.
@@ -168,44 +76,4 @@ async fn guarantee_covers_the_rounds_under_this_noise() {
     choose(&relay, "gaussian:eps=0.01,delta=1e-5,clip=0.5").await;
     let guarantee = rounds(&relay, &mut clients, 1).await.guarantee.unwrap();
     assert!(guarantee.sentence.starts_with("Not covered"), "a plain update was sent before: {guarantee:?}");
-}
-
-/// A rule, optimiser or batch size chosen during a round takes effect from the next one.
-#[tokio::test]
-async fn settings_take_effect_between_rounds() {
-    let relay = Relay::start().await;
-    let mut ada = relay.client("Ada").await;
-    let plan = one_round(&relay, &mut ada).await;
-    assert_eq!((plan.rule, plan.batch), (Rule::FedSgd, 1));
-    relay.control(Control::Rule { rule: "fedavg:epochs=2,rate=0.05".parse().unwrap() }).await;
-    relay.control(Control::Optimiser { optimiser: "adam:0.01".parse().unwrap() }).await;
-    relay.control(Control::Batch { samples: 4 }).await;
-    choose(&relay, "fixed-position").await;
-    let room = relay.room().await;
-    let now = [room.rule.to_string(), room.optimiser.to_string(), room.defence.to_string()];
-    assert_eq!((now.each_ref().map(String::as_str), room.batch), (["fedsgd", "sgd:0.5", "none"], 1));
-    let next = NextView {
-        defence: Some("fixed-position".parse().unwrap()),
-        rule: Some("fedavg:epochs=2,rate=0.05".parse().unwrap()),
-        optimiser: Some("adam:0.01".parse().unwrap()),
-        batch: Some(4),
-        ..NextView::default()
-    };
-    assert_eq!(room.next, Some(next));
-    ada.update(&plan, gradient(1), [0; 32]).await;
-    let plan = one_round(&relay, &mut ada).await;
-    assert_eq!((plan.round, plan.batch, plan.defence), (2, 4, Defence::FixedPosition));
-    assert_eq!(plan.rule, Rule::FedAvg { epochs: 2, rate: 0.05 });
-    let room = relay.room().await;
-    let now = [room.rule.to_string(), room.optimiser.to_string(), room.defence.to_string()];
-    assert_eq!(
-        (now.each_ref().map(String::as_str), room.batch),
-        (["fedavg:epochs=2,rate=0.05", "adam:0.01", "fixed-position"], 4)
-    );
-    assert_eq!(room.next, None);
-    // A choice that is reverted before the next round has no effect.
-    choose(&relay, "none").await;
-    choose(&relay, "fixed-position").await;
-    assert_eq!(relay.room().await.next, None);
-    relay.log_line("The teacher chose a batch size of 4 from the next round on.").await;
 }

@@ -2,19 +2,14 @@
 
 use std::time::Duration;
 
-use crate::support::{Client, Plan, RATE, Relay, Socket, gradient, layout, protect, state, view};
+use crate::support::{Client, Relay, Socket, gradient, state};
 use tokio::io::AsyncWriteExt;
 use tokio_tungstenite::tungstenite::Message;
-use unmask_core::{Aggregation, AttackMethod, GroupRates, KeyCheck, MaskSeed, UpdateForm};
-use unmask_defence::{KeyMaterial, ProtectedUpdate};
+use unmask_core::AttackMethod;
 use unmask_wire::{
     ClientMessage, MAX_FRAME, RelayMessage, frames,
-    view::{ClientState, Control, Phase},
+    view::{ClientState, Control},
 };
-
-fn update_message(plan: &Plan, form: UpdateForm) -> ClientMessage {
-    ClientMessage::Update { round: plan.round, policy: plan.policy, loss: 1.0, samples: 1, form }
-}
 
 /// Bytes after the hello that close the connection, each with part of the reason.
 #[tokio::test]
@@ -103,141 +98,6 @@ async fn strangers_are_turned_away() {
     assert!(mute.goodbye().await.contains("no hello came within 0.2 s"));
     let room = relay.room_when("three lines", |room| room.log.len() == 3).await;
     assert!(room.clients.is_empty());
-}
-
-/// Invalid updates in valid messages. The client stays and takes part in the next round.
-#[tokio::test]
-async fn bad_updates_are_refused_and_the_round_goes_on() {
-    let relay = Relay::with(|config| config.room.defence = "random-binary:0.5".parse().unwrap()).await;
-    let (mut honest, mut eve) = (relay.client("Honest").await, relay.client("Eve").await);
-    relay.control(Control::Start).await;
-    let masked =
-        |zero_rate| UpdateForm::Masked { seed: MaskSeed([200; 32]), rates: GroupRates::from_bits([zero_rate; 7]) };
-    let cases: [(UpdateForm, Vec<f32>, &str); 5] = [
-        (masked(32768), vec![0.0; 5], "has 5 values, its mask keeps"),
-        (masked(32768), Vec::new(), "has 0 values, its mask keeps"),
-        (masked(16384), Vec::new(), "the round's defence is random-binary:0.5"),
-        (UpdateForm::Dense, gradient(2), "the round's defence is random-binary:0.5"),
-        (UpdateForm::Encrypted { check: KeyCheck([1; 16]) }, gradient(2), "the round's defence is random-binary:0.5"),
-    ];
-    for (number, (kind, values, reason)) in cases.into_iter().enumerate() {
-        let (plan, target) = (honest.plan().await, eve.plan().await);
-        eve.socket.send(&update_message(&target, kind), &values).await;
-        let said = eve.refusal().await;
-        assert!(said.contains(reason), "{said}");
-        if number == 2 {
-            let room = relay
-                .room_when("the third one too many", |room| state(room, "Eve") == Some(ClientState::Excluded))
-                .await;
-            assert!(view(&room, "Eve").refusal.as_ref().is_some_and(|refusal| refusal.contains(reason)));
-            relay.control(Control::Readmit { client: eve.id }).await;
-        }
-        honest.update(&plan, gradient(1), [number as u8; 32]).await;
-    }
-    let (plan, target) = (honest.plan().await, eve.plan().await);
-    for value in [f32::NAN, f32::INFINITY] {
-        let mut poisoned = gradient(2);
-        poisoned.fill(value);
-        let keys = KeyMaterial { seed: MaskSeed([77; 32]), cipher: None };
-        let update = protect(&target, poisoned, keys);
-        if value.is_nan() {
-            eve.send_update(&target, 1.0, update).await;
-            assert!(eve.refusal().await.contains("NaN at position 0"));
-        } else {
-            eve.send_update(&target, value, update).await;
-            let said = eve.refusal().await;
-            assert!(said.contains("began without this client"), "{said}");
-        }
-    }
-    honest.update(&plan, gradient(1), [50; 32]).await;
-    let room = relay.room_when("six rounds", |room| room.losses.len() == 6).await;
-    assert!(room.losses.iter().all(|point| point.updates == 1), "{:?}", room.losses);
-    assert!(room.log.iter().any(|line| line.text.contains("Eve: refused, update has 5 values")));
-}
-
-/// An update of huge values and claims is reported, and has no other effect.
-#[tokio::test]
-async fn a_huge_update_moves_nothing() {
-    let relay = Relay::with(|config| config.room.aggregation = Aggregation::Clipped).await;
-    let mut clients = Vec::new();
-    for nickname in ["Ada", "Bob", "Carol"] {
-        clients.push(relay.client(nickname).await);
-    }
-    let mut eve = relay.client("Eve").await;
-    relay.control(Control::OneRound).await;
-    for (number, client) in clients.iter_mut().enumerate() {
-        let plan = client.plan().await;
-        client.update(&plan, gradient(number), [number as u8; 32]).await;
-    }
-    let plan = eve.plan().await;
-    let form = UpdateForm::Dense;
-    let message =
-        ClientMessage::Update { round: plan.round, policy: plan.policy, loss: 1e38, samples: 1_000_000, form };
-    eve.socket.send(&message, &vec![1e25; layout().len()]).await;
-    relay.log_line("is much larger than the others and was scaled down").await;
-    let room = relay.room_when("the end of the round", |room| room.phase == Phase::Paused).await;
-    assert_eq!((room.losses[0].updates, room.losses[0].loss), (3, 1.0));
-    assert_eq!((view(&room, "Ada").loss, view(&room, "Eve").loss), (Some(1.0), None));
-    relay.control(Control::OneRound).await;
-    let after = eve.plan().await.weights;
-    let norm = |values: Vec<f32>| values.iter().map(|value| value * value).sum::<f32>().sqrt();
-    let step: Vec<f32> = plan.weights.iter().zip(&after).map(|(before, after)| after - before).collect();
-    // The step is about the mean of the other three, at the room's rate.
-    assert!(norm(step) <= 1.3 * RATE * norm(gradient(1)), "the model has moved too far");
-}
-
-#[tokio::test]
-async fn seed_counts_once_and_so_does_an_update() {
-    let relay = Relay::with(|config| config.room.defence = "random-binary:0.5".parse().unwrap()).await;
-    let (mut ada, mut eve) = (relay.client("Ada").await, relay.client("Eve").await);
-    relay.control(Control::Start).await;
-    let (plan, copy) = (ada.plan().await, eve.plan().await);
-    ada.update(&plan, gradient(1), [3; 32]).await;
-    assert_eq!(ada.answer().await, RelayMessage::Accepted { round: 1 });
-    ada.update(&plan, gradient(1), [4; 32]).await;
-    assert!(ada.refusal().await.contains("already taken"));
-    eve.update(&copy, gradient(2), [3; 32]).await;
-    assert!(eve.refusal().await.contains("seed was used before"));
-    assert_eq!(eve.plan().await.round, 2);
-}
-
-#[tokio::test]
-async fn wrong_length_without_a_mask() {
-    let relay = Relay::with(|config| config.room.start = true).await;
-    let mut eve = relay.client("Eve").await;
-    let plan = eve.plan().await;
-    eve.send_update(&plan, 1.0, ProtectedUpdate::dense(vec![0.0; 3])).await;
-    assert!(eve.refusal().await.contains(&format!("3 values, its layout has {}", layout().len())));
-    let plan = eve.plan().await;
-    eve.send_update(&plan, f32::NAN, ProtectedUpdate::dense(gradient(1))).await;
-    assert!(eve.refusal().await.contains("loss is NaN"));
-    let plan = eve.plan().await;
-    eve.socket
-        .send(
-            &ClientMessage::Unable {
-                round: plan.round,
-                policy: plan.policy,
-                reason: "tired\n".into(),
-                is_locked: false,
-            },
-            &[],
-        )
-        .await;
-    relay.log_line("Eve cannot take part in round 3: tired").await;
-    let plan = eve.plan().await;
-    // Longer than any update of this room.
-    let mut long = frames(&update_message(&plan, UpdateForm::Dense), &vec![0.0; 2 * layout().len()]).unwrap();
-    eve.socket.frame(long.swap_remove(0)).await;
-    assert!(eve.socket.goodbye().await.contains("over the limit"));
-}
-
-#[tokio::test]
-async fn second_hello_is_refused() {
-    let relay = Relay::start().await;
-    let mut eve = relay.client("Eve").await;
-    eve.socket.hello("Ada", None).await;
-    assert!(eve.refusal().await.contains("second hello"));
-    assert_eq!(relay.room().await.clients.len(), 1);
 }
 
 /// The relay neither waits for a client that never reads nor buffers without limit for it.

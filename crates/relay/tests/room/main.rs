@@ -5,15 +5,12 @@
 mod support;
 
 mod attacks;
-mod budget;
 mod candidate;
-mod consent;
 mod contest;
 mod controls;
 mod defences;
 mod encryption;
 mod evaluation;
-mod gathering;
 mod hostile;
 mod journal;
 mod keys;
@@ -26,10 +23,8 @@ mod pretrained;
 mod recording;
 mod resnet;
 mod rounds;
-mod rules;
 mod scopes;
 mod search;
 mod shadow;
 mod sharing;
-mod silence;
 mod web;

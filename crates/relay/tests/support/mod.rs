@@ -2,7 +2,9 @@
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 pub mod colours;
+#[path = "../../../room/tests/class/support/descent.rs"]
 pub mod descent;
+#[path = "../../../room/tests/class/support/private.rs"]
 pub mod private;
 
 use std::{ops::Deref, time::Duration};
@@ -22,7 +24,7 @@ use unmask_core::{Aggregation, Architecture, ClientId, EncryptionStart, MaskSeed
 use unmask_defence::{Cipher, KeyMaterial, PlainUpdate, Protect, ProtectedUpdate, RoomKey};
 use unmask_relay::{OptimiserKind, RelayConfig, RoomConfig, Running, serve};
 use unmask_wire::{
-    Assembler, ClientMessage, LessonState, PlanHeader, RelayMessage, ShardHeader, frames,
+    Assembler, ClientMessage, PlanHeader, RelayMessage, ShardHeader, frames,
     view::{AttackView, ClientState, ClientView, Control, RoomView},
 };
 
@@ -347,15 +349,6 @@ impl Client {
         self.send_update(plan, 1.0, update).await;
     }
 
-    /// Encrypts the model on request with this passphrase, then sends this gradient under the same key.
-    pub async fn encrypted_round(&mut self, passphrase: &str, gradient: Vec<f32>) {
-        let seal = self.seal().await;
-        let key = cipher(passphrase, &seal.salt);
-        self.send_sealed(&seal, &key, seal.weights.clone()).await;
-        let plan = self.plan().await;
-        self.encrypted_update(&plan, gradient, &key).await;
-    }
-
     pub async fn encrypted_update(&mut self, plan: &Plan, values: Vec<f32>, cipher: &Cipher) {
         let update = protect(plan, values, KeyMaterial { seed: MaskSeed([0; 32]), cipher: Some(cipher) });
         self.send_update(plan, 1.0, update).await;
@@ -380,14 +373,6 @@ impl Client {
             | RelayMessage::Lesson(_)
             | RelayMessage::Reconstruction { .. } => None,
             answer => Some(answer),
-        })
-        .await
-    }
-
-    pub async fn lesson_when(&mut self, what: &str, is_wanted: impl Fn(&LessonState) -> bool) -> LessonState {
-        self.next(what, |message, _| match message {
-            RelayMessage::Lesson(lesson) if is_wanted(&lesson) => Some(lesson),
-            _ => None,
         })
         .await
     }

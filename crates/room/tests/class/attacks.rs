@@ -1,0 +1,173 @@
+//! The attacks on a client's update, and their cards.
+
+use std::sync::Arc;
+
+use crate::support::{
+    Class, Client, find_card, layout,
+    private::{distance, picture, revealing_gradient},
+    protect, remark,
+};
+use unmask_attack::{AttackError, Searches, WholeUpdate};
+use unmask_core::MaskSeed;
+use unmask_defence::KeyMaterial;
+use unmask_wire::view::{Control, RoomView};
+
+const LABEL: usize = 3;
+
+fn revealing() -> Vec<f32> {
+    revealing_gradient(&picture(1), LABEL)
+}
+
+fn are_of(room: &RoomView, cards: usize, round: u32) -> bool {
+    room.attacks.len() == cards && room.attacks.iter().all(|card| card.round == round)
+}
+
+/// Runs one round under a defence with Ada as the only client.
+fn attacked(defence: &str, values: Vec<f32>) -> (Class, Client) {
+    let class = Class::with(|config| config.defence = defence.parse().unwrap());
+    let mut ada = class.client("Ada");
+    class.control(Control::OneRound);
+    let plan = ada.plan();
+    ada.update(&plan, values, [1; 32]);
+    (class, ada)
+}
+
+/// With G_pos unmasked, masks on everything else stop the papers' attacker, but not a mask-aware one.
+#[test]
+fn naive_and_aware_stand_side_by_side_on_one_update() {
+    let (class, mut ada) = attacked("random-binary:pos=0,0.3", revealing());
+    let (_, naive) = ada.reconstruction("embedding");
+    let (_, aware) = ada.reconstruction("embedding-aware");
+    let (naive, aware) = (distance(&naive, &picture(1)), distance(&aware, &picture(1)));
+    assert!(naive > 0.05 && aware < 1e-4, "{naive} {aware}");
+    let room = class.room_when("all results", |room| room.attacks.len() == 6);
+    assert!(room.attacks.iter().all(|card| card.round == 1 && card.defence.to_string() == "random-binary:pos=0,0.3"));
+    assert!(remark(&room, "embedding-aware").contains("arrived whole"), "{}", remark(&room, "embedding-aware"));
+    assert!(!remark(&room, "embedding-aware").contains("adds nothing"));
+}
+
+/// A model with a known formula for a picture's gradient.
+#[derive(Debug)]
+struct Formula;
+
+impl Searches for Formula {
+    fn gradient(&self, _: &WholeUpdate, labels: &[usize], pictures: &[f32]) -> Result<Vec<f64>, AttackError> {
+        Ok(revealing_gradient(pictures, labels[0]).into_iter().map(f64::from).collect())
+    }
+}
+
+/// The gradient check distinguishes right pictures from wrong ones, and says nothing without a model.
+#[test]
+fn closed_forms_are_checked_by_their_own_gradient() {
+    let class = Class::with_model(Arc::new(Formula), |config| {
+        config.defence = "random-binary:pos=0,0.3".parse().unwrap();
+    });
+    let mut ada = class.client("Ada");
+    class.control(Control::OneRound);
+    let plan = ada.plan();
+    ada.update(&plan, revealing(), [1; 32]);
+    let room = class.room_when("all results", |room| room.attacks.len() == 6);
+    let unexplained = |attack: &str| -> f64 {
+        let (_, rest) = remark(&room, attack).split_once("Its own gradient leaves ").unwrap();
+        rest.split_once(" % of what arrived unexplained.").unwrap().0.parse().unwrap()
+    };
+    let (naive, aware) = (unexplained("embedding"), unexplained("embedding-aware"));
+    assert!(naive > 5.0 && aware == 0.0, "{naive} % and {aware} %");
+
+    class.control(Control::Defence { defence: "encrypted".parse().unwrap() });
+    class.control(Control::OneRound);
+    ada.encrypted_round("seven grey herons", revealing());
+    let room = class.room_when("cipher text", |room| find_card(room, "embedding").is_some_and(|card| card.round == 2));
+    assert!(!remark(&room, "embedding").contains("own gradient"), "{}", remark(&room, "embedding"));
+}
+
+#[test]
+fn cards_follow_the_defence() {
+    let (class, mut ada) = attacked("fixed-position", revealing_with_zero_position());
+    let room = class.room_when("all results", |room| room.attacks.len() == 4 && room.label.is_some());
+    for card in &room.attacks {
+        assert_eq!((card.picture.as_deref(), card.ssim), (None, None));
+        let remark = card.remark.as_deref().unwrap_or_default();
+        assert!(remark.starts_with("Cannot, because") && remark.contains("position embedding"), "{remark}");
+    }
+    assert_eq!(room.label.unwrap().counts[LABEL], 1);
+
+    // Low-rank completion says at once that this keeps too few values.
+    class.control(Control::Defence { defence: "random-binary:0.6".parse().unwrap() });
+    class.control(Control::OneRound);
+    let plan = ada.plan();
+    ada.update(&plan, revealing(), [2; 32]);
+    let room = class.room_when("the rounds", |room| room.attacks.len() == 6);
+    let names: Vec<&str> = room.attacks.iter().map(|card| card.attack.name()).collect();
+    assert_eq!(names[4..], ["completion", "rounds"]);
+    let room = class.room_when("round 2", |room| are_of(room, 6, 2));
+    assert_eq!(room.label.as_ref().map(|label| label.round), Some(2));
+
+    class.control(Control::Defence { defence: "none".parse().unwrap() });
+    class.control(Control::OneRound);
+    let plan = ada.plan();
+    ada.update(&plan, revealing(), [0; 32]);
+    let room = class.room_when("round 3", |room| are_of(room, 4, 3));
+    assert!(room.attacks.iter().all(|card| card.attack.name() != "rounds"));
+}
+
+fn revealing_with_zero_position() -> Vec<f32> {
+    let mut values = revealing();
+    values[layout().get("pos_embed").unwrap().range.clone()].fill(0.0);
+    values
+}
+
+/// Under FedAvg, the change of the weights also reveals the picture and the label.
+#[test]
+fn weights_that_moved_give_the_picture_away() {
+    let class = Class::with(|config| config.rule = "fedavg:epochs=1,rate=0.1".parse().unwrap());
+    let mut ada = class.client("Ada");
+    class.control(Control::OneRound);
+    let plan = ada.plan();
+    let local = plan.weights.iter().zip(revealing()).map(|(w, g)| w - 0.1 * g).collect();
+    ada.update(&plan, local, [0; 32]);
+    let (_, values) = ada.reconstruction("embedding");
+    assert!(distance(&values, &picture(1)) < 1e-2, "{}", distance(&values, &picture(1)));
+    let room = class.room_when("label", |room| room.label.is_some() && !room.attacks.is_empty());
+    assert!(remark(&room, "embedding").contains("weight differences after 1 local epoch"));
+    assert_eq!(room.label.unwrap().counts[LABEL], 1);
+}
+
+/// Zeros and overflowing values are explained, and the next update is attacked normally.
+#[test]
+fn worthless_updates_are_told_in_words() {
+    let (class, mut ada) = attacked("none", vec![0.0; layout().len()]);
+    let room = class.room_when("all results", |room| room.attacks.len() == 4 && room.label.is_some());
+    assert!(room.attacks.iter().all(|card| card.remark.is_some() && card.picture.is_none()), "{:#?}", room.attacks);
+    let label = room.label.unwrap();
+    assert!(label.counts.is_empty() && label.remark.as_deref().is_some_and(|remark| remark.contains("all zero")));
+    for (round, defence, cards) in [(2, "random-binary:0.5", 6), (3, "none", 4)] {
+        class.control(Control::Defence { defence: defence.parse().unwrap() });
+        class.control(Control::OneRound);
+        let plan = ada.plan();
+        ada.update(&plan, vec![f32::MAX; layout().len()], [9; 32]);
+        class.room_when(defence, |room| are_of(room, cards, round));
+    }
+    class.control(Control::OneRound);
+    let plan = ada.plan();
+    ada.update(&plan, revealing(), [0; 32]);
+    let (round, values) = ada.reconstruction("embedding");
+    let (round, values) = if round == 4 { (round, values) } else { ada.reconstruction("embedding") };
+    assert_eq!(round, 4);
+    assert!(distance(&values, &picture(1)) < 1e-4);
+}
+
+#[test]
+fn mixtures_are_called_mixtures() {
+    let class = Class::with(|config| config.batch = 4);
+    let mut ada = class.client("Ada");
+    class.control(Control::OneRound);
+    let plan = ada.plan();
+    let update = protect(&plan, revealing(), KeyMaterial { seed: MaskSeed([0; 32]), cipher: None });
+    ada.send_samples(&plan, 1.0, 4, update);
+    let room = class.room_when("all results", |room| room.attacks.len() == 4 && room.label.is_some());
+    let remark = remark(&room, "embedding");
+    assert!(remark.contains("4 pictures are mixed") && remark.contains("at most 0.15"), "{remark}");
+    let label = room.label.unwrap();
+    assert_eq!((label.samples, label.counts.iter().sum::<u32>()), (4, 4));
+}

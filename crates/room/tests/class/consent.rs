@@ -1,0 +1,135 @@
+//! A student's consent. Withdrawing it removes the pictures made from their updates.
+
+use crate::support::{
+    Class, Client, card, find_card,
+    private::{picture, revealing_gradient},
+    state, view,
+};
+use unmask_lesson::Scene;
+use unmask_wire::{
+    ClientMessage,
+    view::{ClientState, Control},
+};
+
+/// Runs a round in which this client, the target, reveals its picture. Returns the picture's path.
+fn attacked(class: &Class, client: &mut Client, seed: u8) -> String {
+    class.control(Control::OneRound);
+    let plan = client.plan();
+    client.update(&plan, revealing_gradient(&picture(1), 3), [seed; 32]);
+    let is_shown = |room: &unmask_wire::view::RoomView| {
+        find_card(room, "embedding").is_some_and(|card| card.client == client.id && card.picture.is_some())
+    };
+    let room = class.room_when("a reconstruction", is_shown);
+    let path = find_card(&room, "embedding").and_then(|card| card.picture.clone()).unwrap();
+    assert!(class.picture(&path).is_some());
+    path
+}
+
+/// Asserts that no picture, card or label remains.
+fn nothing_left(class: &Class, path: &str, why: &str) {
+    class.room_when(why, |room| room.attacks.is_empty() && room.label.is_none());
+    assert_eq!(class.picture(path), None, "{why}");
+}
+
+#[test]
+fn nobody_is_attacked_who_did_not_agree() {
+    let class = Class::start();
+    let mut eve = Client::join_unseen(&class, "Eve");
+    let room = class.room();
+    assert_eq!((room.target, view(&room, "Eve").may_show), (None, false));
+    let sentence = class.refusal_of(&Control::Target { client: eve.id });
+    assert!(sentence.contains("Eve") && sentence.contains("has not agreed"), "{sentence}");
+    // Eve still trains like the others.
+    class.control(Control::OneRound);
+    let plan = eve.plan();
+    eve.update(&plan, revealing_gradient(&picture(1), 3), [0; 32]);
+    let room = class.room_when("the round", |room| room.losses.len() == 1);
+    assert!(room.attacks.is_empty() && room.label.is_none(), "{:?}", room.attacks);
+
+    let ada = class.client("Ada");
+    let room = class.room();
+    assert_eq!((room.target, view(&room, "Ada").may_show), (Some(ada.id), true));
+    // With Ada gone there is no target, since Eve has not consented.
+    drop(ada);
+    class.room_when("no target", |room| room.target.is_none());
+    eve.socket.send(&ClientMessage::Consent { may_show: true, may_lend: false }, &[]);
+    let room = class.room_when("Eve agrees", |room| room.target == Some(eve.id));
+    assert!(view(&room, "Eve").may_show);
+}
+
+/// The wall shows a reconstruction of each client that agreed, until it withdraws or the lesson goes on.
+#[test]
+fn the_wall_shows_everybody_who_agreed() {
+    let class = Class::start();
+    let (mut ada, mut bob) = (class.client("Ada"), class.client("Bob"));
+    let mut eve = Client::join_unseen(&class, "Eve");
+    class.control(Control::Lesson { scene: Scene::Guess, beat: 3 });
+    class.control(Control::OneRound);
+    for (client, seed) in [(&mut ada, 1), (&mut bob, 2), (&mut eve, 3)] {
+        let plan = client.plan();
+        client.update(&plan, revealing_gradient(&picture(seed), 3), [seed as u8; 32]);
+    }
+    let room = class.room_when("two leaks", |room| room.leaks.len() == 2);
+    assert_eq!(room.leaks.iter().map(|leak| leak.client).collect::<Vec<_>>(), [ada.id, bob.id]);
+    let paths: Vec<String> = room.leaks.iter().map(|leak| leak.picture.clone().expect("a picture")).collect();
+    let shown = [0, 1].map(|client: usize| class.picture(&paths[client]).expect("a picture"));
+    assert_ne!(shown[0], shown[1]);
+
+    ada.socket.send(&ClientMessage::Consent { may_show: false, may_lend: false }, &[]);
+    class.room_when("a consent withdrawn", |room| room.leaks.len() == 1);
+    assert_eq!((class.picture(&paths[0]).as_ref(), class.picture(&paths[1]).as_ref()), (None, Some(&shown[1])));
+    class.control(Control::Lesson { scene: Scene::April, beat: 0 });
+    class.room_when("the next scene", |room| room.leaks.is_empty());
+    assert_eq!(class.picture(&paths[1]), None);
+}
+
+/// A recording has no room for the numbers of every round.
+#[test]
+fn numbers_are_drawn_only_for_the_steps_that_show_them() {
+    let class = Class::start();
+    let mut ada = class.client("Ada");
+    attacked(&class, &mut ada, 1);
+    assert_eq!(card(&class.room(), "embedding").tables, None);
+}
+
+/// A client that withdraws consent is no longer shown, and another becomes the target.
+#[test]
+fn consent_can_be_withdrawn() {
+    let class = Class::start();
+    let mut ada = class.client("Ada");
+    class.control(Control::Lesson { scene: Scene::April, beat: 3 });
+    let path = attacked(&class, &mut ada, 1);
+    let tables = find_card(&class.room(), "embedding").and_then(|card| card.tables.clone()).expect("tables");
+    let table = tables.positions.expect("G_pos");
+    let png = class.picture(&table).expect("a table");
+    let drawn = unmask_data::decode(&png).expect("a PNG");
+    let side = usize::from(tables.per_side);
+    assert_eq!((drawn.width(), drawn.height()), (tables.dim as usize, side * side));
+    let bob = class.client("Bob");
+    ada.socket.send(&ClientMessage::Consent { may_show: false, may_lend: false }, &[]);
+    let room = class.room_when("another target", |room| room.target == Some(bob.id));
+    assert!(!view(&room, "Ada").may_show);
+    nothing_left(&class, &path, "a consent withdrawn");
+    assert_eq!(class.picture(&table), None);
+    class.refusal_of(&Control::Target { client: ada.id });
+}
+
+#[test]
+fn pictures_vanish_with_their_client_and_with_the_model() {
+    let class = Class::start();
+    for (seed, way) in [(1, "leave"), (2, "remove"), (3, "ban"), (4, "reset")] {
+        let mut ada = class.client("Ada");
+        class.control(Control::Target { client: ada.id });
+        let path = attacked(&class, &mut ada, seed);
+        match way {
+            "remove" => class.control(Control::Remove { client: ada.id }),
+            "ban" => class.control(Control::Ban { client: ada.id }),
+            "reset" => class.control(Control::Reset),
+            _ => {
+                drop(ada);
+                class.room_when("Ada gone", |room| state(room, "Ada") == Some(ClientState::Gone));
+            }
+        }
+        nothing_left(&class, &path, way);
+    }
+}

@@ -1,0 +1,21 @@
+//! A class in simulated time, with the real attacks: what a room promises to its people. Sockets, threads and files have
+//! tests of their own in `relay/tests/room`.
+
+mod support;
+
+mod attacks;
+mod budget;
+mod candidate;
+mod consent;
+mod contest;
+mod controls;
+mod defences;
+mod gathering;
+mod hostile;
+mod lesson;
+mod moderation;
+mod people;
+mod rounds;
+mod rules;
+mod search;
+mod silence;
