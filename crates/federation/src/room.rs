@@ -240,6 +240,10 @@ impl Room {
                 self.members.readmit(client);
                 self.advance()
             }
+            Event::LeaveOut(client) => {
+                self.members.leave_out(client);
+                self.advance()
+            }
             Event::Unable { client, round, policy, is_locked } => self.unable(client, (round, policy), is_locked),
             Event::Sealed { client, policy, check, weights } => self.sealed(client, policy, check, weights),
             Event::Deadline { round, policy } => self.deadline(round, policy),

@@ -16,7 +16,7 @@ const FILES: [&str; 2] = ["journal-a.redb", "journal-b.redb"];
 const TABLE: TableDefinition<'_, (&str, u32), &[u8]> = TableDefinition::new("lesson");
 const HEADER: &str = "header";
 /// Changes whenever the encoding changes.
-const FORMAT: u32 = 8;
+const FORMAT: u32 = 9;
 /// Bytes per value, a little less than a power of two, because redb gives each value its own run of pages.
 const CHUNK: usize = (256 << 10) - 1024;
 /// Bytes of redb's page cache, small because a journal is written far more often than read.

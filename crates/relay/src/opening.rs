@@ -7,12 +7,7 @@ use tracing::info;
 use unmask_journal::{Found, Store, read_lesson};
 use unmask_room::{Opening, Resumed};
 
-use crate::{
-    clock::unix_now,
-    config::RelayConfig,
-    journal::DataFolder,
-    random,
-};
+use crate::{clock::unix_now, config::RelayConfig, journal::DataFolder, random};
 
 /// A lesson, and where it is saved.
 #[derive(Debug)]

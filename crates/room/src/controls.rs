@@ -36,6 +36,7 @@ impl Classroom {
             Control::Reset => {
                 self.reset(self.coming_architecture());
                 self.hide_originals();
+                self.door.let_in(None);
                 self.recorder.forget(Forgotten::all_pictures());
             }
             Control::Defence { defence } => {
@@ -55,7 +56,10 @@ impl Classroom {
             Control::Readmit { client } => {
                 let entry = self.roster.get_mut(client).ok_or(ModerationError::Unknown { client })?;
                 entry.readmitted();
-                let line = format!("The teacher readmitted {}.", entry.nickname());
+                let (line, peer) = (format!("The teacher readmitted {}.", entry.nickname()), entry.peer());
+                if peer.device.is_some() {
+                    self.door.let_in(peer.device);
+                }
                 self.say_of([client], line);
                 self.feed(Event::Readmit(client));
             }

@@ -10,6 +10,9 @@ use crate::peer::{DeviceId, Peer};
 /// Upper limit of bans kept, well above the size of a class.
 pub(super) const BANS: usize = 1000;
 
+/// Upper limit of clients from one browser on another machine. A student may open some tabs, and not fill the room.
+pub(super) const PER_BROWSER: usize = 4;
+
 /// Why a client may not come in, as a clause.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum NoEntry {
@@ -19,6 +22,8 @@ pub enum NoEntry {
     Locked,
     #[error("the room is full with {clients} clients; ask the teacher")]
     Full { clients: usize },
+    #[error("{PER_BROWSER} tabs of this browser are in the room already; close one of them")]
+    Browser,
 }
 
 /// How a banned client is recognised when it comes back.
@@ -33,6 +38,7 @@ struct Ban {
 pub(crate) struct DoorRecord {
     is_locked: bool,
     bans: Vec<Ban>,
+    left_out: Vec<DeviceId>,
     /// Number of PINs before the current one; reveals none of them without the lesson's key.
     pins: u32,
 }
@@ -47,13 +53,15 @@ impl DoorRecord {
 pub(crate) struct Door {
     is_locked: bool,
     bans: Recent<Ban>,
+    /// Browsers of clients that were left out for refused updates.
+    left_out: Recent<DeviceId>,
     pins: u32,
     addresses: JoinAddresses,
 }
 
 impl Door {
     pub(crate) fn new(addresses: JoinAddresses) -> Self {
-        Self { is_locked: false, bans: Recent::new(BANS), pins: 0, addresses }
+        Self { is_locked: false, bans: Recent::new(BANS), left_out: Recent::new(BANS), pins: 0, addresses }
     }
 
     pub(crate) fn addresses(&self) -> &JoinAddresses {
@@ -85,6 +93,22 @@ impl Door {
         self.is_locked.then_some(NoEntry::Locked)
     }
 
+    /// Leaves out who comes from this browser.
+    pub(crate) fn leave_out(&mut self, device: DeviceId) {
+        if !self.leaves_out(device) {
+            self.left_out.push(device);
+        }
+    }
+
+    pub(crate) fn leaves_out(&self, device: DeviceId) -> bool {
+        self.left_out.iter().any(|other| *other == device)
+    }
+
+    /// Lets in who comes from this browser, or everybody.
+    pub(crate) fn let_in(&mut self, device: Option<DeviceId>) {
+        self.left_out.retain(|other| device.is_some_and(|device| device != *other));
+    }
+
     /// Bans this peer. Returns whether it will be recognised.
     pub(crate) fn ban(&mut self, peer: Peer, is_address_shared: bool) -> bool {
         let address = peer.address.filter(|_| !is_address_shared);
@@ -106,12 +130,14 @@ impl Door {
     }
 
     pub(crate) fn record(&self) -> DoorRecord {
-        DoorRecord { is_locked: self.is_locked, bans: self.bans.iter().cloned().collect(), pins: self.pins }
+        let (bans, left_out) = (self.bans.iter().cloned().collect(), self.left_out.iter().copied().collect());
+        DoorRecord { is_locked: self.is_locked, bans, left_out, pins: self.pins }
     }
 
     /// Restores the lock, bans and PIN count; the addresses stay as they are now.
-    pub(crate) fn restore(&mut self, DoorRecord { is_locked, bans, pins }: DoorRecord) {
+    pub(crate) fn restore(&mut self, DoorRecord { is_locked, bans, left_out, pins }: DoorRecord) {
         (self.is_locked, self.bans, self.pins) = (is_locked, Recent::new(BANS).refilled(bans), pins);
+        self.left_out = Recent::new(BANS).refilled(left_out);
     }
 }
 

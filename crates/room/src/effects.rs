@@ -91,6 +91,9 @@ impl Classroom {
                     "{name} is left out after {refusals} refused updates in a row; the teacher can take it in again."
                 );
                 self.say_of([client], line);
+                if let Some(device) = self.roster.get(client).and_then(|entry| entry.peer().device) {
+                    self.door.leave_out(device);
+                }
             }
             Effect::SittingOut(client) => {
                 let name = self.roster.name(client);

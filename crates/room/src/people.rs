@@ -8,7 +8,7 @@ use unmask_wire::RelayMessage;
 use super::{
     Classroom,
     classroom::MAX_REASON,
-    door::NoEntry,
+    door::{NoEntry, PER_BROWSER},
     input::{Admission, Hello},
     roster::{Connection, Entrance, Entry},
 };
@@ -25,10 +25,9 @@ impl Classroom {
             self.say_turned_away(&objection);
             return Err(objection);
         }
-        if !is_present && self.roster.present().count() >= self.config.limits.clients {
-            let full = NoEntry::Full { clients: self.config.limits.clients };
-            self.say_turned_away(&full);
-            return Err(full);
+        if !is_present && let Some(objection) = self.no_place(hello, known.is_some()) {
+            self.say_turned_away(&objection);
+            return Err(objection);
         }
         if is_present && let Some(client) = known {
             self.take_over(client);
@@ -56,9 +55,29 @@ impl Classroom {
                 self.put(client, Slot::Task, message);
             }
         }
+        if hello.peer.device.is_some_and(|device| self.door.leaves_out(device)) {
+            self.feed(Event::LeaveOut(client));
+            let name = self.roster.name(client);
+            self.say_of(
+                [client],
+                format!("{name} comes from a browser that is left out; the teacher can take it in again."),
+            );
+        }
         self.feed(Event::Joined(client));
         self.catch_up(client);
         Ok((connection, waiting))
+    }
+
+    /// Why there is no place for a client that is not present. Those who return with a ticket find their places kept for a
+    /// while.
+    fn no_place(&self, hello: &Hello, has_ticket: bool) -> Option<NoEntry> {
+        let clients = self.config.limits.clients;
+        let is_same = |entry: &&Entry| hello.peer.device.is_some() && entry.peer().device == hello.peer.device;
+        if hello.peer.address.is_some() && self.roster.present().filter(is_same).count() >= PER_BROWSER {
+            return Some(NoEntry::Browser);
+        }
+        let kept = if has_ticket { 0 } else { self.roster.kept_places(self.now.moment) };
+        (self.roster.present().count() + kept >= clients).then_some(NoEntry::Full { clients })
     }
 
     /// Says that somebody was turned away, unless the log says so. Who is not in the room cannot have a name deleted, so

@@ -20,6 +20,8 @@ pub(crate) const GONE: &str = "a client that is gone";
 
 /// Upper limit of clients remembered after they can no longer come back.
 pub(super) const MOST_FORMER: usize = 1000;
+/// How long the place of a client that left is kept from strangers.
+const KEPT: Duration = Duration::from_secs(120);
 const MAX_NICKNAME: usize = 24;
 const MAX_DEVICE: usize = 100;
 /// Upper limit of log lines that one client causes between two rounds.
@@ -390,6 +392,12 @@ impl Roster {
 
     pub(crate) fn present(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| entry.link.is_some())
+    }
+
+    /// Number of places of clients that sent updates and left a short while ago.
+    pub(crate) fn kept_places(&self, now: Moment) -> usize {
+        let is_kept = |entry: &&Entry| entry.updates > 0 && entry.gone_since.is_some_and(|since| now - since < KEPT);
+        self.entries.iter().filter(is_kept).count()
     }
 
     /// Forgets clients that have been away for too long, and the longest away if there are more than the limit of

@@ -219,6 +219,15 @@ impl Members {
         is_excluded
     }
 
+    /// Leaves a client out as if its updates had been refused.
+    pub(super) fn leave_out(&mut self, client: ClientId) {
+        let member = self.0.entry(client).or_default();
+        member.refusals = MAX_REFUSALS;
+        if member.is_there() {
+            member.state = ClientState::Excluded;
+        }
+    }
+
     /// Lets a client back in that was left out for refused updates.
     pub(super) fn readmit(&mut self, client: ClientId) {
         if let Some(member) = self.0.get_mut(&client) {

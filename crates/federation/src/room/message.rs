@@ -34,6 +34,8 @@ pub enum Event {
     Given { client: ClientId, pictures: u32 },
     /// The teacher lets a client back in that was left out for refused updates.
     Readmit(ClientId),
+    /// A client that is about to join is left out until the teacher lets it in, as after refused updates.
+    LeaveOut(ClientId),
     /// A client cannot take part in the round, or cannot encrypt the model (round 0). `is_locked` if only for lack of the
     /// passphrase, which somebody may be typing.
     Unable { client: ClientId, round: u32, policy: u32, is_locked: bool },

@@ -7,6 +7,7 @@ mod hearing;
 use std::{
     collections::{BTreeMap, VecDeque},
     fmt, mem,
+    net::IpAddr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::AtomicUsize,
@@ -81,6 +82,7 @@ struct Effects {
 
 #[derive(Debug)]
 struct Socket {
+    address: IpAddr,
     device: DeviceId,
     assembler: Assembler,
     bytes: u64,
@@ -209,11 +211,13 @@ impl Bench {
         self.connect_from(self.sockets.len() as u128)
     }
 
-    /// Opens a socket of this browser, by its cookie, and returns its number.
+    /// Opens a socket of this browser, by its cookie and on a machine of its own, and returns its number.
     pub fn connect_from(&mut self, cookie: u128) -> usize {
         let assembler = Assembler::new(self.outside.lock().limit);
         let device = DeviceId::of(cookie.to_le_bytes());
-        self.sockets.push(Some(Socket { device, assembler, bytes: 0, admitted: None }));
+        let [one, two, three, ..] = cookie.to_le_bytes();
+        let address = IpAddr::from([10, three, two, one]);
+        self.sockets.push(Some(Socket { address, device, assembler, bytes: 0, admitted: None }));
         self.sockets.len() - 1
     }
 
@@ -232,7 +236,7 @@ impl Bench {
                 self.tell(Input::Message { connection, message, values, bytes, done: Reply::new(|()| true) });
             }
             (Ok(Some((ClientMessage::Hello { nickname, resume, device, may_show, may_lend, is_robot }, _))), None) => {
-                let peer = Peer { address: None, device: Some(open.device) };
+                let peer = Peer { address: Some(open.address), device: Some(open.device) };
                 let hello = Hello { nickname, resume, device, may_show, may_lend, is_robot, peer };
                 let (reply, answer) = reply();
                 self.tell(Input::Hello { hello, reply });

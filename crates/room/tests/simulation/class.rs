@@ -1,10 +1,11 @@
 //! A class whose clients a test moves one by one.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use unmask_core::{Architecture, OptimiserKind, UpdateForm, VitPreset};
+use unmask_journal::simulated::Disk;
 use unmask_room::{
-    RoomConfig,
+    JournalConfig, RoomConfig,
     bench::{Bench, Sent, Surroundings},
 };
 use unmask_wire::{ClientMessage, PlanHeader, RelayMessage, frames};
@@ -24,6 +25,20 @@ pub struct Class {
 impl Class {
     /// A room with this many clients, each with a browser of its own.
     pub fn of(clients: usize, change: impl FnOnce(&mut RoomConfig)) -> Self {
+        Self::open(Surroundings::default(), clients, change)
+    }
+
+    /// The same, and the lesson is saved.
+    pub fn on(disk: Disk, clients: usize, change: impl FnOnce(&mut RoomConfig)) -> Self {
+        let surroundings = Surroundings { disk: Some(Arc::new(disk)), ..Surroundings::default() };
+        let saved = |config: &mut RoomConfig| {
+            config.journal = Some(JournalConfig::default());
+            change(config);
+        };
+        Self::open(surroundings, clients, saved)
+    }
+
+    fn open(surroundings: Surroundings, clients: usize, change: impl FnOnce(&mut RoomConfig)) -> Self {
         let mut config = RoomConfig {
             architecture: architecture(),
             optimiser: OptimiserKind::Sgd { rate: RATE },
@@ -33,23 +48,25 @@ impl Class {
             ..RoomConfig::default()
         };
         change(&mut config);
-        let mut class = Self { bench: Bench::open(config, Surroundings::default()).unwrap(), sockets: Vec::new() };
+        let mut class = Self { bench: Bench::open(config, surroundings).unwrap(), sockets: Vec::new() };
         for number in 0..clients {
             let socket = class.bench.connect_from(number as u128);
-            class.join(socket);
+            class.join(socket, None);
             class.sockets.push(socket);
         }
         class
     }
 
-    /// Says hello; returns whether the room let the socket in.
-    pub fn join(&mut self, socket: usize) -> bool {
+    /// Says hello, with the ticket of last time if there is one. Returns the next ticket if the room lets the socket in.
+    pub fn join(&mut self, socket: usize, resume: Option<[u8; 16]>) -> Option<[u8; 16]> {
         let (nickname, device) = (format!("client {socket}"), "CPU".to_owned());
         let hello =
-            ClientMessage::Hello { nickname, resume: None, device, may_show: false, may_lend: false, is_robot: false };
+            ClientMessage::Hello { nickname, resume, device, may_show: false, may_lend: false, is_robot: false };
         self.say(socket, &hello, &[]);
-        let sent = self.bench.sent(socket);
-        sent.iter().any(|sent| matches!(sent, Sent::Message(RelayMessage::Welcome { .. })))
+        self.bench.sent(socket).into_iter().find_map(|sent| match sent {
+            Sent::Message(RelayMessage::Welcome { resume, .. }) => Some(resume),
+            _ => None,
+        })
     }
 
     pub fn say(&mut self, socket: usize, message: &ClientMessage, values: &[f32]) {
@@ -83,4 +100,8 @@ impl Class {
     pub fn weights(&self) -> Vec<f32> {
         self.bench.model().state.weights.clone()
     }
+}
+
+pub fn distance(one: &[f32], other: &[f32]) -> f64 {
+    one.iter().zip(other).map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>().sqrt()
 }

@@ -5,8 +5,8 @@
 mod bounds;
 mod class;
 mod expected;
+mod hostile;
 mod invariants;
-mod pace;
 mod script;
 mod world;
 
