@@ -242,7 +242,7 @@ impl Room {
             }
             Event::LeaveOut(client) => {
                 self.members.leave_out(client);
-                self.advance()
+                Vec::new()
             }
             Event::Unable { client, round, policy, is_locked } => self.unable(client, (round, policy), is_locked),
             Event::Sealed { client, policy, check, weights } => self.sealed(client, policy, check, weights),

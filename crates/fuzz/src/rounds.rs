@@ -44,7 +44,12 @@ enum Step {
     Unable {
         client: u8,
         is_current: bool,
+        is_locked: bool,
     },
+    /// It came from a browser that is left out.
+    LeaveOut(u8),
+    /// A late answer that was quick.
+    Quick(u8),
     Sealed {
         client: u8,
         is_asked: bool,
@@ -127,8 +132,8 @@ struct World {
     asked: Option<ClientId>,
     /// Whether the room asked for a salt and has not received it.
     awaits_salt: bool,
-    /// The round and the policy of the last quorum.
-    quorum: Option<(u32, u32)>,
+    /// The round and the policy of the last quorum, and whether clients were still awaited.
+    quorum: Option<(u32, u32, bool)>,
     /// Updates that the room accepted since it last asked for some.
     accepted: u32,
     seeds: u32,
@@ -153,9 +158,12 @@ impl World {
             Step::Forget(client) => Event::Forgotten(id(client)),
             Step::Update(update) => Event::Update(self.received(&update)),
             Step::Answer(client) => self.honest(id(client)),
-            Step::Unable { client, is_current } => {
-                Event::Unable { client: id(client), round: if is_current { round } else { round + 1 }, policy }
+            Step::Unable { client, is_current, is_locked } => {
+                let round = if is_current { round } else { round + 1 };
+                Event::Unable { client: id(client), round, policy, is_locked }
             }
+            Step::LeaveOut(client) => Event::LeaveOut(id(client)),
+            Step::Quick(client) => Event::Quick(id(client)),
             Step::Sealed { client, is_asked, values } => {
                 let mut weights = self.room.model().state.weights.clone();
                 match values {
@@ -290,10 +298,12 @@ impl World {
                     assert!(!left_out.contains(client), "asked although it sits out or is left out");
                     self.asked = Some(*client);
                 }
-                Effect::Quorum { round, policy, .. } => {
+                Effect::Quorum { round, policy, awaited } => {
                     assert_eq!((self.room.phase(), self.room.round()), (RoomPhase::Training, *round));
-                    assert_ne!(self.quorum, Some((*round, *policy)), "it is reported once");
-                    self.quorum = Some((*round, *policy));
+                    let before = self.quorum.filter(|(number, under, _)| (number, under) == (round, policy));
+                    let is_news = before.is_none_or(|(.., was_awaited)| was_awaited && !awaited);
+                    assert!(is_news, "it is reported when enough have answered, and when all have");
+                    self.quorum = Some((*round, *policy, *awaited));
                 }
                 Effect::SittingOut(client) => {
                     assert_eq!(self.room.member(*client), ClientState::SittingOut);

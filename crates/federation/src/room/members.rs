@@ -195,8 +195,9 @@ impl Members {
     /// row without an excuse.
     pub(super) fn unable(&mut self, client: ClientId, is_excused: bool) -> bool {
         let Some(member) = self.present(client) else { return false };
-        member.missed = member.missed.saturating_add(u32::from(!is_excused && !member.is_hidden));
-        let sits_out = member.missed >= MAX_MISSED;
+        let counts = !is_excused && !member.is_hidden;
+        member.missed = member.missed.saturating_add(u32::from(counts));
+        let sits_out = counts && member.missed >= MAX_MISSED;
         (member.state, member.was_away) = (if sits_out { ClientState::SittingOut } else { ClientState::Joined }, false);
         sits_out
     }
@@ -222,9 +223,8 @@ impl Members {
     /// Leaves a client out as if its updates had been refused.
     pub(super) fn leave_out(&mut self, client: ClientId) {
         let member = self.0.entry(client).or_default();
-        member.refusals = MAX_REFUSALS;
-        if member.is_there() {
-            member.state = ClientState::Excluded;
+        if !member.is_there() {
+            member.refusals = MAX_REFUSALS;
         }
     }
 

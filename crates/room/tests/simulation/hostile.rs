@@ -53,7 +53,7 @@ fn stall(class: &mut Class, socket: usize, how: Stall, held: &mut Option<PlanHea
                     Stall::Returns => {}
                 }
             }
-            Sent::Message(RelayMessage::SittingOut { .. }) if how == Stall::Returns => {
+            Sent::Message(RelayMessage::SittingOut) if how == Stall::Returns => {
                 class.say(socket, &ClientMessage::Return, &[]);
             }
             _ => {}
