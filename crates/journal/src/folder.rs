@@ -8,8 +8,14 @@ use redb::StorageBackend;
 pub trait Folder: Debug {
     type File: StorageBackend;
 
-    /// The folder's name, in messages.
-    fn name(&self) -> String;
+    /// How messages call a file.
+    fn path(&self, file: &str) -> String;
+
+    /// The names of all files.
+    ///
+    /// # Errors
+    /// The file system's.
+    fn list(&self) -> io::Result<Vec<String>>;
 
     /// # Errors
     /// The file system's.

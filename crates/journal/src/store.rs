@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context, bail, ensure};
-use redb::{Builder, Database, DatabaseError, ReadableDatabase, TableDefinition, TableError};
+use redb::{Builder, Database, DatabaseError, ReadableDatabase, StorageError, TableDefinition, TableError};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -89,7 +89,8 @@ impl<F: Folder> Store<F> {
     /// another format.
     ///
     /// # Errors
-    /// Fails if another relay has it open; see [`is_taken`].
+    /// Fails if another relay has it open, see [`is_taken`], or if the disk cannot be written: a file that was not closed
+    /// is repaired first.
     pub fn open(folder: F, opened: u64) -> anyhow::Result<Found<F>> {
         let mut store = Self { folder, opened, slots: FILES.map(Slot::new), newest: 0, serial: 0 };
         let (mut found, mut problems) = (Vec::new(), Vec::new());
@@ -98,6 +99,10 @@ impl<F: Folder> Store<F> {
                 Ok(None) => {}
                 Ok(Some((manifest, header))) => found.push((manifest.serial, index, header, manifest.parts)),
                 Err(error) if is_taken(&error) => return Err(error),
+                Err(error) if is_unwritable(&error) => {
+                    let path = store.folder.path(FILES[index]);
+                    return Err(error.context(format!("{path} cannot be opened; free some space and start again")));
+                }
                 Err(error) => problems.push(store.set_aside(index, &error)),
             }
         }
@@ -133,11 +138,10 @@ impl<F: Folder> Store<F> {
         let slot = &mut self.slots[index];
         slot.database = None;
         (slot.parts, slot.is_whole) = (Vec::new(), false);
-        let (folder, name) = (self.folder.name(), slot.name);
-        let aside = format!("{name}.broken-{}", self.opened);
-        let what = format!("The journal's file {name} in {folder} cannot be read ({error:#})");
-        match self.folder.rename(name, &aside) {
-            Ok(()) => format!("{what}; it was set aside as {aside}."),
+        let aside = format!("{}.broken-{}", slot.name, self.opened);
+        let what = format!("The journal's file {} cannot be read ({error:#})", self.folder.path(slot.name));
+        match self.folder.rename(slot.name, &aside) {
+            Ok(()) => format!("{what}; it was set aside as {}.", self.folder.path(&aside)),
             Err(error) => format!("{what} and cannot be set aside ({error}); move it away."),
         }
     }
@@ -152,8 +156,7 @@ impl<F: Folder> Store<F> {
             drop(database);
             match folder.rename(name, &format!("{name}.old")) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(error)
-                        .with_context(|| format!("cannot move {name} in {} out of the way", folder.name()));
+                    return Err(error).with_context(|| format!("cannot move {} out of the way", folder.path(name)));
                 }
                 _ => {}
             }
@@ -163,7 +166,7 @@ impl<F: Folder> Store<F> {
 
     /// Writes a state. With `parts` it replaces the older file. Without them it updates the header of the newer file,
     /// whose parts are still valid. The previous state stays until all of it is on the disk. If `is_fresh`, no byte of
-    /// the older file stays; otherwise the file system may keep what it replaces.
+    /// the older file stays, nor any file that was set aside; otherwise the file system may keep what it replaces.
     ///
     /// # Errors
     /// Fails if the file system does, for example on a full disk. The previous state is unchanged.
@@ -171,8 +174,16 @@ impl<F: Folder> Store<F> {
         let target = if parts.is_some() { 1 - self.newest } else { self.newest };
         let serial = self.serial + 1;
         let slot = &mut self.slots[target];
-        ensure!(parts.is_some() || slot.is_whole, "{} holds nothing to add to", slot.name);
-        match slot.write(&self.folder, serial, header, parts, is_fresh && parts.is_some()) {
+        ensure!(parts.is_some() || slot.is_whole, "{} holds nothing to add to", self.folder.path(slot.name));
+        let is_fresh = is_fresh && parts.is_some();
+        let written = slot.write(&self.folder, serial, header, parts, is_fresh);
+        let written = written.and_then(|written| {
+            if is_fresh {
+                delete_set_aside(&self.folder)?;
+            }
+            Ok(written)
+        });
+        match written {
             Ok(written) => {
                 (slot.parts, slot.is_whole) = (written, true);
                 (self.newest, self.serial) = (target, serial);
@@ -181,8 +192,7 @@ impl<F: Folder> Store<F> {
             Err(error) => {
                 // redb requires the file to be reopened after a failed write.
                 slot.database = None;
-                let (folder, name) = (self.folder.name(), slot.name);
-                Err(error.context(format!("{name} in {folder} cannot be written")))
+                Err(error.context(format!("{} cannot be written", self.folder.path(slot.name))))
             }
         }
     }
@@ -220,7 +230,7 @@ impl Slot {
 
     /// Returns the temporary name that a new file has until it holds a complete state.
     fn unfinished(&self) -> String {
-        format!("{}.unfinished", self.name)
+        self.name.replace("redb", "unfinished")
     }
 
     /// Opens the file, if it exists, and reads its header.
@@ -360,6 +370,28 @@ fn builder() -> Builder {
 /// Catches panics, since redb may panic on a damaged file.
 fn guarded<T>(action: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
     catch_unwind(AssertUnwindSafe(action)).unwrap_or_else(|_| bail!("it is damaged"))
+}
+
+/// Deletes the journals of earlier lessons, and files that could not be read.
+fn delete_set_aside(folder: &impl Folder) -> anyhow::Result<()> {
+    for name in folder.list()? {
+        if FILES.iter().any(|file| name.starts_with(&format!("{file}."))) {
+            folder.remove(&name).with_context(|| format!("{} cannot be deleted", folder.path(&name)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether an error is the disk's and says nothing of the file.
+fn is_unwritable(error: &anyhow::Error) -> bool {
+    let io = match error.downcast_ref() {
+        Some(DatabaseError::Storage(StorageError::Io(io))) => Some(io),
+        _ => error.downcast_ref::<io::Error>(),
+    };
+    io.is_some_and(|io| {
+        use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+        [StorageFull, QuotaExceeded, ReadOnlyFilesystem, PermissionDenied].contains(&io.kind())
+    })
 }
 
 /// Whether a journal could not be opened because another relay has it open.
@@ -537,6 +569,22 @@ mod tests {
         holds(&open(&files).contents.unwrap(), 4);
     }
 
+    /// A relay that starts on a full disk says so, and loses nothing.
+    #[test]
+    fn a_full_disk_is_no_damage() {
+        let files = Files::new(1);
+        let mut store = open(&files).store;
+        (1..=3).for_each(|state| write(&mut store, state).unwrap());
+        files.start_host();
+        drop(store);
+        files.fill(true);
+        let error = format!("{:#}", Store::open(files.clone(), 1).unwrap_err());
+        assert!(error.contains("free some space"), "{error}");
+        files.fill(false);
+        let Found { contents, problems, .. } = open(&files);
+        assert_eq!((newest(&contents.unwrap()), problems), (3, Vec::new()));
+    }
+
     /// A host may die between any two changes of a file, and the power may go with it.
     #[test]
     fn the_state_before_survives_a_death_at_any_point() {
@@ -592,10 +640,15 @@ mod tests {
             store.write(b"a canary", Some(&parts), false).unwrap();
         }
         assert_eq!(holds("a canary"), [true, true]);
+        for name in ["journal-a.redb.old", "journal-b.redb.broken-7"] {
+            files.edit(name, |bytes| *bytes = b"a canary".to_vec());
+        }
+        files.edit("lesson.unmask", |bytes| *bytes = b"another file".to_vec());
         for left in [1, 0] {
             store.write(b"nobody", Some(&parts), true).unwrap();
             assert_eq!(holds("a canary").into_iter().filter(|holds| *holds).count(), left);
         }
+        assert_eq!(files.names(), [FILES[0], FILES[1], "lesson.unmask"]);
         drop(store);
         assert_eq!(open(&files).contents.unwrap().header, b"nobody");
     }

@@ -192,8 +192,12 @@ impl Content {
 impl Folder for Files {
     type File = OpenFile;
 
-    fn name(&self) -> String {
-        "memory".to_owned()
+    fn path(&self, file: &str) -> String {
+        file.to_owned()
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        Ok(self.names())
     }
 
     fn has(&self, file: &str) -> io::Result<bool> {

@@ -51,8 +51,13 @@ impl DataFolder {
 impl Folder for DataFolder {
     type File = FileBackend;
 
-    fn name(&self) -> String {
-        self.0.display().to_string()
+    fn path(&self, file: &str) -> String {
+        self.0.join(file).display().to_string()
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let names = fs::read_dir(&self.0)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+        names.collect()
     }
 
     fn has(&self, file: &str) -> io::Result<bool> {
