@@ -132,6 +132,9 @@ mod tests {
         assert_eq!(mean(&[]), None);
         assert_eq!(mean(&[1e38]), None);
         assert_eq!(mean(&[300.0, 400.0]), Some(350.0), "training that diverges is shown");
+        assert_eq!(mean(&[1000.0, 2000.0]), Some(1500.0), "so is a mean far from guessing");
+        assert_eq!(mean(&[3000.0, 3000.0]), None, "but not any number");
+        assert_eq!(mean(&[0.1, 0.1, 300.0, 300.0, 300.0]), Some(180.04), "most decide what is plausible");
         assert_eq!(mean(&[2.0, 1e38, 3.0]), Some(2.5));
         assert_eq!(mean(&[2.0, -1e38, 3.0]), Some(2.5));
         assert_eq!(mean(&[0.001, 20.0]), Some(10.0005), "a picture not learnt among pictures that are");
@@ -150,5 +153,14 @@ mod tests {
         statistics.add(vec![-1e30, 1.0], 1);
         statistics.leave_out(&[1]);
         assert_eq!(statistics.mean(&[0.0, 0.0], Aggregation::Mean), [1e30, 0.0]);
+    }
+
+    #[test]
+    fn norms_of_earlier_rounds_bound_a_restored_rooms_statistics() {
+        let known = NormGate::default().with([1.0; NormGate::ENOUGH].into_iter());
+        let mut statistics = Statistics::resumed(known);
+        statistics.add(vec![1e30, 0.0], 1);
+        let mean = statistics.mean(&[0.0, 0.0], Aggregation::Clipped);
+        assert!((mean[0] - CLIP_FACTOR as f32).abs() < 1e-6 && mean[1] == 0.0, "{mean:?}");
     }
 }

@@ -208,3 +208,18 @@ fn refused_update_changes_nothing() {
     assert!(aggregate.add(&protect(masked, &layout, values(layout.len(), 2), [1; 32]), 1, None).is_err());
     assert_eq!(aggregate, before);
 }
+
+/// A room takes each seed once, except for a mask that all clients share.
+#[test]
+fn updates_under_one_mask_are_averaged_by_their_weights() {
+    let layout = layout();
+    let defence = "random-binary:0.5".parse().unwrap();
+    let mut aggregate = Aggregate::new(Arc::clone(&layout), defence, Aggregation::Mean);
+    for (value, samples) in [(0.0, 2), (1.0, 3)] {
+        let update = protect(defence, &layout, vec![value; layout.len()], [7; 32]);
+        aggregate.add(&update, samples, None).unwrap();
+    }
+    assert_eq!(aggregate.weight(), 5);
+    let sent: Vec<f32> = aggregate.mean().into_iter().flatten().collect();
+    assert!(sent.len() < layout.len() && sent.iter().all(|mean| (mean - 0.6).abs() < 1e-6));
+}

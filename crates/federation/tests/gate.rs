@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 use unmask_core::{
-    Aggregation, Architecture, ClientId, ClientState, KeyCheck, MaskSeed, RoundSettings, UpdateForm, VitPreset,
+    Aggregation, Architecture, ClientId, ClientState, KeyCheck, MaskSeed, RoundSettings, TrainingPictures, UpdateForm,
+    VitPreset,
 };
 use unmask_defence::{KeyMaterial, PlainUpdate, Protect, ProtectedUpdate};
 use unmask_federation::{Effect, Event, GlobalModel, Quorum, ReceivedUpdate, Room, RoomPhase, RoundSummary, Void};
@@ -222,9 +223,9 @@ fn what_is_left_out_in_the_middle_takes_nobody_else_along() {
 /// Updates that are left out, or lead to no step, must not define the usual norm.
 #[test]
 fn whoever_is_alone_does_not_set_the_bound() {
-    for least in [1, 2] {
-        let mut room = room("none", "fedsgd", "sgd:0.1", Aggregation::Clipped, 1)
-            .with_quorum(Quorum { share: 0.5, updates: least });
+    for (least, aggregation) in [(1, Aggregation::Clipped), (2, Aggregation::Clipped), (2, Aggregation::Aligned)] {
+        let mut room =
+            room("none", "fedsgd", "sgd:0.1", aggregation, 1).with_quorum(Quorum { share: 0.5, updates: least });
         let before = room.model().state.weights.clone();
         for round in 0..7 {
             let value = if least == 1 { 1e15 } else { 1e-6 };
@@ -398,6 +399,32 @@ fn samples_weigh_what_was_given() {
     send(&mut room, ClientId(1), moved(0.0), 2.0, 4);
     let after = &room.model().state.weights;
     assert!(after.iter().zip(&weights).all(|(after, before)| (after - before - 0.5).abs() < 1e-6));
+}
+
+/// On shared pictures an update weighs as many as the client was given.
+#[test]
+fn shared_pictures_weigh_as_many_as_were_given() {
+    let mut room = room("none", "fedavg", "sgd:0.1", Aggregation::Mean, 2);
+    let shared = room.settings().with_pictures(TrainingPictures::Shared { shard: 1 });
+    room.handle(Event::SetSettings(shared));
+    let moved = |room: &Room, by: f32| {
+        ProtectedUpdate::dense(room.model().state.weights.iter().map(|weight| weight + by).collect())
+    };
+    for client in [0, 1] {
+        let update = moved(&room, 0.0);
+        send(&mut room, ClientId(client), update, 2.0, 1);
+    }
+    room.handle(Event::Begin);
+    for (client, pictures) in [(0, 6), (1, 2)] {
+        room.handle(Event::Given { client: ClientId(client), pictures });
+    }
+    let weights = room.model().state.weights.clone();
+    for (client, by) in [(0, 1.0), (1, 0.0)] {
+        let update = moved(&room, by);
+        send(&mut room, ClientId(client), update, 2.0, 1_000_000);
+    }
+    let after = &room.model().state.weights;
+    assert!(after.iter().zip(&weights).all(|(after, before)| (after - before - 0.75).abs() < 1e-6));
 }
 
 /// A minority cannot move the median of any parameter beyond the honest values.

@@ -94,13 +94,13 @@ impl<F: Folder> Store<F> {
     pub fn open(folder: F, opened: u64) -> anyhow::Result<Found<F>> {
         let mut store = Self { folder, opened, slots: FILES.map(Slot::new), newest: 0, serial: 0 };
         let (mut found, mut problems) = (Vec::new(), Vec::new());
-        for index in 0..FILES.len() {
+        for (index, name) in FILES.into_iter().enumerate() {
             match store.slots[index].load(&store.folder) {
                 Ok(None) => {}
                 Ok(Some((manifest, header))) => found.push((manifest.serial, index, header, manifest.parts)),
                 Err(error) if is_taken(&error) => return Err(error),
                 Err(error) if is_unwritable(&error) => {
-                    let path = store.folder.path(FILES[index]);
+                    let path = store.folder.path(name);
                     return Err(error.context(format!("{path} cannot be opened; free some space and start again")));
                 }
                 Err(error) => problems.push(store.set_aside(index, &error)),

@@ -474,3 +474,83 @@ impl Attacks {
 fn readable(model: &GlobalModel) -> Option<Tensors> {
     embeddings(model).inspect_err(|error| warn!("the embeddings of the room's model cannot be read: {error}")).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use unmask_core::{Rule, VitPreset};
+    use unmask_wire::view::GatheredView;
+
+    use super::{
+        report::{Finding, Seen},
+        *,
+    };
+
+    const ADA: ClientId = ClientId(1);
+    const ABOUT: About = About {
+        epoch: 0,
+        serial: 1,
+        gathering: 0,
+        client: ADA,
+        round: 1,
+        defence: Defence::None,
+        rule: Rule::FedSgd,
+        samples: 1,
+    };
+
+    /// The attacks on Ada, without the workers.
+    fn attacks() -> Attacks {
+        let (attackers, _) = Attackers::new(Duration::from_secs(5), None, 1, || {});
+        let mut attacks = Attacks::new(attackers, Arc::default());
+        attacks.set_target(ADA);
+        begin(&mut attacks);
+        attacks
+    }
+
+    fn begin(attacks: &mut Attacks) {
+        attacks.cards.begin(vec![AttackMethod::Embedding, AttackMethod::Rounds]);
+    }
+
+    /// Takes a report, and returns whether it sends a picture, and the number of cards.
+    fn take(attacks: &mut Attacks, report: Report) -> (bool, usize) {
+        let config = VitConfig::from(VitPreset::Pico);
+        let sent = attacks.take_report(report, Some(&config), |_| Some("Ada".to_owned()));
+        (sent.is_some(), attacks.cards().count())
+    }
+
+    fn found() -> Report {
+        let outcome = Ok(Seen { side: 1, pictures: 1, values: vec![0.5; 3], png: vec![1], remark: None, tables: None });
+        Report::Found(Box::new(Finding {
+            about: ABOUT,
+            method: AttackMethod::Embedding,
+            seconds: 0.1,
+            outcome,
+            search: None,
+        }))
+    }
+
+    fn gathered() -> Report {
+        Report::Gathered(Box::new(ABOUT), Ok(GatheredView::default()))
+    }
+
+    #[test]
+    fn results_for_an_earlier_model_are_not_shown() {
+        let mut attacks = attacks();
+        assert_eq!(take(&mut attacks, found()), (true, 1));
+        attacks.forget_model();
+        begin(&mut attacks);
+        assert_eq!(take(&mut attacks, found()), (false, 0));
+        assert_eq!(take(&mut attacks, gathered()), (false, 0));
+    }
+
+    #[test]
+    fn rounds_gathered_before_it_began_anew_are_not_shown() {
+        assert_eq!(take(&mut attacks(), gathered()), (false, 1));
+        let mut anew = attacks();
+        anew.gather_anew();
+        assert_eq!(take(&mut anew, gathered()), (false, 0));
+        let mut left = attacks();
+        left.left(ADA, None);
+        left.set_target(ADA);
+        assert_eq!(take(&mut left, gathered()), (false, 0));
+    }
+}

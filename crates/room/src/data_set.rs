@@ -125,6 +125,30 @@ fn fit(class: &str) -> String {
 mod tests {
     use super::*;
 
+    /// A data set with a picture of each of so many classes.
+    fn classes(count: usize) -> anyhow::Result<Labelled> {
+        let names = (0..count).map(|class| class.to_string()).collect();
+        Ok(Labelled::new(1, names, vec![0; 3 * count], (0..count).map(|class| class as u8).collect())?)
+    }
+
+    fn load(config: &DataConfig, _: u64) -> anyhow::Result<DataSet> {
+        let (train, test) = (classes(config.shards.into())?, classes(1)?);
+        Ok(DataSet { name: "many".to_owned(), train, test, left_out: Vec::new() })
+    }
+
+    #[test]
+    fn too_many_classes_are_refused() {
+        let load = |shards: usize| {
+            let config = DataConfig { shards: shards as u16, ..DataConfig::default() };
+            SharedDataSet::load(load, &config, 1).map(|data_set| data_set.classes.len())
+        };
+        assert_eq!(load(MAX_CLASSES).ok(), Some(MAX_CLASSES));
+        for count in [1, 2] {
+            let error = load(MAX_CLASSES + count).unwrap_err().to_string();
+            assert!(error.contains(&(MAX_CLASSES + count).to_string()), "{error}");
+        }
+    }
+
     #[test]
     fn names_fit_the_wire() {
         assert_eq!(fit(" ring\u{7} "), "ring");

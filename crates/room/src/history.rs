@@ -284,3 +284,94 @@ fn group(counts: &GroupCounts) -> GroupCountsView {
 fn short(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use unmask_core::{Architecture, OptimiserKind, Rule, VitPreset};
+
+    use super::*;
+
+    /// Says only how many rounds it was asked about.
+    const ECHO: Accountant =
+        |_, rounds, delta| Guarantee { rounds, epsilon: None, delta, sentence: "So it is.".to_owned() };
+
+    fn noise(epsilon: &str) -> Defence {
+        format!("gaussian:eps={epsilon},delta=0.5,clip=1").parse().unwrap()
+    }
+
+    fn close(history: &mut History, round: u32, defence: Defence, updates: u32) {
+        let settings = RoundSettings::new(defence, Rule::FedSgd, 1, OptimiserKind::Sgd { rate: 0.1 }).unwrap();
+        let (clipped, opposed, samples) = (0, 0, updates.into());
+        let (loss, losses, void, late) = (None, Vec::new(), None, Vec::new());
+        let large = Vec::new();
+        let summary =
+            RoundSummary { round, settings, updates, clipped, large, opposed, samples, loss, losses, void, late };
+        let layout = Arc::new(Architecture::from(VitPreset::Pico).layout());
+        history.closed(1000, &summary, &UpdateCounts::new(layout, defence));
+    }
+
+    /// The rounds that the guarantee covers, and whether it says that others are not covered.
+    fn covered(history: &History, defence: Defence) -> Option<(u32, bool)> {
+        history.guarantee(defence).map(|found| (found.rounds, found.sentence.starts_with("Not covered")))
+    }
+
+    #[test]
+    fn a_guarantee_covers_the_rounds_under_one_noise() {
+        let (mut history, weak, strong) = (History::new(ECHO), noise("8"), noise("1"));
+        close(&mut history, 1, weak, 0);
+        assert_eq!(covered(&history, weak), None, "nothing was received");
+        for round in [2, 3] {
+            close(&mut history, round, weak, 1);
+        }
+        assert_eq!((covered(&history, weak), covered(&history, strong)), (Some((2, false)), None));
+        close(&mut history, 4, strong, 1);
+        assert_eq!((covered(&history, weak), covered(&history, strong)), (None, Some((1, true))));
+    }
+
+    #[test]
+    fn noise_does_not_cover_what_came_without_it() {
+        for (updates, is_uncovered) in [(0, false), (1, true)] {
+            let (mut history, noise) = (History::new(ECHO), noise("1"));
+            close(&mut history, 1, Defence::None, updates);
+            close(&mut history, 2, noise, 1);
+            assert_eq!(covered(&history, noise), Some((1, is_uncovered)));
+        }
+    }
+
+    #[test]
+    fn a_restored_guarantee_counts_the_rounds_that_may_be_missing() {
+        let (mut history, noise) = (History::new(ECHO), noise("1"));
+        close(&mut history, 1, noise, 1);
+        let layout = Arc::new(Architecture::from(VitPreset::Pico).layout());
+        let mut again = History::new(ECHO);
+        again.restore(history.record(), &UpdateCounts::new(layout, noise), noise);
+        assert_eq!(covered(&again, noise), Some((1 + UNWRITTEN, false)));
+        assert_eq!(again.rounds(), history.rounds());
+    }
+
+    #[test]
+    fn an_accuracy_counts_for_the_defence_of_its_round() {
+        let masked: Defence = "random-binary:0.5".parse().unwrap();
+        let mut history = History::new(ECHO);
+        close(&mut history, 1, Defence::None, 1);
+        close(&mut history, 2, masked, 1);
+        history.measured(2, 0.75);
+        history.measured(3, 0.25);
+        let points: Vec<_> =
+            history.trade_off().into_iter().map(|point| (point.defence, point.rounds, point.accuracy)).collect();
+        assert_eq!(points, [(Defence::None, 1, None), (masked, 1, Some(0.75))]);
+        history.forget_model();
+        history.measured(2, 0.5);
+        assert!(history.trade_off().is_empty());
+        close(&mut history, 1, masked, 1);
+        let models: Vec<u32> = history.rounds().iter().map(|round| round.model).collect();
+        assert_eq!(models, [1, 1, 2]);
+    }
+
+    #[test]
+    fn shares_are_short() {
+        assert_eq!([0.123_456_78, 3.0].map(short), [0.123_457, 3.0]);
+    }
+}

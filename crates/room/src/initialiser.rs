@@ -181,4 +181,24 @@ mod tests {
         let scratch = Initialiser::new(InitialWeights::Scratch, Some(pretrained));
         assert_eq!(scratch.model(architecture, 1), none.model(architecture, 1));
     }
+
+    #[test]
+    fn what_is_chosen_is_in_force_once_a_model_begins() {
+        let architecture = Architecture::from(VitPreset::Pico);
+        let state = Arc::new(ModelState::from_weights(vec![0.5; architecture.layout().len()]));
+        let pretrained = Pretrained { title: "halves".into(), architecture, state };
+        let mut initialiser = Initialiser::new(InitialWeights::Scratch, Some(pretrained));
+        let other = architecture.with_april_block(true);
+        initialiser.choose(InitialWeights::Pretrained);
+        initialiser.set_next(Some(other));
+        let both = |of: &Initialiser| (of.chosen(), of.in_force(), of.next());
+        assert_eq!(both(&initialiser), (InitialWeights::Pretrained, InitialWeights::Scratch, Some(other)));
+        initialiser.begin(architecture, 1);
+        assert_eq!(both(&initialiser), (InitialWeights::Pretrained, InitialWeights::Pretrained, None));
+        let mut again = Initialiser::new(InitialWeights::Scratch, None);
+        again.restore(initialiser.record(), Some(other));
+        assert_eq!(both(&again), (InitialWeights::Pretrained, InitialWeights::Pretrained, Some(other)));
+        initialiser.client_began();
+        assert_eq!(initialiser.in_force(), InitialWeights::Scratch);
+    }
 }

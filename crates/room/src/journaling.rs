@@ -241,3 +241,120 @@ impl Journaling {
         Some(JournalView { round: self.round, failure: self.failure.clone() })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Mutex, PoisonError};
+
+    use anyhow::anyhow;
+    use unmask_core::RoundSettings;
+
+    use super::*;
+    use crate::config::RoomConfig;
+
+    /// What each save held: whether it had the arrays, and whether it replaced a whole file.
+    #[derive(Clone, Default)]
+    struct Paper(Arc<Mutex<Vec<(bool, bool)>>>);
+
+    impl Paper {
+        fn saves(&self) -> Vec<(bool, bool)> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        }
+    }
+
+    impl Journal for Paper {
+        fn write(&mut self, save: Save) -> bool {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).push((save.arrays.is_some(), save.is_fresh));
+            true
+        }
+    }
+
+    const BEHIND: Duration = Duration::from_secs(7);
+
+    fn journaling(paper: &Paper) -> (Journaling, Room) {
+        let config = RoomConfig::default();
+        let architecture = config.architecture;
+        let model = GlobalModel { architecture, state: architecture.initial(1) };
+        let settings = RoundSettings::new(config.defence, config.rule, 1, config.optimiser).unwrap();
+        let opening = Opening::new(&config, [0; 16], 0);
+        (Journaling::new(Some(Box::new(paper.clone())), BEHIND, &opening), Room::new(model, settings))
+    }
+
+    fn at(seconds: u64) -> Moment {
+        Moment::after(Duration::from_secs(seconds))
+    }
+
+    fn saved(round: u32) -> Saved {
+        Saved { round, outcome: Ok(()) }
+    }
+
+    #[test]
+    fn a_round_holds_the_next_one_until_it_is_on_the_disk() {
+        let paper = Paper::default();
+        let (mut journaling, room) = journaling(&paper);
+        assert_eq!((journaling.holds_until(), journaling.next_due()), (None, None));
+        journaling.closed(at(10), true);
+        journaling.closed(at(12), true);
+        assert_eq!((journaling.holds_until(), journaling.next_due()), (Some(at(17)), Some(at(12))));
+        journaling.write(&room, Vec::new());
+        assert_eq!((journaling.holds_until(), journaling.next_due()), (Some(at(17)), None));
+        assert_eq!(journaling.saved(at(13), saved(2)), None);
+        assert_eq!((journaling.holds_until(), journaling.next_due()), (None, None));
+        assert_eq!(journaling.view(), Some(JournalView { round: 2, failure: None }));
+    }
+
+    #[test]
+    fn arrays_are_written_when_a_round_had_updates() {
+        let paper = Paper::default();
+        let (mut journaling, room) = journaling(&paper);
+        let mut save = |has_updates: Option<bool>| {
+            match has_updates {
+                Some(has_updates) => journaling.closed(at(1), has_updates),
+                None => journaling.changed(at(1), false),
+            }
+            journaling.write(&room, Vec::new());
+            journaling.saved(at(1), saved(1));
+        };
+        [None, None, Some(false), Some(true), None].into_iter().for_each(&mut save);
+        assert_eq!(paper.saves(), [true, false, false, true, false].map(|has_arrays| (has_arrays, false)));
+    }
+
+    #[test]
+    fn what_is_deleted_leaves_both_files() {
+        let paper = Paper::default();
+        let (mut journaling, room) = journaling(&paper);
+        journaling.changed(at(1), true);
+        journaling.write(&room, Vec::new());
+        journaling.forgotten();
+        let clean_after = journaling.clean_after();
+        let mut left = Vec::new();
+        for _ in 0..3 {
+            journaling.saved(at(1), saved(0));
+            left.push((journaling.is_clean(clean_after), journaling.next_due().is_some()));
+            journaling.write(&room, Vec::new());
+        }
+        assert_eq!(left, [(false, true), (false, true), (true, false)]);
+        assert_eq!(paper.saves(), [(true, false), (true, true), (true, true), (false, false)]);
+    }
+
+    #[test]
+    fn a_failing_disk_holds_nobody_and_is_tried_again() {
+        let paper = Paper::default();
+        let (mut journaling, room) = journaling(&paper);
+        let full = || Saved { round: 1, outcome: Err(NotSaved(anyhow!("no space left"))) };
+        journaling.closed(at(10), true);
+        journaling.write(&room, Vec::new());
+        assert!(journaling.saved(at(11), full()).is_some_and(|line| line.contains("no space left")));
+        assert!(journaling.is_failing());
+        assert_eq!((journaling.holds_until(), journaling.next_due()), (None, Some(at(11) + AGAIN)));
+        journaling.closed(at(12), true);
+        assert_eq!(journaling.holds_until(), None);
+        journaling.write(&room, Vec::new());
+        assert_eq!(journaling.saved(at(13), full()), None, "it is said once");
+        assert!(journaling.view().is_some_and(|view| view.failure.is_some() && view.round == 0));
+        journaling.write(&room, Vec::new());
+        assert!(journaling.saved(at(20), saved(2)).is_some_and(|line| line.contains("up to round 2")));
+        assert!(!journaling.is_failing());
+        assert_eq!(journaling.view(), Some(JournalView { round: 2, failure: None }));
+    }
+}

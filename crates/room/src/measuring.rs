@@ -218,3 +218,118 @@ fn round_of_weights(room: &Room) -> u32 {
     let round = room.round();
     if room.phase() == RoomPhase::Training { round.saturating_sub(1) } else { round }
 }
+
+#[cfg(test)]
+mod tests {
+    use unmask_core::{Architecture, ClientId, ModelState, RoundSettings, VitPreset};
+    use unmask_data::datasets::{
+        DataSet,
+        generated::{Half, generate},
+    };
+    use unmask_defence::ProtectedUpdate;
+    use unmask_federation::{Event, ReceivedUpdate};
+
+    use super::*;
+    use crate::{data_set::DataConfig, evaluation::BatchEvaluation, snapshot::Snapshot};
+
+    #[derive(Debug)]
+    struct Nothing;
+
+    impl ModelEvaluator for Nothing {
+        fn evaluate(&self, _: Architecture, _: &ModelState, _: &[f32], _: &[usize]) -> anyhow::Result<BatchEvaluation> {
+            anyhow::bail!("not asked")
+        }
+    }
+
+    /// Counts the work that it is asked to start.
+    #[derive(Default)]
+    struct Busy(usize);
+
+    impl Host for Busy {
+        fn publish(&mut self, _: Snapshot) {}
+
+        fn start(&mut self, _: Work) -> bool {
+            self.0 += 1;
+            true
+        }
+
+        fn expect(&mut self, _: Architecture) {}
+
+        fn reuse(&mut self, _: Vec<f32>) {}
+    }
+
+    fn load(_: &DataConfig, seed: u64) -> anyhow::Result<DataSet> {
+        let half = |half, count| generate(half, count, seed);
+        let (train, test) = (half(Half::Train, 10)?, half(Half::Test, 10)?);
+        Ok(DataSet { name: "shapes".to_owned(), train, test, left_out: Vec::new() })
+    }
+
+    fn surroundings() -> (Measuring, Room, Sharing) {
+        let config = DataConfig::default();
+        let data_set = SharedDataSet::load(load, &config, 1).unwrap();
+        let architecture = Architecture::from(VitPreset::Pico);
+        let model = GlobalModel { architecture, state: architecture.initial(1) };
+        let settings = RoundSettings::new(Default::default(), Default::default(), 1, Default::default()).unwrap();
+        let settings = settings.with_pictures(TrainingPictures::Shared { shard: 1 });
+        let measuring = Measuring::new(Some(Arc::new(Nothing)), Duration::from_secs(5));
+        (measuring, Room::new(model, settings), Sharing::new(config, 1, Some(data_set), load))
+    }
+
+    fn outcome(round: u32) -> Evaluation {
+        let measured = Measured { pictures: 4, correct: 1, loss: 2.0, confusion: Vec::new(), seconds: 0.1 };
+        Evaluation { serial: 0, round, outcome: Ok(measured) }
+    }
+
+    #[test]
+    fn each_model_is_measured_once_one_at_a_time() {
+        let (mut measuring, mut room, sharing) = surroundings();
+        let mut host = Busy::default();
+        let mut asks = |measuring: &mut Measuring, room: &Room| {
+            let before = host.0;
+            measuring.measure(room, &sharing, &mut host);
+            host.0 - before
+        };
+        assert_eq!((asks(&mut measuring, &room), round_of_weights(&room)), (1, 0));
+        assert_eq!(asks(&mut measuring, &room), 0);
+        room.handle(Event::Joined(ClientId(1)));
+        room.handle(Event::Start);
+        assert_eq!((room.round(), round_of_weights(&room)), (1, 0), "its weights come later");
+        let update = ProtectedUpdate::dense(vec![0.5; room.model().state.weights.len()]);
+        let (client, round, policy, loss, samples) = (ClientId(1), 1, room.policy(), 1.0, 1);
+        room.handle(Event::Update(ReceivedUpdate {
+            client,
+            round,
+            policy,
+            loss,
+            samples,
+            update,
+            statistics: Vec::new(),
+        }));
+        assert_eq!(round_of_weights(&room), 1);
+        assert_eq!(asks(&mut measuring, &room), 0, "the first is still being measured");
+        let point = measuring.measured(outcome(0), None).unwrap();
+        assert_eq!((point.round, point.accuracy), (0, 0.25));
+        assert_eq!(asks(&mut measuring, &room), 1);
+        measuring.measured(outcome(1), None).unwrap();
+        assert_eq!(asks(&mut measuring, &room), 0, "it is the one measured last");
+        assert_eq!(measuring.accuracies().map(|point| point.round).collect::<Vec<_>>(), [0, 1]);
+    }
+
+    #[test]
+    fn without_time_nothing_is_measured_and_the_last_result_stays() {
+        let (mut measuring, room, sharing) = surroundings();
+        assert_eq!(measuring.view(&room, &sharing), None);
+        measuring.measured(outcome(0), None).unwrap();
+        measuring.set_budget(-1.0).unwrap_err();
+        assert_eq!(measuring.budget(), Duration::from_secs(5));
+        measuring.set_budget(0.0).unwrap();
+        assert_eq!(measuring.budget(), Duration::ZERO);
+        assert_eq!(measuring.held_out(&room, &sharing).unwrap_err(), NotMeasured::NoTime);
+        let view = measuring.view(&room, &sharing).unwrap();
+        assert_eq!((view.pictures, view.remark), (4, Some(NotMeasured::NoTime.to_string())));
+        let point = |round| AccuracyPoint { round, accuracy: 0.5, loss: 1.0, pictures: 4 };
+        measuring.restore(vec![point(1), point(2)], 2, Duration::from_secs(3));
+        assert_eq!(measuring.budget(), Duration::from_secs(3));
+        assert_eq!(measuring.accuracies().map(|point| point.round).collect::<Vec<_>>(), [1]);
+    }
+}

@@ -286,4 +286,12 @@ mod tests {
         member.control(Control::Defence { defence: "encrypted".parse().unwrap() });
         assert!(refusal(&member.ask(2, 1, 0.5)).contains("encrypted"));
     }
+
+    #[test]
+    fn nothing_ends_where_nothing_was_asked() {
+        let mut member = Member::new();
+        member.tell(OuterInput::Abandon);
+        let view = member.bench.view();
+        assert!(!view.log.iter().any(|line| line.text.contains("Nobody is waiting")), "{:?}", view.log);
+    }
 }

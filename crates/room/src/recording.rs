@@ -162,3 +162,110 @@ impl Recorder {
         INTERVAL * (1 << part.min(PARTS))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Mutex, PoisonError};
+
+    use unmask_wire::view::AttackView;
+
+    use super::*;
+
+    /// What the keeper was handed: a state's time and the addresses of its new pictures, or nothing for a withdrawal.
+    type Handed = Vec<Option<(u64, Vec<String>)>>;
+
+    #[derive(Clone, Default)]
+    struct Shelf(Arc<Mutex<Handed>>);
+
+    impl Shelf {
+        fn take(&self) -> Handed {
+            std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        }
+    }
+
+    impl Archive for Shelf {
+        fn hand(&mut self, order: RecordingOrder) {
+            let handed = match order {
+                RecordingOrder::State { at, pictures, .. } => {
+                    Some((at, pictures.into_iter().map(|(address, _)| address).collect()))
+                }
+                RecordingOrder::Forget(_) | RecordingOrder::Give(_) => None,
+            };
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).push(handed);
+        }
+    }
+
+    fn recorder(last_at: Option<u64>) -> (Recorder, Shelf, Arc<AtomicUsize>) {
+        let (shelf, size) = (Shelf::default(), Arc::<AtomicUsize>::default());
+        let archived = Archived { archive: Box::new(shelf.clone()), size: Arc::clone(&size), last_at };
+        (Recorder::new(Some(archived), Moment::START), shelf, size)
+    }
+
+    fn at(seconds: u64) -> Moment {
+        Moment::after(Duration::from_secs(seconds))
+    }
+
+    /// A view with a card of this client, which shows this picture.
+    fn view(client: u32, picture: Option<&String>) -> Arc<RoomView> {
+        let card = AttackView { client: ClientId(client), picture: picture.cloned(), ..AttackView::default() };
+        Arc::new(RoomView { attacks: vec![card], ..RoomView::default() })
+    }
+
+    #[test]
+    fn a_state_is_recorded_after_its_interval_with_the_pictures_that_are_new() {
+        let (mut recorder, shelf, _) = recorder(None);
+        let pictures = Pictures::default();
+        let [first, second] = [1, 2].map(|byte| pictures.keep(ClientId(1), "april", "1-", vec![byte]));
+        for (seconds, picture, shown) in [
+            (5, &first, Some(vec![first.clone()])),
+            (6, &first, Some(Vec::new())),
+            (7, &second, Some(vec![second.clone()])),
+        ] {
+            recorder.changed(at(seconds));
+            recorder.record_if_due(at(seconds), &view(1, Some(picture)), &pictures);
+            assert_eq!(shelf.take(), [shown.map(|shown| (1000 * seconds, shown))]);
+        }
+        recorder.changed(at(7));
+        assert_eq!(recorder.next_due(), Some(at(8)));
+        recorder.record_if_due(at(7), &view(1, None), &pictures);
+        assert!(shelf.take().is_empty());
+        recorder.record_last(at(7), &view(1, None), &pictures);
+        recorder.record_last(at(7), &view(1, None), &pictures);
+        assert_eq!(shelf.take(), [Some((7000, Vec::new()))]);
+    }
+
+    #[test]
+    fn a_recording_that_fills_up_is_recorded_less_often() {
+        let (mut recorder, _, size) = recorder(None);
+        let mut interval = |used: usize| {
+            size.store(used, Ordering::Relaxed);
+            recorder.record(at(10), &view(1, None), &Pictures::default());
+            recorder.changed(at(10));
+            recorder.next_due().map(|due| (due - at(10)).as_secs())
+        };
+        let most = MAX_BYTES;
+        let found = [0, most / 8 - 1, most / 8, most / 2, most].map(&mut interval);
+        assert_eq!(found, [1, 1, 2, 16, 256].map(Some));
+    }
+
+    #[test]
+    fn only_who_was_shown_is_searched_for() {
+        let pictures = Pictures::default();
+        let (mut fresh, shelf, _) = recorder(None);
+        fresh.record(at(1), &view(1, None), &pictures);
+        shelf.take();
+        fresh.hide(ClientId(2));
+        fresh.hide_original(ClientId(2));
+        assert!(shelf.take().is_empty());
+        fresh.hide_original(ClientId(1));
+        fresh.hide(ClientId(1));
+        assert_eq!(shelf.take(), [None, None]);
+        fresh.hide(ClientId(1));
+        assert!(shelf.take().is_empty(), "nothing is left of it");
+        let (mut resumed, shelf, _) = recorder(Some(4000));
+        resumed.hide(ClientId(2));
+        assert_eq!(shelf.take(), [None], "it may be from before");
+        resumed.record(at(2), &view(1, None), &pictures);
+        assert_eq!(shelf.take(), [Some((7000, Vec::new()))]);
+    }
+}

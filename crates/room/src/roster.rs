@@ -826,4 +826,42 @@ mod tests {
             }
         }
     }
+
+    /// A client from this browser, or a program without one.
+    fn from(roster: &mut Roster, nickname: &str, browser: Option<u8>) -> ClientId {
+        let client = join(roster, nickname).0;
+        let device = browser.map(|byte| DeviceId::of([byte; 16]));
+        roster.get_mut(client).unwrap().set_peer(Peer { address: None, device });
+        client
+    }
+
+    #[test]
+    fn who_a_client_was_before_is_told_by_its_browser_or_a_programs_name() {
+        let mut roster = Roster::default();
+        let (ada, away, other) =
+            (from(&mut roster, "Ada", Some(1)), from(&mut roster, "Eve", Some(1)), from(&mut roster, "Bob", Some(2)));
+        assert_eq!(roster.get(ada).map(Entry::peer).unwrap().device, Some(DeviceId::of([1; 16])));
+        assert!(roster.earlier(ada).is_empty(), "the others are there");
+        for client in [away, other] {
+            roster.get_mut(client).unwrap().leave(Moment::START);
+        }
+        assert_eq!(roster.earlier(ada), [away]);
+        roster.expel(away);
+        assert_eq!(roster.earlier(ada), [away]);
+        let program = from(&mut roster, "script", None);
+        roster.expel(program);
+        let [same, another] = ["script", "robot"].map(|name| from(&mut roster, name, None));
+        assert_eq!((roster.earlier(same), roster.earlier(another)), (vec![program], vec![]));
+        roster.forget(away);
+        assert!(roster.earlier(ada).is_empty());
+    }
+
+    #[test]
+    fn strangers_are_those_forgotten_and_those_to_come() {
+        let mut roster = Roster::default();
+        let [ada, bob, eve] = ["Ada", "Bob", "Eve"].map(|name| from(&mut roster, name, None));
+        roster.expel(ada);
+        roster.forget(bob);
+        assert_eq!(roster.strangers(2).collect::<Vec<_>>(), [bob, ClientId(eve.0 + 1), ClientId(eve.0 + 2)]);
+    }
 }

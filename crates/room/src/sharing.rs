@@ -200,3 +200,64 @@ impl Sharing {
         ((now.train_on() != coming.train_on()).then_some(coming.train_on()), partition(coming).filter(|_| is_other))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use unmask_data::datasets::{
+        DataSet,
+        generated::{Half, generate},
+    };
+
+    use super::*;
+
+    const SKEWED: Partition = Partition::Dirichlet { alpha: 0.5 };
+
+    fn load(_: &DataConfig, seed: u64) -> anyhow::Result<DataSet> {
+        let half = |half, count| generate(half, count, seed);
+        let (train, test) = (half(Half::Train, 60)?, half(Half::Test, 10)?);
+        Ok(DataSet { name: "shapes".to_owned(), train, test, left_out: Vec::new() })
+    }
+
+    fn sharing() -> (Sharing, usize) {
+        let config = DataConfig { shards: 3, shard_pictures: 10, ..DataConfig::default() };
+        let data_set = SharedDataSet::load(load, &config, 1).unwrap();
+        let classes = data_set.classes.len();
+        (Sharing::new(config, 1, Some(data_set), load), classes)
+    }
+
+    fn shard(number: u32) -> TrainingPictures {
+        TrainingPictures::Shared { shard: number }
+    }
+
+    #[test]
+    fn a_model_needs_as_many_classes_as_the_data_set() {
+        let (mut sharing, classes) = sharing();
+        assert!(matches!(sharing.choose(TrainOn::Shared, classes - 1), Err(SharingError::Classes { .. })));
+        assert_eq!(sharing.choose(TrainOn::Shared, classes).unwrap().0, shard(1));
+        assert_eq!(sharing.choose(TrainOn::Shared, classes + 1).unwrap().0, shard(1));
+        assert_eq!(sharing.choose(TrainOn::Private, 1).unwrap().0, TrainingPictures::Private);
+    }
+
+    #[test]
+    fn another_partition_is_another_division_from_the_next_round_on() {
+        let (mut sharing, classes) = sharing();
+        let clients = [1, 2].map(ClientId);
+        assert!(sharing.hand_out(TrainingPictures::Private, &clients).is_empty());
+        sharing.choose(TrainOn::Shared, classes).unwrap();
+        assert_eq!(sharing.choose_partition(Partition::Iid, shard(1)).unwrap(), Some(shard(1)));
+        assert_eq!(sharing.choose_partition(SKEWED, TrainingPictures::Private).unwrap(), None);
+        assert_eq!(sharing.choose_partition(SKEWED, shard(1)).unwrap(), Some(shard(2)));
+        let partition = |sharing: &Sharing, number| sharing.view(shard(number)).partition;
+        assert_eq!((partition(&sharing, 1), partition(&sharing, 2)), (Partition::Iid, SKEWED));
+        assert_eq!(sharing.next(shard(1), shard(2)), (None, Some(SKEWED)));
+        assert_eq!(sharing.next(shard(2), shard(2)), (None, None));
+        assert_eq!(sharing.next(TrainingPictures::Private, shard(2)), (Some(TrainOn::Shared), None));
+        assert_eq!(sharing.next(shard(2), TrainingPictures::Private), (Some(TrainOn::Private), None));
+        for number in [1, 2] {
+            let given = sharing.hand_out(shard(number), &clients);
+            let given: Vec<_> = given.iter().map(|given| (given.client, given.number)).collect();
+            assert_eq!(given, clients.map(|client| (client, number)));
+        }
+        assert!(sharing.hand_out(shard(1), &clients).is_empty(), "no round trains on it any more");
+    }
+}

@@ -30,3 +30,20 @@ pub struct JoinAddresses {
     /// For students who type an address.
     pub pin: String,
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_view_tells_the_time_left_in_the_round() {
+        let at = |seconds| Moment::after(Duration::from_secs(seconds));
+        let left = |deadline| {
+            let json = Snapshot { view: Arc::default(), deadline }.json(at(3)).unwrap();
+            serde_json::from_str::<RoomView>(&json).unwrap().deadline_seconds
+        };
+        assert_eq!([None, Some(at(5)), Some(at(2))].map(left), [None, Some(2.0), Some(0.0)]);
+    }
+}

@@ -282,3 +282,40 @@ fn reset_drops_the_running_round() {
     refusal(&effects);
     assert_eq!(cohort(&effects), [A]);
 }
+
+#[test]
+fn another_rate_takes_effect_with_the_next_round_and_moments_stay_otherwise() {
+    let mut room = started("none", &[A]);
+    let update = dense(&room, 1.0);
+    let faster = RoundSettings::new(Default::default(), Rule::FedSgd, 1, "sgd:0.2".parse().unwrap()).unwrap();
+    room.handle(Event::SetSettings(faster));
+    let moved = |room: &mut Room| {
+        let before = room.model().state.weights[0];
+        send(room, A, update.clone());
+        room.handle(Event::Begin);
+        before - room.model().state.weights[0]
+    };
+    assert!((moved(&mut room) - 0.1).abs() < 1e-6);
+    assert!((moved(&mut room) - 0.2).abs() < 1e-6);
+    let adam = |defence: &str| {
+        RoundSettings::new(defence.parse().unwrap(), Rule::FedSgd, 1, "adam:0.1".parse().unwrap()).unwrap()
+    };
+    room.handle(Event::SetSettings(adam("none")));
+    moved(&mut room);
+    moved(&mut room);
+    room.handle(Event::SetSettings(adam("random-binary:0.5")));
+    moved(&mut room);
+    assert_eq!(room.learner.optimiser().steps(), 2);
+}
+
+#[test]
+fn a_reset_lets_those_left_out_in_again() {
+    let mut room = started("none", &[A]);
+    for _ in 0..3 {
+        send(&mut room, A, ProtectedUpdate::dense(Vec::new()));
+        room.handle(Event::Begin);
+    }
+    assert_eq!(room.member(A), ClientState::Excluded);
+    room.handle(Event::Reset(model(2)));
+    assert_eq!(room.member(A), ClientState::Joined);
+}

@@ -90,3 +90,16 @@ impl Combine for Aligned {
         self.bounded.forget_norms();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn norms_of_earlier_rounds_are_its_own() {
+        let known = NormGate::default().with([1.0, 2.0].into_iter());
+        let mut rule = Aligned::default();
+        rule.resume(known.clone());
+        assert_eq!(rule.norms(), Some(&known));
+    }
+}

@@ -199,3 +199,69 @@ impl Drop for Attackers {
         self.change(|schedule| schedule.is_closed = true);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use unmask_core::{Architecture, Defence, MaskSeed, Rule, VitPreset};
+    use unmask_defence::{KeyMaterial, PlainUpdate, Protect};
+    use unmask_federation::GlobalModel;
+
+    use super::*;
+    use crate::{
+        attacks::{Report, Step, about::About, job::Sent},
+        time::Moment,
+    };
+
+    const GATHERING: usize = 1;
+    const EVERYBODY: usize = 2;
+
+    /// A job on a client's masked update full of ones.
+    fn job(client: u32) -> Job {
+        let architecture = Architecture::from(VitPreset::Pico);
+        let (layout, model) = (architecture.layout(), GlobalModel { architecture, state: architecture.initial(3) });
+        let defence: Defence = "random-binary:0.5".parse().unwrap();
+        let plain = PlainUpdate { values: vec![1.0; layout.len()], reference: None };
+        let key = KeyMaterial { seed: MaskSeed([7; 32]), cipher: None };
+        let update = defence.protect(&layout, plain, key).unwrap().into_checked(&layout).unwrap();
+        let (epoch, serial, gathering, round, samples) = (0, client.into(), 0, 4, 1);
+        let (client, rule) = (ClientId(client), Rule::FedSgd);
+        let about = About { epoch, serial, gathering, client, round, defence, rule, samples };
+        Job::new(&Sent { about, batch: 1, encryption: None, model: &model, update: &update, draws_tables: false })
+    }
+
+    /// The clients whose updates this worker still takes up.
+    fn clients(worker: &mut Worker) -> Vec<ClientId> {
+        let mut clients = Vec::new();
+        while let Step::Worked(reports) = worker.step(&|| Moment::START) {
+            clients.extend(reports.iter().filter_map(Report::about).map(|about| about.client));
+        }
+        clients
+    }
+
+    #[test]
+    fn no_work_on_a_forgotten_clients_updates_is_left() {
+        let (attackers, mut workers) = Attackers::new(Duration::from_secs(60), None, 1, || {});
+        let [ada, bob] = [1, 2].map(ClientId);
+        for client in [1, 2] {
+            assert!(attackers.attack_for_everybody(job(client)));
+            attackers.attack(job(client), None);
+        }
+        attackers.forget_client(ada);
+        assert_eq!(clients(&mut workers[EVERYBODY]), [bob]);
+        assert_eq!(clients(&mut workers[GATHERING]), [bob]);
+        assert!(!clients(&mut workers[0]).is_empty(), "the newest update is of somebody else");
+        attackers.attack(job(1), None);
+        attackers.forget_client(ada);
+        assert!(workers.iter_mut().all(|worker| clients(worker).is_empty()));
+    }
+
+    #[test]
+    fn without_a_budget_nothing_is_attacked() {
+        let (attackers, mut workers) = Attackers::new(Duration::from_secs(60), None, 1, || {});
+        attackers.set_budget(Duration::ZERO);
+        attackers.attack(job(1), None);
+        assert!(clients(&mut workers[0]).is_empty());
+        let budget = attackers.budget();
+        assert!(budget.seconds == 0.0 && !budget.skipped.is_empty(), "{budget:?}");
+    }
+}

@@ -241,4 +241,58 @@ mod tests {
         let sentence = |defence| answer(&found(0.9, MembershipVerdict::Undecided), defence).sentence;
         assert!(sentence(noise).contains("noise was added") && sentence(Defence::None).contains("several steps"));
     }
+
+    fn about(client: u32, serial: u64) -> About {
+        About {
+            epoch: 0,
+            serial,
+            gathering: 0,
+            client: ClientId(client),
+            round: 3,
+            defence: Defence::None,
+            rule: unmask_core::Rule::FedSgd,
+            samples: 1,
+        }
+    }
+
+    /// Shows an answer, and returns the verdict on the card and whom it is about.
+    fn show(card: &mut MembershipCard, about: &About, number: u64) -> (Option<MembershipVerdict>, ClientId) {
+        card.show(about, number, Ok(answer(&found(0.1, MembershipVerdict::Member), about.defence)), "Ada".to_owned());
+        card.view().map(|view| (view.verdict, view.client)).unwrap()
+    }
+
+    #[test]
+    fn the_newest_answer_about_the_newest_picture_is_shown() {
+        let mut card = MembershipCard::default();
+        let [old, new] = [(); 2].map(|()| card.next_number());
+        card.ask("/new.png".to_owned(), None, true);
+        assert_eq!(show(&mut card, &about(1, 5), old), (None, ClientId::default()));
+        assert_eq!(show(&mut card, &about(1, 5), new), (Some(MembershipVerdict::Member), ClientId(1)));
+        assert_eq!(show(&mut card, &about(2, 4), new).1, ClientId(1), "of an older update");
+        assert_eq!(show(&mut card, &about(2, 6), new).1, ClientId(2));
+        let next = card.next_number();
+        card.ask("/next.png".to_owned(), None, false);
+        assert_eq!(show(&mut card, &about(2, 7), new).0, None);
+        assert_eq!(show(&mut card, &about(2, 7), next).0, Some(MembershipVerdict::Member));
+        card.forget_picture();
+        assert!(card.view().is_none());
+    }
+
+    #[test]
+    fn an_answer_goes_with_its_client_or_model_and_the_picture_stays() {
+        let (mut card, owner) = (MembershipCard::default(), ClientId(5));
+        let number = card.next_number();
+        card.ask("/own.png".to_owned(), Some(owner), true);
+        assert!(card.is_of(owner) && !card.is_of(ClientId(1)));
+        show(&mut card, &about(1, 1), number);
+        card.forget_client(owner);
+        assert!(card.view().unwrap().verdict.is_some());
+        let asked =
+            MembershipView { picture: "/own.png".to_owned(), owner: Some(owner), is_exact: true, ..Default::default() };
+        card.forget_client(ClientId(1));
+        assert_eq!(card.view(), Some(&asked));
+        show(&mut card, &about(1, 2), number);
+        card.forget_answer();
+        assert_eq!(card.view(), Some(&asked));
+    }
 }

@@ -433,4 +433,15 @@ mod tests {
         assert!(room.found(AttackMethod::MatchingAware, 1, two, None).is_none());
         assert_eq!(room.attacked.views().next().unwrap().pictures, 2);
     }
+
+    #[test]
+    fn a_card_says_what_was_attacked_and_how() {
+        let mut room = Shown::new(Concealment::Nothing);
+        let method = AttackMethod::MatchingAware;
+        room.found(method, 3, seen(), None).unwrap();
+        let card = room.attacked.views().next().unwrap();
+        assert_eq!((card.attack, card.family, card.title.as_str()), (method, method.family(), method.title()));
+        assert_eq!((card.client, card.round, card.defence), (TARGET, 3, Defence::None));
+        assert!(!card.attacker.is_empty() && card.explanation != Default::default());
+    }
 }

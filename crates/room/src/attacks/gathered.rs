@@ -82,3 +82,48 @@ fn view(rounds: &AccumulatedRounds, defence: Defence) -> GatheredView {
 pub(super) fn is_wanted(job: &Job) -> bool {
     job.concealment == Concealment::Entries && job.architecture.vit().is_some()
 }
+
+#[cfg(test)]
+mod tests {
+    use unmask_core::VitPreset;
+
+    use super::*;
+
+    const ABOUT: About = About {
+        epoch: 1,
+        serial: 1,
+        gathering: 1,
+        client: ClientId(1),
+        round: 1,
+        defence: Defence::None,
+        rule: Rule::FedSgd,
+        samples: 1,
+    };
+
+    #[test]
+    fn rounds_of_one_client_model_and_rule_go_together() {
+        let gathered = Gathered::new(&ABOUT, &VitConfig::from(VitPreset::Pico));
+        let masked = "random-binary:0.5".parse().unwrap();
+        assert!(gathered.goes_with(&About { serial: 2, round: 2, defence: masked, samples: 3, ..ABOUT }));
+        for other in [
+            About { epoch: 2, ..ABOUT },
+            About { gathering: 2, ..ABOUT },
+            About { client: ClientId(2), ..ABOUT },
+            About { rule: Rule::FED_AVG, ..ABOUT },
+        ] {
+            assert!(!gathered.goes_with(&other), "{other:?}");
+        }
+        assert!(gathered.is_of(ClientId(1)) && !gathered.is_of(ClientId(2)));
+    }
+
+    #[test]
+    fn only_these_rounds_count_as_solved() {
+        let config = VitConfig::from(VitPreset::Pico);
+        let mut gathered = Gathered::new(&ABOUT, &config);
+        gathered.solved(&Arc::new(AccumulatedRounds::new(&config)));
+        assert!(!gathered.is_solved());
+        let own = Arc::clone(&gathered.rounds);
+        gathered.solved(&own);
+        assert!(gathered.is_solved());
+    }
+}

@@ -90,3 +90,19 @@ impl Keys {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_reads_only_the_model_it_belongs_to() {
+        let [own, other] = [1, 2].map(|byte| KeyCheck([byte; 16]));
+        let mut keys = Keys { known: None, given: Some(GivenKey { check: own, decrypt: Arc::new(|_| Ok(())) }) };
+        assert!(keys.of(own).key.is_some() && keys.of(other).key.is_none());
+        keys.keep(Some(own));
+        assert!(keys.of(own).key.is_some());
+        keys.keep(Some(other));
+        assert!(keys.of(own).key.is_none());
+    }
+}

@@ -79,3 +79,30 @@ impl LabelCard {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use unmask_core::{Defence, Rule};
+
+    use super::*;
+
+    fn remark(margin: Option<f64>, defence: Defence) -> Option<String> {
+        let (epoch, serial, gathering, round, samples) = (0, 1, 0, 1, 1);
+        let about =
+            About { epoch, serial, gathering, client: ClientId(1), round, defence, rule: Rule::FedSgd, samples };
+        with_remarks(LabelReading { counts: vec![1, 0], shares: vec![0.5; 2], margin }, &about).remark
+    }
+
+    #[test]
+    fn doubts_are_told() {
+        assert_eq!(remark(Some(CLOSE), Defence::None), None);
+        let noise = "gaussian:eps=1,delta=0.5,clip=1".parse().unwrap();
+        for (margin, defence, part) in [
+            (Some(1.9), Defence::None, "nearly the same evidence"),
+            (None, Defence::None, "equally likely"),
+            (Some(CLOSE), noise, "may be the noise"),
+        ] {
+            assert!(remark(margin, defence).is_some_and(|remark| remark.contains(part)), "{part}");
+        }
+    }
+}

@@ -41,3 +41,16 @@ pub(super) fn on(method: AttackMethod, job: &Job) -> Vec<String> {
     }
     remarks
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stays_unexplained_is_a_percentage() {
+        let misfit = |relative| Misfit { relative, scale: 1.0, entries: 1 };
+        let said = unexplained(&misfit(0.123)).unwrap();
+        assert!(said.contains("12.3 %"), "{said}");
+        assert_eq!(unexplained(&misfit(f64::NAN)), None);
+    }
+}

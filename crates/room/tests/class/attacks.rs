@@ -171,3 +171,13 @@ fn mixtures_are_called_mixtures() {
     let label = room.label.unwrap();
     assert_eq!((label.samples, label.counts.iter().sum::<u32>()), (4, 4));
 }
+
+#[test]
+fn without_a_mask_only_those_who_know_masks_are_told_so() {
+    let (class, _ada) = attacked("none", revealing());
+    let room = class.room_when("all results", |room| !room.attacks.is_empty() && room.label.is_some());
+    for card in &room.attacks {
+        let is_told = card.remark.as_deref().is_some_and(|remark| remark.contains("knowing masks adds nothing"));
+        assert_eq!(is_told, card.attack.name().ends_with("-aware"), "{}: {:?}", card.attack.name(), card.remark);
+    }
+}

@@ -251,3 +251,23 @@ fn an_update_without_a_mask_is_not_lent() {
         assert_eq!(news(client).0, RelayMessage::LoanEnded { poll: 1 }, "phones do not wait in vain");
     }
 }
+
+/// Phones can attack only a mask with one rate.
+#[test]
+fn an_update_under_several_rates_is_not_lent() {
+    let class = Class::unattacked(|config| config.defence = "random-binary:pos=0,0.3".parse().unwrap());
+    let (mut ada, mut bob) = (class.client("Ada"), class.client("Bob"));
+    for lender in [&mut ada, &mut bob] {
+        show(lender);
+    }
+    let suspects = [ada.id, bob.id].map(|client| Suspect { client, nickname: String::new() }).to_vec();
+    class.control(Control::Lesson { scene: Scene::Attackers, beat: ATTACK });
+    class.control(Control::AskPoll { poll: Poll { question: Question::WhoseUpdate, suspects, correct: None } });
+    class.control(Control::OneRound);
+    for client in [&mut ada, &mut bob] {
+        let plan = client.plan();
+        let update = update(&plan, client.id.0 as usize);
+        client.send_update(&plan, 1.0, update);
+    }
+    class.log_line("Round 1 brought no update to attack");
+}

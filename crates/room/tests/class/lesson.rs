@@ -304,3 +304,18 @@ fn scores_make_the_verdict_and_the_trade_off() {
     class.control(Control::Reset);
     assert!(class.room().trade_off.is_empty());
 }
+
+#[test]
+fn who_is_forgotten_takes_nobody_elses_pictures_along() {
+    let class = Class::start();
+    let mut ada = class.client("Ada");
+    let mut bob = class.client("Bob");
+    class.control(Control::OneRound);
+    let (plan, _) = (ada.plan(), bob.plan());
+    ada.update(&plan, revealing_gradient(&picture(1), 3), [1; 32]);
+    let room = class.room_when("a picture", |room| room.attacks.iter().any(|card| card.picture.is_some()));
+    let path = room.attacks.iter().find_map(|card| card.picture.clone()).expect("a picture");
+    bob.socket.send(&ClientMessage::Forget, &[]);
+    class.room_when("Bob gone", |room| state(room, "Bob").is_none());
+    assert!(class.picture(&path).is_some());
+}

@@ -293,3 +293,16 @@ fn search_waits_for_the_next_round_when_its_time_is_spent() {
     assert!(descent.steps() > steps + 55, "{} after {steps}", descent.steps());
     assert_eq!(card(&room, "matching-aware").round, 1);
 }
+
+#[test]
+fn neither_of_a_pair_waits_for_the_others_end() {
+    let descent = Descent::new(60, Duration::ZERO);
+    let class = searching("random-binary:pos=0,0.3", &descent);
+    let mut ada = class.client("Ada");
+    round(&class, &mut ada, 1);
+    let states = |room: &RoomView| -> Vec<SearchState> {
+        room.attacks.iter().filter_map(|card| card.search.as_ref()).map(|search| search.state).collect()
+    };
+    let room = class.room_when("both pictures", |room| states(room).len() == 2);
+    assert!(!states(&room).contains(&SearchState::Done), "{:?}", states(&room));
+}

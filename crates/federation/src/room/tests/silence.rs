@@ -397,3 +397,14 @@ fn clients_that_are_gone_are_forgotten() {
         assert_eq!(room.members.known(), 1);
     }
 }
+
+#[test]
+fn who_is_late_in_the_foreground_stays_late_until_it_answers() {
+    let mut room = started("none", &[A, B]);
+    answer(&mut room, A);
+    deadline(&mut room);
+    for (is_hidden, state) in [(false, ClientState::Late), (true, ClientState::Away), (false, ClientState::Joined)] {
+        hide(&mut room, B, is_hidden);
+        assert_eq!(room.member(B), state);
+    }
+}
