@@ -372,10 +372,10 @@ fn guarded<T>(action: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
     catch_unwind(AssertUnwindSafe(action)).unwrap_or_else(|_| bail!("it is damaged"))
 }
 
-/// Deletes the journals of earlier lessons, and files that could not be read.
+/// Deletes what earlier lessons left in the folder, and files that could not be read.
 fn delete_set_aside(folder: &impl Folder) -> anyhow::Result<()> {
     for name in folder.list()? {
-        if FILES.iter().any(|file| name.starts_with(&format!("{file}."))) {
+        if name.ends_with(".old") || FILES.iter().any(|file| name.starts_with(&format!("{file}."))) {
             folder.remove(&name).with_context(|| format!("{} cannot be deleted", folder.path(&name)))?;
         }
     }
@@ -640,7 +640,7 @@ mod tests {
             store.write(b"a canary", Some(&parts), false).unwrap();
         }
         assert_eq!(holds("a canary"), [true, true]);
-        for name in ["journal-a.redb.old", "journal-b.redb.broken-7"] {
+        for name in ["journal-a.redb.old", "journal-b.redb.broken-7", "lesson.unmask.old"] {
             files.edit(name, |bytes| *bytes = b"a canary".to_vec());
         }
         files.edit("lesson.unmask", |bytes| *bytes = b"another file".to_vec());

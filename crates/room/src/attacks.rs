@@ -546,7 +546,7 @@ mod tests {
     fn rounds_gathered_before_it_began_anew_are_not_shown() {
         assert_eq!(take(&mut attacks(), gathered()), (false, 1));
         let mut anew = attacks();
-        anew.gather_anew();
+        again.gather_anew();
         assert_eq!(take(&mut anew, gathered()), (false, 0));
         let mut left = attacks();
         left.left(ADA, None);

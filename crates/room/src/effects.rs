@@ -97,7 +97,7 @@ impl Classroom {
             }
             Effect::SittingOut(client) => {
                 let name = self.roster.name(client);
-                let line = format!("{name} has not answered in two rounds and sits out until it asks to come back.");
+                let line = format!("{name} has not taken part in two rounds and sits out until it asks to come back.");
                 self.say_of([client], line);
                 self.send(client, Slot::All, &RelayMessage::SittingOut, &[]);
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use unmask_core::ClientId;
 use unmask_data::{ImageError, Picture, PictureError, encode_png};
 use unmask_federation::Event;
-use unmask_wire::{ORIGINAL_SIDE, OriginalError, RelayMessage, check_original};
+use unmask_wire::{FORGOTTEN, FORGOTTEN_BUT, ORIGINAL_SIDE, OriginalError, RelayMessage, check_original};
 
 use super::{Classroom, control_error::ControlError, roster::Entry};
 use crate::{
@@ -48,12 +48,6 @@ pub enum ShowError {
 
 /// Longest wait for the disk before a goodbye.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// The goodbye to a client whose data is deleted everywhere.
-pub const FORGOTTEN: &str = "what this room had of you is deleted";
-/// The goodbye to a client whose data the disk still holds.
-const FORGOTTEN_BUT: &str = "what this room had of you is deleted, but its disk cannot be written yet; it is tried \
-                             again every five seconds, so tell the teacher";
-
 /// Upper limit of sockets that wait for the disk; those beyond it hear at once that it may still hold something.
 pub(super) const MOST_FAREWELLS: usize = 256;
 

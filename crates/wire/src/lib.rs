@@ -15,6 +15,9 @@ mod shard;
 pub mod view;
 
 pub use frame::{Assembler, Framer, MAX_FRAME, VERSION, WireError, frames};
-pub use message::{ClientMessage, EncryptionPlan, LessonState, LoanHeader, PlanHeader, PollState, RelayMessage};
+pub use message::{
+    ClientMessage, EncryptionPlan, FORGOTTEN, FORGOTTEN_BUT, LessonState, LoanHeader, PlanHeader, PollState,
+    RelayMessage,
+};
 pub use original::{ORIGINAL_SIDE, ORIGINAL_VALUES, OriginalError, check_original};
 pub use shard::{MAX_CLASS_NAME, MAX_CLASSES, MAX_SHARD, ShardError, ShardHeader};

@@ -6,6 +6,12 @@ use unmask_lesson::{Poll, Scene};
 
 use crate::ShardHeader;
 
+/// Reason of [`RelayMessage::Goodbye`] after [`ClientMessage::Forget`]: nothing is left.
+pub const FORGOTTEN: &str = "what this room had of you is deleted";
+/// Reason of [`RelayMessage::Goodbye`] after [`ClientMessage::Forget`]: the relay's disk still holds it.
+pub const FORGOTTEN_BUT: &str = "what this room had of you is deleted, but its disk cannot be written yet; it is tried \
+                                 again every five seconds, so tell the teacher";
+
 /// The public data that a client needs, with the passphrase, to decrypt weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EncryptionPlan {

@@ -21,7 +21,7 @@ use unmask_core::AttackMethod;
 use unmask_recording::{NAME, Player, Read, Recording};
 use unmask_relay::{JournalConfig, RelayConfig, Replaying, export_replay, replay};
 use unmask_wire::{
-    ClientMessage,
+    ClientMessage, FORGOTTEN,
     view::{ClientState, Control, RoomView},
 };
 use zip::ZipArchive;
@@ -308,4 +308,46 @@ async fn a_recording_is_replayed_on_this_machine_alone() {
     for part in page.split(['"', '\'']).filter_map(|part| part.strip_prefix("./")) {
         assert!(folder.path().join(part).exists(), "{part} is not in the folder");
     }
+}
+
+/// After a deletion no file in the data folder has the student's name or picture, not even one of an earlier lesson.
+#[tokio::test]
+async fn a_deletion_leaves_nothing_in_the_data_folder() {
+    const NICKNAME: &str = "Zquixotine";
+    let mut letters = Vec::new();
+    let mut folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_owned();
+    let holders = |letters: &[String]| -> Vec<String> {
+        let canaries = letters.iter().map(String::as_str).chain([NICKNAME]);
+        let canaries: Vec<&[u8]> = canaries.map(str::as_bytes).collect();
+        let files = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+        let holds = |path: &std::path::PathBuf| {
+            let bytes = fs::read(path).unwrap_or_default();
+            canaries.iter().any(|canary| bytes.windows(canary.len()).any(|part| part == *canary))
+        };
+        files.filter(holds).map(|path| path.display().to_string()).collect()
+    };
+    for lesson in 1..=2 {
+        let relay = Relay::within(folder, |config| {
+            config.room.journal = Some(JournalConfig { begins_anew: true, ..JournalConfig::default() });
+        })
+        .await;
+        let mut student = relay.client(NICKNAME).await;
+        letters.push(attacked(&relay, &mut student, lesson).await);
+        if lesson == 2 {
+            relay.room_when("the round on disk", |room| room.journal.as_ref().is_some_and(|j| j.round == 1)).await;
+            assert!(holders(&letters).len() >= 4, "{:?}", holders(&letters));
+            student.socket.send(&ClientMessage::Forget, &[]).await;
+            assert_eq!(student.socket.goodbye().await, FORGOTTEN);
+            timeout(PATIENCE, async {
+                while !holders(&letters).is_empty() {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            })
+            .await
+            .unwrap_or_else(|_| panic!("{:?}", holders(&letters)));
+        }
+        folder = relay.stop().await;
+    }
+    assert_eq!(holders(&letters), [""; 0]);
 }

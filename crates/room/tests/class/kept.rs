@@ -6,11 +6,10 @@ use crate::support::descent::{Descent, Source};
 use unmask_core::{Architecture, VitPreset};
 use unmask_journal::simulated::Disk;
 use unmask_room::{
-    Admission, Connection, DeviceId, FORGOTTEN, Hello, Input, JournalConfig, OutboxMessage, Peer, Reply, RoomConfig,
-    Waiting,
+    Admission, Connection, DeviceId, Hello, Input, JournalConfig, OutboxMessage, Peer, Reply, RoomConfig, Waiting,
     bench::{Bench, End, Surroundings, reply},
 };
-use unmask_wire::{Assembler, ClientMessage, RelayMessage, view::Control};
+use unmask_wire::{Assembler, ClientMessage, FORGOTTEN, RelayMessage, view::Control};
 
 fn config() -> RoomConfig {
     RoomConfig { architecture: Architecture::from(VitPreset::Pico), ..RoomConfig::default() }

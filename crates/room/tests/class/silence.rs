@@ -27,7 +27,7 @@ fn with_mute_sitting_out(deadline: Duration) -> (Class, Client, Client) {
     assert_eq!((train(&mut ada), train(&mut ada)), (1, 2));
     assert_eq!(mute.answer(), RelayMessage::SittingOut);
     let room = class.room_when("Mute out", |room| state(room, "Mute") == Some(ClientState::SittingOut));
-    assert_eq!(says(&room, "Mute has not answered in two rounds and sits out"), 1);
+    assert_eq!(says(&room, "Mute has not taken part in two rounds and sits out"), 1);
     (class, ada, mute)
 }
 

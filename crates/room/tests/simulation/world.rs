@@ -19,11 +19,11 @@ use unmask_federation::GlobalModel;
 use unmask_journal::simulated::Disk;
 use unmask_lesson::{Poll, Question, Suspect};
 use unmask_room::{
-    FORGOTTEN, RoomConfig, RoomLimits,
+    RoomConfig, RoomLimits,
     bench::{Bench, End, Sent, Surroundings},
 };
 use unmask_wire::{
-    ClientMessage, ORIGINAL_SIDE, PlanHeader, RelayMessage, frames,
+    ClientMessage, FORGOTTEN, ORIGINAL_SIDE, PlanHeader, RelayMessage, frames,
     view::{Control, LessonView, RoomView},
 };
 

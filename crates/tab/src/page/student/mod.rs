@@ -60,7 +60,7 @@ pub fn Student() -> impl IntoView {
             </header>
             <main><InLanguage>
                 <p class="banner" role="status" data-testid="forgotten" hidden=move || !trainer.has_forgotten.get()>
-                    {say::join::forgotten()}
+                    {move || if trainer.is_still_on_disk.get() { say::join::still_on_disk() } else { say::join::forgotten() }}
                 </p>
                 <InsecureBanner session/>
                 <p class="banner error" role="alert" data-testid="trainer-failure" hidden=move || trainer.failure.with(Option::is_none)>

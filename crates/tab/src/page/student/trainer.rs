@@ -8,7 +8,7 @@ use std::{
 use gloo_events::EventListener;
 use leptos::prelude::*;
 use unmask_core::AttackMethod;
-use unmask_wire::LessonState;
+use unmask_wire::{FORGOTTEN, FORGOTTEN_BUT, LessonState};
 use unmask_words::say;
 use wasm_bindgen::JsCast;
 use web_sys::{MessageEvent, Worker};
@@ -109,6 +109,8 @@ signals! {
         pub is_forgetting: bool,
         /// Whether the room has deleted it and nobody has joined since.
         pub has_forgotten: bool,
+        /// Whether the relay's disk still holds what the room has deleted.
+        pub is_still_on_disk: bool,
         /// The worker's notices, newest first, numbered.
         pub notices: VecDeque<(u64, Notice)>,
         /// The newest notice, until the next update is sent.
@@ -487,8 +489,11 @@ impl Trainer {
                 }
                 self.nickname.set(Some(nickname.clone()));
             }
-            Connection::Closed { .. } if self.is_forgetting.get_untracked() => {
+            Connection::Closed { reason }
+                if self.is_forgetting.get_untracked() && [FORGOTTEN, FORGOTTEN_BUT].contains(&reason.as_str()) =>
+            {
                 self.is_forgetting.set(false);
+                self.is_still_on_disk.set(reason == FORGOTTEN_BUT);
                 SavedJoin::forget();
                 self.has_forgotten.set(true);
                 return self.connection.set(None);
