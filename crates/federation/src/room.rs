@@ -246,6 +246,13 @@ impl Room {
             }
             Event::Unable { client, round, policy, is_locked } => self.unable(client, (round, policy), is_locked),
             Event::Sealed { client, policy, check, weights } => self.sealed(client, policy, check, weights),
+            Event::Waited { round, policy } => {
+                if !matches!(self.phase, Phase::Training(_)) || (round, policy) != (self.number, self.policy) {
+                    return Vec::new();
+                }
+                self.members.waited();
+                Vec::new()
+            }
             Event::Deadline { round, policy } => self.deadline(round, policy),
             Event::Salt(salt) => {
                 self.encryption.give_salt(salt);
@@ -328,6 +335,7 @@ impl Room {
                 return effects;
             }
             // Clients take turns at encrypting the model.
+            let is_locked = is_locked && self.settings.encryption().is_some();
             let is_excused = is_locked || self.is_sealing(client);
             let sits_out = self.members.unable(client, is_excused);
             effects.extend(sits_out.then_some(Effect::SittingOut(client)));

@@ -17,7 +17,7 @@ fn adam_rounds_stay_within_four_models_and_one_update() {
     }
 }
 
-/// A clipped mean holds the updates of a first round, up to 128 MiB, until it ends.
+/// A clipped mean holds the updates of a first round, up to 512 MiB, until it ends.
 fn adam_rounds(aggregation: Aggregation, held: usize) {
     let architecture = Architecture::from(VitPreset::Tiny);
     let layout = architecture.layout();

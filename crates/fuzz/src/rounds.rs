@@ -50,6 +50,7 @@ enum Step {
     LeaveOut(u8),
     /// A late answer that was quick.
     Quick(u8),
+    Waited,
     Sealed {
         client: u8,
         is_asked: bool,
@@ -164,6 +165,7 @@ impl World {
             }
             Step::LeaveOut(client) => Event::LeaveOut(id(client)),
             Step::Quick(client) => Event::Quick(id(client)),
+            Step::Waited => Event::Waited { round, policy },
             Step::Sealed { client, is_asked, values } => {
                 let mut weights = self.room.model().state.weights.clone();
                 match values {

@@ -21,7 +21,11 @@ const RECORDS: &str = "records";
 ///
 /// # Errors
 /// As [`Store::write`].
-pub fn save<F: Folder>(store: &mut Store<F>, Save { header, arrays, is_fresh, .. }: &Save) -> anyhow::Result<()> {
+pub fn save<F: Folder>(store: &mut Store<F>, save: &Save) -> anyhow::Result<()> {
+    let Save { header, arrays, is_fresh, deletes_set_aside, .. } = save;
+    if *deletes_set_aside {
+        store.delete_set_aside()?;
+    }
     let Some(Arrays { model, moments, records }) = arrays else { return store.write(header, None, false) };
     let records = postcard::to_stdvec(records)?;
     let parts = [

@@ -164,9 +164,17 @@ impl<F: Folder> Store<F> {
         Ok(folder)
     }
 
+    /// Deletes what earlier lessons left in the folder, and files that could not be read.
+    ///
+    /// # Errors
+    /// Fails if the file system does.
+    pub fn delete_set_aside(&self) -> anyhow::Result<()> {
+        delete_set_aside(&self.folder)
+    }
+
     /// Writes a state. With `parts` it replaces the older file. Without them it updates the header of the newer file,
     /// whose parts are still valid. The previous state stays until all of it is on the disk. If `is_fresh`, no byte of
-    /// the older file stays, nor any file that was set aside; otherwise the file system may keep what it replaces.
+    /// the older file stays; otherwise the file system may keep what it replaces.
     ///
     /// # Errors
     /// Fails if the file system does, for example on a full disk. The previous state is unchanged.
@@ -175,15 +183,7 @@ impl<F: Folder> Store<F> {
         let serial = self.serial + 1;
         let slot = &mut self.slots[target];
         ensure!(parts.is_some() || slot.is_whole, "{} holds nothing to add to", self.folder.path(slot.name));
-        let is_fresh = is_fresh && parts.is_some();
-        let written = slot.write(&self.folder, serial, header, parts, is_fresh);
-        let written = written.and_then(|written| {
-            if is_fresh {
-                delete_set_aside(&self.folder)?;
-            }
-            Ok(written)
-        });
-        match written {
+        match slot.write(&self.folder, serial, header, parts, is_fresh && parts.is_some()) {
             Ok(written) => {
                 (slot.parts, slot.is_whole) = (written, true);
                 (self.newest, self.serial) = (target, serial);
@@ -374,11 +374,18 @@ fn guarded<T>(action: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
 
 /// Deletes what earlier lessons left in the folder, and files that could not be read.
 fn delete_set_aside(folder: &impl Folder) -> anyhow::Result<()> {
-    for name in folder.list()? {
-        if name.ends_with(".old") || FILES.iter().any(|file| name.starts_with(&format!("{file}."))) {
-            folder.remove(&name).with_context(|| format!("{} cannot be deleted", folder.path(&name)))?;
-        }
+    let recording = format!("{}.old", unmask_recording::NAME);
+    let is_aside = |name: &String| {
+        *name == recording
+            || FILES
+                .iter()
+                .filter_map(|file| name.strip_prefix(file))
+                .any(|rest| rest == ".old" || rest.starts_with(".broken-"))
+    };
+    for name in folder.list()?.into_iter().filter(is_aside) {
+        folder.remove(&name).with_context(|| format!("{} cannot be deleted", folder.path(&name)))?;
     }
+    folder.sync()?;
     Ok(())
 }
 
@@ -643,12 +650,15 @@ mod tests {
         for name in ["journal-a.redb.old", "journal-b.redb.broken-7", "lesson.unmask.old"] {
             files.edit(name, |bytes| *bytes = b"a canary".to_vec());
         }
-        files.edit("lesson.unmask", |bytes| *bytes = b"another file".to_vec());
+        for name in ["lesson.unmask", "notes.old"] {
+            files.edit(name, |bytes| *bytes = b"another file".to_vec());
+        }
+        store.delete_set_aside().unwrap();
         for left in [1, 0] {
             store.write(b"nobody", Some(&parts), true).unwrap();
             assert_eq!(holds("a canary").into_iter().filter(|holds| *holds).count(), left);
         }
-        assert_eq!(files.names(), [FILES[0], FILES[1], "lesson.unmask"]);
+        assert_eq!(files.names(), [FILES[0], FILES[1], "lesson.unmask", "notes.old"]);
         drop(store);
         assert_eq!(open(&files).contents.unwrap().header, b"nobody");
     }

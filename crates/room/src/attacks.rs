@@ -543,11 +543,11 @@ mod tests {
     }
 
     #[test]
-    fn rounds_gathered_before_it_began_anew_are_not_shown() {
+    fn rounds_gathered_before_a_new_start_are_not_shown() {
         assert_eq!(take(&mut attacks(), gathered()), (false, 1));
-        let mut anew = attacks();
-        again.gather_anew();
-        assert_eq!(take(&mut anew, gathered()), (false, 0));
+        let mut restarted = attacks();
+        restarted.gather_anew();
+        assert_eq!(take(&mut restarted, gathered()), (false, 0));
         let mut left = attacks();
         left.left(ADA, None);
         left.set_target(ADA);

@@ -266,6 +266,9 @@ impl Classroom {
     }
 
     fn tick(&mut self, now: Moment) {
+        if let Some(event) = self.timers.take_waited(now) {
+            self.feed(event);
+        }
         if let Some(event) = self.timers.take_deadline(now) {
             self.recorder.changed(now);
             self.feed(event);

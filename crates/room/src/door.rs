@@ -12,6 +12,8 @@ pub(super) const BANS: usize = 1000;
 
 /// Upper limit of clients from one browser on another machine. A student may open some tabs, and not fill the room.
 pub(super) const PER_BROWSER: usize = 4;
+/// Upper limit of clients without a cookie, which are programs, from one address of another machine.
+pub(super) const PROGRAMS: usize = 32;
 
 /// Why a client may not come in, as a clause.
 #[derive(Debug, PartialEq, thiserror::Error)]
@@ -24,6 +26,10 @@ pub enum NoEntry {
     Full { clients: usize },
     #[error("{PER_BROWSER} tabs of this browser are in the room already; close one of them")]
     Browser,
+    #[error(
+        "{PROGRAMS} clients without a cookie come from this address already; run fewer, or run them beside the relay"
+    )]
+    Programs,
 }
 
 /// How a banned client is recognised when it comes back.

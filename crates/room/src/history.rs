@@ -191,12 +191,12 @@ impl History {
         self.count(counts);
     }
 
-    /// The rounds of the lesson, oldest first.
     /// Number of rounds kept.
     pub(super) fn len(&self) -> usize {
         self.rounds.len()
     }
 
+    /// The rounds of the lesson, oldest first.
     pub(super) fn rounds(&self) -> Vec<RoundRecord> {
         self.rounds.iter().cloned().collect()
     }

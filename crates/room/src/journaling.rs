@@ -45,6 +45,8 @@ pub struct Save {
     pub arrays: Option<Arrays>,
     /// Whether something was deleted, so that no byte of the file that this replaces may stay.
     pub is_fresh: bool,
+    /// Whether a student's data is being deleted, so that files of earlier lessons must go too.
+    pub deletes_set_aside: bool,
 }
 
 #[derive(Debug)]
@@ -74,6 +76,8 @@ pub(super) struct Journaling {
     saves: u64,
     /// Number of saves after which both files are free of deleted data.
     clean_after: u64,
+    /// The same, if a student asked for it since the room opened.
+    deleted_after: u64,
     /// A round that is not on disk yet.
     behind: Option<Behind>,
     /// The model and policy of the arrays saved last; while they are unchanged, the header is enough.
@@ -103,6 +107,7 @@ impl Journaling {
             saves: 0,
             // The older file may hold what was deleted just before the last room ended.
             clean_after: opening.last.is_some().into(),
+            deleted_after: 0,
             behind: None,
             written: written.unwrap_or_default(),
             round: opening.last.as_ref().map_or(0, |last| last.room.round()),
@@ -134,7 +139,8 @@ impl Journaling {
     /// Schedules two saves after a client was forgotten, because the journal has two files. A save that is running
     /// does not count.
     pub(super) fn forgotten(&mut self) {
-        (self.due, self.clean_after) = (Some(Moment::START), self.saves + u64::from(self.is_busy) + 2);
+        let after = self.saves + u64::from(self.is_busy) + 2;
+        (self.due, self.clean_after, self.deleted_after) = (Some(Moment::START), after, after);
     }
 
     /// Number of saves after which nothing is left of what is deleted now.
@@ -182,7 +188,7 @@ impl Journaling {
     pub(super) fn write(&mut self, room: &Room, header: Vec<u8>) {
         self.due = None;
         // Arrays go into the older file, so that the next save reaches the other one.
-        let is_fresh = self.overwrites() > 0;
+        let (is_fresh, deletes_set_aside) = (self.overwrites() > 0, self.saves < self.deleted_after);
         let Some(journal) = &mut self.journal else { return };
         if let Some(behind) = &mut self.behind {
             behind.is_being_written = true;
@@ -193,7 +199,7 @@ impl Journaling {
             Arrays { model, moments, records }
         });
         self.written = (Arc::downgrade(room.model()), room.policy());
-        self.is_busy = journal.write(Save { round: room.state().round(), header, arrays, is_fresh });
+        self.is_busy = journal.write(Save { round: room.state().round(), header, arrays, is_fresh, deletes_set_aside });
         if !self.is_busy {
             self.behind = None;
             self.failure = Some(

@@ -8,8 +8,9 @@ use unmask_wire::RelayMessage;
 use super::{
     Classroom,
     classroom::MAX_REASON,
-    door::{NoEntry, PER_BROWSER},
+    door::{NoEntry, PER_BROWSER, PROGRAMS},
     input::{Admission, Hello},
+    peer::Peer,
     roster::{Connection, Entrance, Entry},
 };
 use crate::{outbox::Slot, text::clean};
@@ -72,11 +73,19 @@ impl Classroom {
     /// while.
     fn no_place(&self, hello: &Hello, has_ticket: bool) -> Option<NoEntry> {
         let clients = self.config.limits.clients;
-        let is_same = |entry: &&Entry| hello.peer.device.is_some() && entry.peer().device == hello.peer.device;
-        if hello.peer.address.is_some() && self.roster.present().filter(is_same).count() >= PER_BROWSER {
-            return Some(NoEntry::Browser);
+        let Peer { address, device } = hello.peer;
+        let present =
+            |is_same: &dyn Fn(Peer) -> bool| self.roster.present().filter(|entry| is_same(entry.peer())).count();
+        if address.is_some() {
+            if device.is_some() && present(&|peer| peer.device == device) >= PER_BROWSER {
+                return Some(NoEntry::Browser);
+            }
+            if device.is_none() && present(&|peer| peer == hello.peer) >= PROGRAMS {
+                return Some(NoEntry::Programs);
+            }
         }
-        let kept = if has_ticket { 0 } else { self.roster.kept_places(self.now.moment) };
+        // Half of the room at most, since strangers too can send an update and leave.
+        let kept = if has_ticket { 0 } else { self.roster.kept_places(self.now.moment).min(clients / 2) };
         (self.roster.present().count() + kept >= clients).then_some(NoEntry::Full { clients })
     }
 

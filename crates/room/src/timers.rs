@@ -6,6 +6,9 @@ use unmask_federation::Event;
 
 use super::{clock::RoundClock, recent::Recent, time::Moment};
 
+/// A round that goes on for this long after an answer waits for those who have not answered.
+const WHILE: Duration = Duration::from_secs(1);
+
 /// Upper limit of rounds that begin while an answer is quick.
 const ROUNDS: usize = 64;
 
@@ -13,6 +16,8 @@ const ROUNDS: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Timers {
     clock: RoundClock,
+    /// When the running round has outlasted its last answer.
+    waited: Option<(Moment, Event)>,
     /// When the rounds of the last seconds began.
     began: Recent<(u32, u32, Moment)>,
     deadline: Option<(Moment, Event)>,
@@ -23,7 +28,14 @@ pub(crate) struct Timers {
 
 impl Timers {
     pub(crate) fn new(now: Moment) -> Self {
-        Self { clock: RoundClock::start(now), began: Recent::new(ROUNDS), deadline: None, rest: None, hold: None }
+        Self {
+            clock: RoundClock::start(now),
+            waited: None,
+            began: Recent::new(ROUNDS),
+            deadline: None,
+            rest: None,
+            hold: None,
+        }
     }
 
     /// Starts the clock of a round that began or was given a new time limit.
@@ -31,6 +43,7 @@ impl Timers {
         self.clock = RoundClock::start(now);
         self.began.push((round, policy, now));
         self.deadline = Some((now + time, Event::Deadline { round, policy }));
+        self.waited = Some((now + WHILE, Event::Waited { round, policy }));
     }
 
     /// Whether an answer to this round that arrives now is one that rounds wait for.
@@ -41,6 +54,9 @@ impl Timers {
 
     pub(crate) fn answered(&mut self, now: Moment) {
         self.clock.answered(now);
+        if let Some((_, Event::Deadline { round, policy })) = self.deadline {
+            self.waited = Some((now + WHILE, Event::Waited { round, policy }));
+        }
     }
 
     /// Shortens the deadline to [`RoundClock::enough`], because enough clients of this round have answered.
@@ -53,7 +69,7 @@ impl Timers {
     }
 
     pub(crate) fn end(&mut self) {
-        self.deadline = None;
+        (self.deadline, self.waited) = (None, None);
     }
 
     /// Schedules the next round after `pause`.
@@ -76,7 +92,12 @@ impl Timers {
     }
 
     pub(crate) fn next_due(&self) -> Option<Moment> {
-        [self.deadline(), self.rest_ends()].into_iter().flatten().min()
+        [self.deadline(), self.waited.as_ref().map(|(at, _)| *at), self.rest_ends()].into_iter().flatten().min()
+    }
+
+    /// Returns the event that says that the round has outlasted its last answer, once it has.
+    pub(crate) fn take_waited(&mut self, now: Moment) -> Option<Event> {
+        self.waited.take_if(|(at, _)| *at <= now).map(|(_, event)| event)
     }
 
     /// Returns the deadline's event once the deadline has passed.
@@ -119,13 +140,13 @@ mod tests {
         timers.begin(began, 60 * SECOND, 4, 2);
         timers.answered(began + 10 * SECOND);
         timers.quorum(3, 2, true);
-        assert_eq!(timers.next_due(), Some(began + 60 * SECOND));
+        assert_eq!(timers.deadline(), Some(began + 60 * SECOND));
         timers.quorum(4, 2, true);
-        assert_eq!(timers.next_due(), Some(began + 20 * SECOND));
+        assert_eq!(timers.deadline(), Some(began + 20 * SECOND));
         assert!(timers.take_deadline(began + 10 * SECOND).is_none());
         let event = timers.take_deadline(began + 20 * SECOND);
         assert!(matches!(event, Some(Event::Deadline { round: 4, policy: 2 })), "{event:?}");
-        assert_eq!(timers.next_due(), None);
+        assert_eq!(timers.deadline(), None);
     }
 
     #[test]
@@ -136,5 +157,23 @@ mod tests {
         assert!(timers.take_rest(now).is_none() && timers.deadline().is_none());
         assert!(matches!(timers.take_rest(now + SECOND), Some(Event::Begin)));
         assert!(timers.take_rest(now + SECOND).is_none());
+    }
+    #[test]
+    fn a_round_waits_once_nobody_has_answered_for_a_second() {
+        let began = Moment::START;
+        let mut timers = Timers::new(began);
+        timers.begin(began, 60 * SECOND, 4, 2);
+        assert!(timers.take_waited(began + SECOND / 2).is_none());
+        timers.answered(began + SECOND / 2);
+        assert_eq!(timers.next_due(), Some(began + SECOND / 2 + SECOND));
+        assert!(timers.take_waited(began + SECOND).is_none(), "somebody has just answered");
+        let event = timers.take_waited(began + 2 * SECOND);
+        assert!(matches!(event, Some(Event::Waited { round: 4, policy: 2 })), "{event:?}");
+        assert!(timers.take_waited(began + 3 * SECOND).is_none(), "it is said once");
+        timers.answered(began + 3 * SECOND);
+        assert!(timers.take_waited(began + 4 * SECOND).is_some(), "and again after an answer");
+        timers.answered(began + 5 * SECOND);
+        timers.end();
+        assert_eq!(timers.next_due(), None);
     }
 }

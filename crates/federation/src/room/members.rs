@@ -11,10 +11,10 @@ pub(super) const MAX_REFUSALS: u32 = 3;
 /// After this many unanswered rounds in a row, a client sits out until it asks to come back.
 const MAX_MISSED: u32 = 2;
 
-/// A round that waited for a client in vain adds this to its debt; a quick answer takes one off.
+/// A round that waits for a client in vain adds this to its debt; a quick answer takes one off.
 const MISS: u8 = 8;
 
-/// With this debt, no round waits for a client. One that stalls as often as it can makes two rounds wait, and then one
+/// With this debt, no round waits for a client. Each that stalls as often as it can makes two rounds wait, and then one
 /// in nine.
 const UNRELIABLE: u8 = 2 * MISS;
 
@@ -28,6 +28,8 @@ struct Member {
     missed: u32,
     /// How often it made others wait, see [`MISS`].
     debt: u8,
+    /// Whether the running round waits for it in vain so far. Nothing but an answer changes that.
+    is_charged: bool,
     refusals: u32,
     /// Number of pictures that the room gave it.
     given: Option<u32>,
@@ -40,16 +42,9 @@ impl Member {
         !self.is_hidden && !self.was_away && self.missed < MAX_MISSED && self.debt < UNRELIABLE
     }
 
-    fn miss(&mut self) {
-        if self.is_counted() {
-            self.debt += MISS;
-        }
-        self.missed = self.missed.saturating_add(1);
-    }
-
     /// Whether there is anything to remember after it leaves.
     fn is_remarkable(&self) -> bool {
-        self.missed > 0 || self.debt > 0 || self.refusals > 0 || self.was_away
+        self.missed > 0 || self.debt > 0 || self.is_charged || self.refusals > 0 || self.was_away
     }
 
     fn is_there(&self) -> bool {
@@ -168,9 +163,6 @@ impl Members {
     /// A client answered, well or badly, in time or late: it is active, and has no task any more.
     pub(super) fn free_after_answer(&mut self, client: ClientId) {
         if let Some(member) = self.present(client) {
-            if member.state == ClientState::Training {
-                member.debt = member.debt.saturating_sub(1);
-            }
             (member.state, member.missed, member.was_away) = (ClientState::Joined, 0, false);
         }
     }
@@ -178,8 +170,21 @@ impl Members {
     pub(super) fn accepted(&mut self, client: ClientId) {
         self.free_after_answer(client);
         if let Some(member) = self.present(client) {
+            member.debt = member.debt.saturating_sub(1);
+            member.is_charged = false;
             (member.state, member.refusals) = (ClientState::Sent, 0);
         }
+        // The round has waited for this one, and not yet in vain for those still at work.
+        self.at_work().for_each(|member| member.is_charged = false);
+    }
+
+    fn at_work(&mut self) -> impl Iterator<Item = &mut Member> {
+        self.0.values_mut().filter(|member| member.state == ClientState::Training)
+    }
+
+    /// For a while nobody has answered, and others wait for those still at work.
+    pub(super) fn waited(&mut self) {
+        self.at_work().for_each(|member| member.is_charged |= member.is_counted());
     }
 
     /// An answer is late for a client's round, and was still quick enough to wait for.
@@ -276,6 +281,9 @@ impl Members {
     pub(super) fn end_round(&mut self) -> Silent {
         let mut silent = Silent::default();
         for (client, member) in &mut self.0 {
+            if std::mem::take(&mut member.is_charged) {
+                member.debt += MISS;
+            }
             let was_asked = member.state == ClientState::Training;
             member.state = match member.state {
                 ClientState::Training | ClientState::Late if member.is_hidden => {
@@ -283,7 +291,7 @@ impl Members {
                     ClientState::Away
                 }
                 ClientState::Training | ClientState::Late => {
-                    member.miss();
+                    member.missed = member.missed.saturating_add(1);
                     if was_asked {
                         silent.late.push(*client);
                     }
@@ -316,7 +324,7 @@ impl Members {
     /// All that decides what the room does with a client, but for its debt, which only decides how long rounds wait.
     #[cfg(test)]
     pub(super) fn describe(&self, client: ClientId) -> String {
-        let of = |Member { state, is_hidden, was_away, missed, debt: _, refusals, given }: &Member| {
+        let of = |Member { state, is_hidden, was_away, missed, debt: _, is_charged: _, refusals, given }: &Member| {
             format!("{state:?} {is_hidden} {was_away} {} {refusals} {given:?}", (*missed).min(MAX_MISSED))
         };
         self.0.get(&client).map_or_else(|| "unknown".to_owned(), of)

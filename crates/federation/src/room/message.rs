@@ -41,6 +41,8 @@ pub enum Event {
     Unable { client: ClientId, round: u32, policy: u32, is_locked: bool },
     /// A client encrypted the model as [`Effect::Seal`] asked; the weights are `[P]` in layout order.
     Sealed { client: ClientId, policy: u32, check: KeyCheck, weights: Vec<f32> },
+    /// Nobody has answered for a while in a round that runs.
+    Waited { round: u32, policy: u32 },
     /// The time set by [`Effect::SetDeadline`] is over.
     Deadline { round: u32, policy: u32 },
     /// Fresh random bytes for the next encryption, as [`Effect::NeedSalt`] asked; may also arrive earlier.

@@ -6,7 +6,7 @@ use super::Weighted;
 use crate::{Refusal, norm_gate::NormGate, sums::Sums};
 
 /// Bytes of updates that wait at most in a round without a bound. Those that come later are judged by those that wait.
-const HELD: usize = 128 << 20;
+const HELD: usize = 512 << 20;
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Bounded {
@@ -143,7 +143,8 @@ impl Bounded {
         self.release(reference, sums);
         let round: Vec<f64> = self.round.iter().flatten().copied().collect();
         let own = NormGate::default().with(round.iter().copied());
-        let usual = if own.is_ready() { own.bound() } else { self.known().unwrap_or(f64::INFINITY) };
+        let applied = self.known().unwrap_or(f64::INFINITY);
+        let usual = if own.is_ready() { own.bound().max(applied) } else { applied };
         let is_large = |norm: &Option<f64>| norm.is_some_and(|norm| norm > usual);
         self.large
             .extend(self.round.iter().enumerate().filter(|(_, norm)| is_large(norm)).map(|(position, _)| position));

@@ -23,7 +23,7 @@ pub struct Files(Arc<Mutex<State>>);
 #[derive(Debug)]
 struct State {
     rng: ChaCha8Rng,
-    /// The contents by number. A file stays while it is open, even if its name is gone.
+    /// The contents by number. A file without a name is emptied when the folder is synced.
     contents: Vec<Content>,
     names: BTreeMap<String, usize>,
     /// The names that survive a power cut.

@@ -255,6 +255,18 @@ mod tests {
         assert!(workers.iter_mut().all(|worker| clients(worker).is_empty()));
     }
 
+    /// Nothing waits for its thread, but rounds run.
+    #[test]
+    fn an_attack_far_over_its_budget_ends_while_rounds_run() {
+        let (attackers, _workers) = Attackers::new(Duration::from_secs(1), None, 1, || {});
+        let mut schedule = attackers.shared.lock();
+        schedule.newest = Some(Arc::new(job(1)));
+        for (is_paused, seconds, ends) in [(false, 3, false), (false, 5, true), (true, 5, false)] {
+            schedule.is_paused = is_paused;
+            assert_eq!(schedule.is_overdue(Duration::from_secs(seconds)), ends, "{seconds} s, paused {is_paused}");
+        }
+    }
+
     #[test]
     fn without_a_budget_nothing_is_attacked() {
         let (attackers, mut workers) = Attackers::new(Duration::from_secs(60), None, 1, || {});

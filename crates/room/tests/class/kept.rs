@@ -192,3 +192,16 @@ fn a_lesson_is_recorded_on_the_disk() {
     bench.pass(Duration::from_secs(2));
     assert!(lines() > before);
 }
+
+/// Programs have no cookie. Those of one address take some places, not the room.
+#[test]
+fn programs_of_one_address_do_not_fill_the_room() {
+    let mut bench = Bench::open(config(), Surroundings::default()).unwrap();
+    let came: Vec<_> = (0..60).filter_map(|number| enter(&mut bench, &format!("Bot{number}"), at(1)).ok()).collect();
+    assert_eq!(came.len(), 32);
+    assert!(says(&bench, "32 clients without a cookie come from this address already"));
+    assert!(enter(&mut bench, "Ada", with_cookie(1, 1)).is_ok(), "a student at the same address");
+    assert!(enter(&mut bench, "Bob", at(2)).is_ok());
+    let here: Vec<_> = (0..60).map(|number| enter(&mut bench, &format!("Here{number}"), Peer::default())).collect();
+    assert!(here.iter().all(Result::is_ok), "this machine is the teacher's");
+}
