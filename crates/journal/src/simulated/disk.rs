@@ -1,7 +1,7 @@
 //! The disk of a simulated host: its journal in two redb files, and the text of its recording.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -10,6 +10,7 @@ use unmask_recording::{Recording, RecordingError};
 use unmask_room::{
     Journal, LastLesson, NotSaved, RecordingStore, Save, Saved,
     bench::{self, End},
+    digest,
 };
 
 use super::files::Files;
@@ -32,6 +33,8 @@ struct Inside {
     /// Saves that the host's thread has not begun.
     waiting: VecDeque<Save>,
     has_stopped: bool,
+    /// Digests of all weights that a room has handed over.
+    given: BTreeSet<String>,
     recording: String,
 }
 
@@ -43,6 +46,7 @@ impl Disk {
             store: None,
             waiting: VecDeque::new(),
             has_stopped: false,
+            given: BTreeSet::new(),
             recording: String::new(),
         })))
     }
@@ -67,6 +71,11 @@ impl Disk {
 
     pub fn has_stopped(&self) -> bool {
         self.lock().has_stopped
+    }
+
+    /// Whether a room has ever handed over weights with this digest.
+    pub fn was_given(&self, digest: &str) -> bool {
+        self.lock().given.contains(digest)
     }
 
     /// Whether a host would go on with a lesson.
@@ -159,6 +168,9 @@ impl bench::Disk for Disk {
 impl Journal for Disk {
     fn write(&mut self, save: Save) -> bool {
         let mut inside = self.lock();
+        if let Some(arrays) = &save.arrays {
+            inside.given.insert(digest(&arrays.model.state.weights));
+        }
         if !inside.has_stopped {
             inside.waiting.push_back(save);
         }
