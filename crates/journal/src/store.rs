@@ -101,7 +101,9 @@ impl<F: Folder> Store<F> {
                 Err(error) if is_taken(&error) => return Err(error),
                 Err(error) if is_unwritable(&error) => {
                     let path = store.folder.path(name);
-                    return Err(error.context(format!("{path} cannot be opened; free some space and start again")));
+                    return Err(error.context(format!(
+                        "{path} cannot be opened; free some space or make it writable, and start again"
+                    )));
                 }
                 Err(error) => problems.push(store.set_aside(index, &error)),
             }
