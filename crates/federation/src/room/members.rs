@@ -312,6 +312,7 @@ impl Members {
     /// Drops the current task; clients that work on it are not to blame.
     pub(super) fn drop_work(&mut self) {
         for member in self.0.values_mut() {
+            member.is_charged = false;
             member.state = match member.state {
                 ClientState::Training if member.is_hidden => ClientState::Away,
                 ClientState::Training => ClientState::Late,

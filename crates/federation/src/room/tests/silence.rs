@@ -104,7 +104,8 @@ fn who_asks_and_stays_silent_is_not_waited_for() {
 fn who_answers_late_is_asked_and_not_waited_for() {
     let late_update = |room: &Room, round| update_event(B, round, 1, dense(room, 1.0));
     let broken = |_: &Room, round| update_event(B, round, 1, ProtectedUpdate::dense(Vec::new()));
-    let answers: [&dyn Fn(&Room, u32) -> Event; 2] = [&late_update, &broken];
+    type Late<'a> = &'a dyn Fn(&Room, u32) -> Event;
+    let answers: [Late<'_>; 2] = [&late_update, &broken];
     for late in answers {
         for is_quick in [false, true] {
             let mut room = with_b_sitting_out();
