@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use unmask_core::{AttackMethod, ClientId, EncryptionStart, MaskSeed, ModelDescription};
-use unmask_defence::{KeyError, ProtectError, ProtectedUpdate};
+use unmask_defence::{KeyError, ProtectError, ProtectedUpdate, commitment};
 use unmask_wire::{
     Assembler, ClientMessage, EncryptionPlan, Framer, LessonState, ORIGINAL_SIDE, OriginalError, RelayMessage,
-    ShardError, WireError, check_original, frames,
+    SeedDraw, ShardError, WireError, check_original, frames,
 };
 
 use crate::{
@@ -99,6 +99,8 @@ pub enum ClientError {
     Shard(#[from] ShardError),
     #[error("a reconstruction of side {side} came with {values} values instead of {}", side * side * 3)]
     Picture { side: usize, values: usize },
+    #[error("a plan came before this client said hello")]
+    NoHello,
 }
 
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -153,6 +155,8 @@ pub struct Client {
     /// Whether nobody sits at it.
     is_robot: bool,
     ticket: Option<[u8; 16]>,
+    /// The nonce of the next mask's seed, once the relay has been told its commitment.
+    nonce: Option<[u8; 32]>,
     keys: Keys,
     pictures: PrivatePictures,
     history: PictureHistory,
@@ -170,6 +174,7 @@ impl Client {
             may_lend: false,
             is_robot: false,
             ticket: None,
+            nonce: None,
             keys: Keys::default(),
             pictures: PrivatePictures::default(),
             history: PictureHistory::default(),
@@ -224,12 +229,15 @@ impl Client {
     }
 
     /// The first message on every new socket; after a dropped one it asks to come back as the same client. Strings are
-    /// truncated so that this message and those below always fit.
-    pub fn hello(&mut self) -> Result<Vec<Vec<u8>>, WireError> {
+    /// truncated so that this message and those below always fit. `fresh` must come from the operating system: the seed
+    /// of the next mask is drawn from it.
+    pub fn hello(&mut self, fresh: [u8; 32]) -> Result<Vec<Vec<u8>>, WireError> {
         self.assembler = assembler();
         let (nickname, device) = (self.nickname.clone(), self.device.clone());
         let (resume, may_show, may_lend, is_robot) = (self.ticket, self.may_show, self.may_lend, self.is_robot);
-        frames(&ClientMessage::Hello { nickname, resume, device, may_show, may_lend, is_robot }, &[])
+        // A round that runs on may wait for a mask from the nonce of before.
+        let commitment = commitment(self.nonce.get_or_insert(fresh));
+        frames(&ClientMessage::Hello { nickname, resume, device, may_show, may_lend, is_robot, commitment }, &[])
     }
 
     /// Reports the device when it is known or has changed.
@@ -316,7 +324,8 @@ impl Client {
             RelayMessage::Pong => return Ok(None),
             RelayMessage::Plan(header) => {
                 let (round, policy, encryption) = (header.round, header.policy, header.encryption);
-                let plan = RoundPlan::new(header, self.shard.as_ref(), values).map_err(Obstacle::Unable);
+                let nonce = self.nonce.ok_or(ClientError::NoHello)?;
+                let plan = RoundPlan::new(header, nonce, self.shard.as_ref(), values).map_err(Obstacle::Unable);
                 match plan.and_then(|plan| self.decrypted(plan, encryption)) {
                     Ok(plan) => Action::Train(Box::new(plan)),
                     Err(obstacle) => self.decline(round, policy, obstacle)?,
@@ -380,24 +389,31 @@ impl Client {
         self.history.compare(round, attack, side, reconstruction)
     }
 
-    /// Protects the result of training and prepares it for sending. `seed` must be fresh from the operating system.
+    /// Protects the result of training and prepares it for sending. `fresh` must come from the operating system: it
+    /// seeds noise, or the nonce of the next mask.
     ///
     /// # Errors
     /// The result does not fit the plan's model; nothing is sent then.
     pub fn update(
-        &self,
+        &mut self,
         plan: &RoundPlan,
         trained: LocalUpdate,
-        seed: MaskSeed,
+        fresh: [u8; 32],
     ) -> Result<OutgoingUpdate, UpdateFailure> {
         let LocalUpdate { loss, values, statistics, samples } = trained;
         let plain_bytes = 4 * values.len();
+        let draws = plan.defence.has_own_mask();
+        let seed = if draws { plan.nonces.seed() } else { MaskSeed(fresh) };
         let update = plan.task().protect(values.clone(), seed)?;
         let (round, policy) = (plan.round, plan.policy);
-        let header = ClientMessage::Update { round, policy, loss, samples, form: update.form };
+        let draw = draws.then(|| SeedDraw { nonce: plan.nonces.own, next: commitment(&fresh) });
+        let header = ClientMessage::Update { round, policy, loss, samples, form: update.form, draw };
         let frames: Vec<_> = Framer::with_tail(&header, &update.values, statistics)?.collect();
         let bytes = frames.iter().map(Vec::len).sum();
         let groups = compare_groups(plan, values, &update);
+        if draws {
+            self.nonce = Some(fresh);
+        }
         Ok(OutgoingUpdate { frames, update, bytes, plain_bytes, groups })
     }
 

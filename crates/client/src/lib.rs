@@ -24,6 +24,6 @@ pub use groups::{GroupComparison, compare_groups};
 pub use history::ReconstructionScore;
 pub use loan::Loan;
 pub use pictures::{Batch, PictureSource, PrivatePicture, RoundPictures};
-pub use plan::{PictureSelection, RoundPlan, SealTask};
+pub use plan::{Nonces, PictureSelection, RoundPlan, SealTask};
 pub use shard::Shard;
 pub use training::{LocalTask, LocalUpdate, TrainingError};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use unmask_core::{Architecture, Defence, ModelDescription, ModelState, ParamLayout, Rule, TrainingPictures};
-use unmask_defence::Cipher;
+use unmask_core::{Architecture, Defence, MaskSeed, ModelDescription, ModelState, ParamLayout, Rule, TrainingPictures};
+use unmask_defence::{Cipher, drawn_seed};
 use unmask_wire::PlanHeader;
 
 use crate::{LocalTask, Shard};
@@ -38,6 +38,25 @@ pub struct RoundPlan {
     pub state: ModelState,
     /// The room's cipher, if the relay holds the weights encrypted.
     pub cipher: Option<Arc<Cipher>>,
+    /// What the seed of this client's mask is drawn from.
+    pub nonces: Nonces,
+    /// A step of this round is made of at least this many updates.
+    pub least: u32,
+}
+
+/// The two nonces that [draw](drawn_seed) the seed of a mask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Nonces {
+    /// This client's, to which it had committed before the round.
+    pub own: [u8; 32],
+    /// The relay's, drawn when the round began.
+    pub relay: [u8; 16],
+}
+
+impl Nonces {
+    pub(crate) fn seed(&self) -> MaskSeed {
+        drawn_seed(&self.own, &self.relay)
+    }
 }
 
 /// The task of encrypting the room's model, once, before its first encrypted round.
@@ -55,8 +74,14 @@ pub struct SealTask {
 
 impl RoundPlan {
     /// A plan with plaintext weights, or weights that are still to be decrypted.
-    pub(crate) fn new(header: PlanHeader, shard: Option<&Arc<Shard>>, mut weights: Vec<f32>) -> Result<Self, String> {
-        let PlanHeader { round, policy, model, defence, rule, batch, pictures, .. } = header;
+    pub(crate) fn new(
+        header: PlanHeader,
+        own: [u8; 32],
+        shard: Option<&Arc<Shard>>,
+        mut weights: Vec<f32>,
+    ) -> Result<Self, String> {
+        let PlanHeader { round, policy, model, defence, rule, batch, pictures, encryption: _, nonce, least } = header;
+        let nonces = Nonces { own, relay: nonce };
         let (architecture, batch) = (known_architecture(model)?, usize::from(batch));
         let layout = architecture.layout();
         let statistics = weights.split_off(layout.len().min(weights.len()));
@@ -79,7 +104,20 @@ impl RoundPlan {
             }
         };
         let state = ModelState { weights, statistics };
-        Ok(Self { round, policy, architecture, layout, defence, rule, batch, pictures, state, cipher: None })
+        Ok(Self {
+            round,
+            policy,
+            architecture,
+            layout,
+            defence,
+            rule,
+            batch,
+            pictures,
+            state,
+            cipher: None,
+            nonces,
+            least,
+        })
     }
 
     /// The work and the defence of the plan.

@@ -56,7 +56,8 @@ impl Relay {
     ) {
         let (policy, model) = (1, architecture().into());
         let (defence, rule) = (defence.parse().unwrap(), rule.parse().unwrap());
-        let header = PlanHeader { round, policy, model, defence, rule, batch, pictures, encryption };
+        let (nonce, least) = ([9; 16], 3);
+        let header = PlanHeader { round, policy, model, defence, rule, batch, pictures, encryption, nonce, least };
         self.send(RelayMessage::Plan(header), weights).await;
     }
 }
@@ -310,6 +311,8 @@ async fn private_label_beyond_the_models_classes_is_answered() {
             batch: 2,
             pictures: TrainingPictures::Private,
             encryption: None,
+            nonce: [9; 16],
+            least: 3,
         };
         relay.send(RelayMessage::Plan(header(1)), &weights).await;
         assert!(matches!(relay.receive().await.0, ClientMessage::Update { .. }));

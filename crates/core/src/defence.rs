@@ -187,6 +187,12 @@ impl Defence {
         }
     }
 
+    /// Whether each client draws a mask of its own.
+    pub fn has_own_mask(&self) -> bool {
+        matches!(self, Self::RandomBinary { .. })
+    }
+
+    /// Whether all clients and rounds share one mask.
     pub fn has_common_mask(&self) -> bool {
         matches!(self, Self::FrozenBinary { .. })
     }

@@ -33,7 +33,8 @@ fn protect_and_encode(criterion: &mut Criterion) {
                 let keys = KeyMaterial { seed: MaskSeed([1; 32]), cipher: None };
                 let update = defence.protect(&layout, PlainUpdate { values, reference: None }, keys);
                 let update = update.expect("made for this layout");
-                let header = ClientMessage::Update { round: 1, policy: 1, loss: 1.0, samples: 1, form: update.form };
+                let header =
+                    ClientMessage::Update { round: 1, policy: 1, loss: 1.0, samples: 1, form: update.form, draw: None };
                 let frames = Framer::new(&header, &update.values).expect("a short header");
                 frames.map(|frame| black_box(frame).len()).sum::<usize>()
             };

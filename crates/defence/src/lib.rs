@@ -12,9 +12,11 @@ mod finite;
 mod mask;
 mod noise;
 mod protect;
+mod seed;
 mod update;
 
 pub use encryption::{Cipher, KeyError, RoomKey};
 pub use mask::Mask;
 pub use protect::{FROZEN_SEED, KeyMaterial, PlainUpdate, Protect, ProtectError};
+pub use seed::{commitment, drawn_seed};
 pub use update::{CheckedUpdate, ProtectedUpdate, UpdateError};

@@ -38,7 +38,7 @@ impl Model {
 }
 
 fn header(update: &ProtectedUpdate) -> ClientMessage {
-    ClientMessage::Update { round: 1, policy: 1, loss: 1.0, samples: 1, form: update.form }
+    ClientMessage::Update { round: 1, policy: 1, loss: 1.0, samples: 1, form: update.form, draw: None }
 }
 
 /// Decodes the frames of a socket into an update.

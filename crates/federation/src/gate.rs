@@ -11,6 +11,7 @@ pub(crate) struct Reports(Vec<Report>);
 #[derive(Debug, Clone)]
 struct Report {
     client: ClientId,
+    is_robot: bool,
     loss: f32,
     samples: u32,
 }
@@ -20,8 +21,17 @@ impl Reports {
     /// the loss of random guessing.
     const FACTOR: f32 = 10.0;
 
-    pub(crate) fn add(&mut self, client: ClientId, loss: f32, samples: u32) {
-        self.0.push(Report { client, loss, samples });
+    pub(crate) fn add(&mut self, client: ClientId, is_robot: bool, loss: f32, samples: u32) {
+        self.0.push(Report { client, is_robot, loss, samples });
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        u32::try_from(self.0.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Number of reports from people.
+    pub(crate) fn people(&self) -> u32 {
+        u32::try_from(self.0.iter().filter(|report| !report.is_robot).count()).unwrap_or(u32::MAX)
     }
 
     /// The clients at these positions.
@@ -123,7 +133,7 @@ mod tests {
 
     fn mean(losses: &[f32]) -> Option<f32> {
         let mut all = Reports::default();
-        losses.iter().for_each(|&loss| all.add(ClientId(1), loss, 1));
+        losses.iter().for_each(|&loss| all.add(ClientId(1), false, loss, 1));
         mean_loss(&all.plausible_losses(10))
     }
 

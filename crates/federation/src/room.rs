@@ -94,14 +94,48 @@ pub struct Quorum {
     /// Share of the cohort that is enough, in (0, 1]. After that the rest get some more time, but not the whole
     /// deadline.
     pub share: f64,
-    /// Least number of updates for a step.
-    pub updates: u32,
+    /// Least number of updates for a step; from this many people on, they must be people's. By default
+    /// [`HIDES`](Self::HIDES) where so many clients are there, else one.
+    pub updates: Option<u32>,
+}
+
+impl Quorum {
+    /// Updates in a step from which nobody computes another's alone. With two, each is the step without one's own.
+    pub const HIDES: u32 = 3;
+
+    /// What a step needs in a round that waits for this many people and robots.
+    fn needs(self, (people, robots): (u32, u32)) -> Needs {
+        let usual = if people + robots < Self::HIDES { 1 } else { Self::HIDES };
+        let updates = self.updates.unwrap_or(usual);
+        Needs { updates, people: if people < updates { 0 } else { updates } }
+    }
+}
+
+/// Least numbers of updates for a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Needs {
+    updates: u32,
+    /// How many of them from people.
+    people: u32,
+}
+
+impl Needs {
+    /// Why there is no step with this many updates, so many of them from people.
+    fn lack(self, updates: u32, people: u32) -> Option<Void> {
+        if updates < self.updates {
+            Some(Void::TooFew { updates, least: self.updates })
+        } else if people < self.people {
+            Some(Void::TooFewPeople { people, least: self.people })
+        } else {
+            None
+        }
+    }
 }
 
 impl Default for Quorum {
-    /// Four of five clients, and at least one update.
+    /// Four of five clients.
     fn default() -> Self {
-        Self { share: 0.8, updates: 1 }
+        Self { share: 0.8, updates: None }
     }
 }
 
@@ -206,6 +240,10 @@ impl Room {
             Event::Joined(client) => {
                 self.members.join(client);
                 self.advance()
+            }
+            Event::Robot(client) => {
+                self.members.is_a_robot(client);
+                Vec::new()
             }
             Event::Left(client) => {
                 self.members.leave(client);

@@ -84,7 +84,7 @@ fn receive(sent: &[Vec<u8>]) -> Option<Message> {
 /// One of each message.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let rates: GroupRates = "0.5".parse().expect("a rate");
-    let update = |form| ClientMessage::Update { round: 1, policy: 1, loss: 2.0, samples: 1, form };
+    let update = |form| ClientMessage::Update { round: 1, policy: 1, loss: 2.0, samples: 1, form, draw: None };
     let name = || "Ada".to_owned();
     let check = KeyCheck([7; 16]);
     [
@@ -95,6 +95,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             may_show: true,
             may_lend: true,
             is_robot: false,
+            commitment: [4; 32],
         },
         ClientMessage::Device { device: name() },
         ClientMessage::Consent { may_show: false, may_lend: false },

@@ -143,7 +143,7 @@ struct World {
 impl World {
     fn new(least: u32) -> Self {
         let room = Room::new(model(false), settings(None));
-        let room = room.with_quorum(Quorum { updates: least, ..Quorum::default() });
+        let room = room.with_quorum(Quorum { updates: Some(least), ..Quorum::default() });
         Self { room, least, asked: None, awaits_salt: false, quorum: None, accepted: 0, seeds: 0 }
     }
 

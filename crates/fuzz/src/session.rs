@@ -7,12 +7,13 @@ use std::{
 
 use arbitrary::Arbitrary;
 use unmask_core::{Architecture, AttackMethod, ClientId, InitialWeights, KeyCheck, MaskSeed, UpdateForm, VitPreset};
+use unmask_defence::{commitment, drawn_seed};
 use unmask_lesson::{Poll, Question, Scene, Suspect};
 use unmask_room::{
     Pretrained, RoomConfig, RoomLimits,
     bench::{Bench, Sent, Surroundings},
 };
-use unmask_wire::{ClientMessage, ORIGINAL_SIDE, RelayMessage, frames, view::Control};
+use unmask_wire::{ClientMessage, ORIGINAL_SIDE, RelayMessage, SeedDraw, frames, view::Control};
 
 use crate::{
     frames::Piece,
@@ -131,6 +132,8 @@ struct Asked {
     round: u32,
     policy: u32,
     check: Option<KeyCheck>,
+    /// The relay's half of the masks' seeds.
+    relay: [u8; 16],
 }
 
 impl World {
@@ -180,13 +183,21 @@ impl World {
         let number = self.bench.connect();
         self.sockets.push(Socket { number, asked: None, was_accepted: false, was_sent_out: false });
         let (nickname, device) = (nickname.to_owned(), "CPU".to_owned());
-        let hello =
-            ClientMessage::Hello { nickname, resume: None, device, may_show, may_lend: may_show, is_robot: false };
+        let commitment = commitment(&[number as u8; 32]);
+        let hello = ClientMessage::Hello {
+            nickname,
+            resume: None,
+            device,
+            may_show,
+            may_lend: may_show,
+            is_robot: false,
+            commitment,
+        };
         self.send(self.sockets.len() - 1, &hello, &[]);
     }
 
     fn message(&self, index: usize, said: &Said<'_>) -> ClientMessage {
-        let asked = self.sockets[index].asked.unwrap_or(Asked { round: 1, policy: 1, check: None });
+        let asked = self.sockets[index].asked.unwrap_or(Asked { round: 1, policy: 1, check: None, relay: [0; 16] });
         match *said {
             Said::Device(device) => ClientMessage::Device { device: device.to_owned() },
             Said::Consent(may_show, may_lend) => ClientMessage::Consent { may_show, may_lend },
@@ -212,6 +223,7 @@ impl World {
                 may_show: true,
                 may_lend: true,
                 is_robot: true,
+                commitment: [0; 32],
             },
             Said::Vote { poll, answer } => ClientMessage::Vote { poll: poll.into(), answer },
             Said::KnowGaps(poll) => ClientMessage::KnowGaps { poll: poll.into() },
@@ -222,17 +234,21 @@ impl World {
     }
 
     fn answer(&mut self, index: usize, (loss, samples): (f32, u32), form: Form, values: &[f32]) {
-        let Some(Asked { round, policy, check }) = self.sockets[index].asked else { return };
+        let Some(Asked { round, policy, check, relay }) = self.sockets[index].asked else { return };
         let check = check.unwrap_or(KeyCheck([7; 16]));
+        let nonce = [self.sockets[index].number as u8; 32];
+        let draw = Some(SeedDraw { nonce, next: commitment(&nonce) });
         let form = match form {
             Form::Dense => UpdateForm::Dense,
             Form::Masked(seed) => {
-                UpdateForm::Masked { seed: MaskSeed([seed; 32]), rates: "0.5".parse().expect("a rate") }
+                // Half of the seeds are drawn as they should be.
+                let seed = if seed < 128 { drawn_seed(&nonce, &relay) } else { MaskSeed([seed; 32]) };
+                UpdateForm::Masked { seed, rates: "0.5".parse().expect("a rate") }
             }
             Form::Encrypted => UpdateForm::Encrypted { check },
             Form::Sealed => return self.send(index, &ClientMessage::Sealed { policy, check }, values),
         };
-        self.send(index, &ClientMessage::Update { round, policy, loss, samples, form }, values);
+        self.send(index, &ClientMessage::Update { round, policy, loss, samples, form, draw }, values);
     }
 
     /// A message too long for a header cannot be sent by any client.
@@ -304,10 +320,10 @@ impl Socket {
         match message {
             RelayMessage::Plan(plan) => {
                 let check = plan.encryption.map(|encryption| encryption.check);
-                self.asked = Some(Asked { round: plan.round, policy: plan.policy, check });
+                self.asked = Some(Asked { round: plan.round, policy: plan.policy, check, relay: plan.nonce });
             }
             RelayMessage::Seal { policy, .. } => {
-                self.asked = Some(Asked { round: 0, policy: *policy, check: None });
+                self.asked = Some(Asked { round: 0, policy: *policy, check: None, relay: [0; 16] });
             }
             RelayMessage::Accepted { .. } => self.was_accepted = true,
             RelayMessage::SittingOut => self.was_sent_out = true,

@@ -397,9 +397,9 @@ impl Reader {
     async fn hello(&mut self, peer: Peer, liveness: &Liveness) -> Result<Option<Hello>, HelloError> {
         match self.next(liveness).await {
             Read::Message {
-                message: ClientMessage::Hello { nickname, resume, device, may_show, may_lend, is_robot },
+                message: ClientMessage::Hello { nickname, resume, device, may_show, may_lend, is_robot, commitment },
                 ..
-            } => Ok(Some(Hello { nickname, resume, device, may_show, may_lend, is_robot, peer })),
+            } => Ok(Some(Hello { nickname, resume, device, may_show, may_lend, is_robot, commitment, peer })),
             Read::Message { .. } => Err(HelloError::OtherMessage),
             Read::Bad(reason) => Err(reason.into()),
             Read::Closed | Read::Broken => Ok(None),

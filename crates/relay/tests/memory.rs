@@ -17,8 +17,8 @@ use tokio_tungstenite::{
     MaybeTlsStream, WebSocketStream, connect_async,
     tungstenite::{Message, handshake::client::Request},
 };
-use unmask_core::{Architecture, Defence, GroupRates, MaskSeed, ParamLayout, UpdateForm, VitPreset, ZeroRate};
-use unmask_defence::Mask;
+use unmask_core::{Architecture, Defence, GroupRates, ParamLayout, UpdateForm, VitPreset, ZeroRate};
+use unmask_defence::{FROZEN_SEED, Mask};
 use unmask_wire::{ClientMessage, Framer, view::Control};
 
 #[global_allocator]
@@ -66,6 +66,7 @@ async fn client(
         may_show: true,
         may_lend: true,
         is_robot: false,
+        commitment: [0; 32],
     };
     for frame in unmask_wire::frames(&hello, &[]).unwrap() {
         stream.send(Message::Binary(frame.into())).await.unwrap();
@@ -79,11 +80,9 @@ async fn client(
                 received += frame.len();
             }
         }
-        let mut seed = [number; 32];
-        seed[0] = round as u8;
-        let kept = Mask::new(MaskSeed(seed), &rates, &layout).map(|(word, _)| word.count_ones() as usize).sum();
-        let form = UpdateForm::Masked { seed: MaskSeed(seed), rates };
-        let message = ClientMessage::Update { round, policy: 1, loss: 1.0, samples: 1, form };
+        let kept = Mask::new(FROZEN_SEED, &rates, &layout).map(|(word, _)| word.count_ones() as usize).sum();
+        let form = UpdateForm::Masked { seed: FROZEN_SEED, rates };
+        let message = ClientMessage::Update { round, policy: 1, loss: 1.0, samples: 1, form, draw: None };
         let mut frames = Framer::new(&message, Front(Arc::clone(&values), kept)).unwrap().peekable();
         while let Some(frame) = frames.next() {
             // Wait before the last frame, so that all updates are in flight together.
@@ -121,7 +120,7 @@ async fn measure(attack_budget: Duration, attacks: usize) {
 
     let relay = Relay::with(|config| {
         config.room.architecture = architecture;
-        config.room.defence = Defence::RandomBinary { rates: GroupRates::uniform(ZeroRate::new(0.5).unwrap()) };
+        config.room.defence = Defence::FrozenBinary { rates: GroupRates::uniform(ZeroRate::new(0.5).unwrap()) };
         config.room.optimiser = "adam:0.001".parse().unwrap();
         config.room.attack_budget = attack_budget;
         config.searches = Some(Arc::new(Source(Descent::new(1, Duration::ZERO))));

@@ -299,20 +299,12 @@ impl Classroom {
                     entry.set_device(&device);
                 }
             }
-            ClientMessage::Update { round, policy, loss, samples, form } => {
+            ClientMessage::Update { round, policy, loss, samples, form, draw } => {
                 if let Some(entry) = self.roster.get_mut(client) {
                     entry.count_bytes(bytes);
                 }
-                let update = ProtectedUpdate { form, values };
-                self.take_update(ReceivedUpdate {
-                    client,
-                    round,
-                    policy,
-                    loss,
-                    samples,
-                    update,
-                    statistics: Vec::new(),
-                });
+                let (update, statistics) = (ProtectedUpdate { form, values }, Vec::new());
+                self.take_update(ReceivedUpdate { client, round, policy, loss, samples, update, statistics }, draw);
             }
             ClientMessage::Sealed { policy, check } => {
                 if let Some(entry) = self.roster.get_mut(client) {

@@ -13,7 +13,7 @@ use crate::outbox::{OutboxMessage, Slot};
 impl Classroom {
     pub(super) fn perform(&mut self, effect: Effect) {
         match effect {
-            Effect::Plan { cohort, round, policy, settings, encryption, model } => {
+            Effect::Plan { cohort, round, policy, settings, encryption, model, least } => {
                 self.log.forget_said();
                 self.roster.begin_round();
                 if round == 1 {
@@ -25,7 +25,9 @@ impl Classroom {
                 self.attacks.keep_keys(encryption.map(|(_, check)| check));
                 self.outer.round_began();
                 let encryption = encryption.map(|(salt, check)| EncryptionPlan { salt, check });
-                let task = Task::train((round, policy), settings, encryption, model.architecture);
+                let nonce = self.randomness.bytes();
+                let task = Task::train((round, policy, least), nonce, settings, encryption, model.architecture);
+                self.roster.fix_commitments(&cohort);
                 self.hand_out(&cohort);
                 self.ask(&cohort, task, &model);
             }

@@ -30,6 +30,8 @@ pub struct Hello {
     pub may_show: bool,
     pub may_lend: bool,
     pub is_robot: bool,
+    /// See [`ClientMessage::Hello`](unmask_wire::ClientMessage::Hello).
+    pub commitment: [u8; 32],
     pub peer: Peer,
 }
 

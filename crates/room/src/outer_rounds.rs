@@ -147,6 +147,7 @@ mod tests {
                     may_show: true,
                     may_lend: false,
                     is_robot: false,
+                    commitment: [0; 32],
                 },
                 &[],
             );
@@ -187,7 +188,8 @@ mod tests {
                 _ => None,
             });
             let (round, policy, weight) = asked.last()?;
-            let update = ClientMessage::Update { round, policy, loss: 2.0, samples: 1, form: UpdateForm::Dense };
+            let update =
+                ClientMessage::Update { round, policy, loss: 2.0, samples: 1, form: UpdateForm::Dense, draw: None };
             self.say(client, &update, &vec![0.0; model().layout().len()]);
             self.bench.pass(Duration::from_millis(20));
             Some(weight)

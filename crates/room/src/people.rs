@@ -38,6 +38,7 @@ impl Classroom {
         let client = connection.client;
         if let Some(entry) = self.roster.get_mut(client) {
             entry.set_robot(hello.is_robot);
+            entry.commits(hello.commitment);
             entry.set_peer(hello.peer);
         }
         info!(client = client.0, %nickname, resumed = known.is_some(), "joined");
@@ -46,10 +47,13 @@ impl Classroom {
         self.send(client, Slot::All, &RelayMessage::Welcome { client, resume, nickname }, &[]);
         self.send(client, Slot::Lesson, &RelayMessage::Lesson(self.stage.state()), &[]);
         self.consents(client, hello.may_show, hello.may_lend);
-        // The room had not noticed the loss of the old socket, and its task may have been lost with it.
-        if self.room.member(client) == ClientState::Training
-            && let Some(task) = &self.task
-        {
+        // The room had not noticed the loss of the old socket, and its task may have been lost with it. A page that was
+        // loaded again has lost the nonce of its mask as well, and waits for the next round.
+        let is_at_work = self.room.member(client) == ClientState::Training;
+        let lost_its_nonce = !self.roster.get(client).is_some_and(Entry::holds_its_nonce);
+        if is_at_work && lost_its_nonce && self.room.settings().defence().has_own_mask() {
+            self.feed(Event::Left(client));
+        } else if is_at_work && let Some(task) = &self.task {
             let message = task.message(self.room.model());
             if let Some(message) = message {
                 self.hand_out(&[client]);
@@ -63,6 +67,9 @@ impl Classroom {
                 [client],
                 format!("{name} comes from a browser that is left out; the teacher can take it in again."),
             );
+        }
+        if hello.is_robot {
+            self.feed(Event::Robot(client));
         }
         self.feed(Event::Joined(client));
         self.catch_up(client);

@@ -4,6 +4,8 @@ use std::{collections::HashSet, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use unmask_core::ClientId;
+use unmask_defence::commitment;
+use unmask_federation::Refusal;
 
 use crate::{
     config::RoomLimits,
@@ -70,6 +72,9 @@ pub(crate) struct Entry {
     may_lend: bool,
     /// Whether nobody sits at it.
     is_robot: bool,
+    /// Its last commitment to the nonce of a mask, and the one that held when the running round began.
+    commitment: [u8; 32],
+    asked: [u8; 32],
     /// The origin of its current or last socket.
     peer: Peer,
     /// Log lines it has caused since the last round began.
@@ -224,6 +229,8 @@ impl Roster {
             may_show: false,
             may_lend: false,
             is_robot: false,
+            commitment: [0; 32],
+            asked: [0; 32],
             peer: Peer::default(),
             lines: 0,
             link: None,
@@ -264,6 +271,13 @@ impl Roster {
 
     pub(crate) fn begin_round(&mut self) {
         self.entries.iter_mut().for_each(|entry| entry.lines = 0);
+    }
+
+    /// From now on, an update of the round that begins must reveal the nonce that its client has committed to.
+    pub(crate) fn fix_commitments(&mut self, cohort: &[ClientId]) {
+        for entry in self.entries.iter_mut().filter(|entry| cohort.contains(&entry.id)) {
+            entry.asked = entry.commitment;
+        }
     }
 
     /// Lets a client not come back.
@@ -340,6 +354,8 @@ impl Roster {
             may_show: client.may_show,
             may_lend: false,
             is_robot: client.is_robot,
+            commitment: [0; 32],
+            asked: [0; 32],
             peer: client.peer,
             lines: 0,
             link: None,
@@ -509,6 +525,24 @@ impl Entry {
 
     pub(crate) fn set_consent(&mut self, may_show: bool, may_lend: bool) {
         (self.may_show, self.may_lend) = (may_show, may_lend);
+    }
+
+    pub(crate) fn commits(&mut self, commitment: [u8; 32]) {
+        self.commitment = commitment;
+    }
+
+    /// Whether it can still reveal the nonce that the running round asks for.
+    pub(crate) fn holds_its_nonce(&self) -> bool {
+        self.commitment == self.asked
+    }
+
+    /// Whether this is the nonce that the running round asks for, or one to which it committed too late.
+    pub(crate) fn reveals(&self, nonce: &[u8; 32]) -> Result<(), Refusal> {
+        match commitment(nonce) {
+            revealed if revealed == self.asked => Ok(()),
+            revealed if revealed == self.commitment => Err(Refusal::SeedLate),
+            _ => Err(Refusal::SeedChosen),
+        }
     }
 
     pub(crate) fn set_robot(&mut self, is_robot: bool) {

@@ -18,7 +18,8 @@ pub(super) struct Task {
 
 impl Task {
     pub(super) fn train(
-        (round, policy): (u32, u32),
+        (round, policy, least): (u32, u32, u32),
+        nonce: [u8; 16],
         settings: RoundSettings,
         encryption: Option<EncryptionPlan>,
         architecture: Architecture,
@@ -32,8 +33,18 @@ impl Task {
             batch: settings.batch(),
             pictures: settings.pictures(),
             encryption,
+            nonce,
+            least,
         };
         Self { header: Arc::new(RelayMessage::Plan(header)), has_weights: true }
+    }
+
+    /// The relay's half of the masks' seeds.
+    pub(super) fn nonce(&self) -> Option<[u8; 16]> {
+        match self.header.as_ref() {
+            RelayMessage::Plan(plan) => Some(plan.nonce),
+            _ => None,
+        }
     }
 
     /// Encrypt the model; without weights, make one first.

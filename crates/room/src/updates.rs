@@ -1,9 +1,11 @@
 //! Clients' updates, and what the attacks report about them.
 
-use unmask_core::AttackMethod;
-use unmask_federation::{Event, ReceivedUpdate};
+use unmask_core::{AttackMethod, ClientId, UpdateForm};
+use unmask_defence::drawn_seed;
+use unmask_federation::{Accepted, Event, ReceivedUpdate, Refusal};
+use unmask_wire::SeedDraw;
 
-use super::{Classroom, roster::Entry};
+use super::{Classroom, roster::Entry, tasks::Task};
 use crate::{
     attacks::{Reconstruction, Report},
     outbox::Slot,
@@ -11,14 +13,20 @@ use crate::{
 
 impl Classroom {
     /// Takes an update whose values end with batch norm's running statistics, if the model has any.
-    pub(super) fn take_update(&mut self, mut received: ReceivedUpdate) {
+    pub(super) fn take_update(&mut self, mut received: ReceivedUpdate, draw: Option<SeedDraw>) {
         let values = &mut received.update.values;
         let statistics = self.room.model().state.statistics.len();
         received.statistics = values.split_off(values.len().saturating_sub(statistics));
         let client = received.client;
         let loan = self.loan(client, (received.round, received.samples), &received.update);
         let is_quick = self.timers.is_quick(self.now.moment, received.round, received.policy);
-        let checked = self.room.accept(received);
+        let checked = self.room.accept(received).and_then(|accepted| match self.check_draw(client, &accepted, draw) {
+            Ok(()) => Ok(accepted),
+            Err(refusal) => Err(accepted.refused(refusal)),
+        });
+        if let (Some(SeedDraw { next, .. }), Some(entry)) = (draw, self.roster.get_mut(client)) {
+            entry.commits(next);
+        }
         if let Ok(accepted) = &checked {
             let may_show = self.roster.get(client).is_some_and(Entry::may_show);
             let beat = self.stage.place().beat();
@@ -32,6 +40,20 @@ impl Classroom {
         }
         self.feed(Event::Checked(checked));
         self.attacks.forget_read();
+    }
+
+    /// Checks that client and relay drew the seed of a mask together.
+    fn check_draw(&self, client: ClientId, accepted: &Accepted, draw: Option<SeedDraw>) -> Result<(), Refusal> {
+        let UpdateForm::Masked { seed, .. } = accepted.update().form() else { return Ok(()) };
+        if self.room.settings().defence().has_common_mask() {
+            return Ok(());
+        }
+        let (entry, relay) = (self.roster.get(client), self.task.as_ref().and_then(Task::nonce));
+        let (Some(SeedDraw { nonce, .. }), Some(entry), Some(relay)) = (draw, entry, relay) else {
+            return Err(Refusal::SeedChosen);
+        };
+        entry.reveals(&nonce)?;
+        if seed == drawn_seed(&nonce, &relay) { Ok(()) } else { Err(Refusal::SeedChosen) }
     }
 
     /// Takes a report of an attack and sends any reconstruction to the attacked client, which scores it.

@@ -83,6 +83,11 @@ impl Lesson {
             .with_aggregation(aggregation)
     }
 
+    /// Whether each client trains on one picture of its own, of another class than the others'.
+    fn is_lesson(&self) -> bool {
+        self.batch == 1
+    }
+
     fn samples(&self) -> usize {
         if self.rule().is_fedavg() { EPOCH } else { self.batch.into() }
     }
@@ -154,6 +159,9 @@ impl Federation {
 
     /// Pictures of `client` in `round`: the next ones of its shard. Ten consecutive pictures show each class once.
     fn pictures(&self, client: usize, round: u32) -> Batch {
+        if self.lesson.is_lesson() {
+            return self.batch(client..client + 1);
+        }
         let first = round as usize * self.lesson.samples();
         self.batch((first..first + self.lesson.samples()).map(|i| client * SHARD + i % SHARD))
     }
@@ -390,4 +398,33 @@ fn table_fedavg_open() {
 #[ignore = "needs ten minutes: cargo xtask test --test hostile_clients table_fedavg_masked -- --ignored --nocapture"]
 fn table_fedavg_masked() {
     table(FEDAVG, &OPEN_AND_MASKED[1..], &[Aggregation::Clipped], &ATTACKS);
+}
+
+/// Each student has one picture, so honest updates point apart. Prints the mean loss of the honest clients' pictures.
+#[test]
+#[ignore = "needs a minute: cargo xtask test --test hostile_clients table_lesson -- --ignored --nocapture"]
+fn table_lesson() {
+    let lesson = Lesson { model: "vit_nano_patch4_32", rule: "fedsgd", optimiser: "adam:0.001", batch: 1 };
+    println!("\n| {lesson} | clean | sign turned |\n|---|---|---|");
+    for defence in OPEN_AND_MASKED {
+        for aggregation in ["mean", "clipped", "aligned", "trimmed-mean:0.2", "median"] {
+            print!("| {defence}, {aggregation} |");
+            for attack in [Attack::None, Attack::Times(-1.0)] {
+                let losses: Vec<(f32, u32)> = SEEDS
+                    .map(|seed| {
+                        let (federation, mut opposed) = (Federation::new(lesson, seed), 0);
+                        let settings = lesson.settings(defence, aggregation.parse().unwrap());
+                        let watch = &mut |_: &Room, round: Round<'_>| opposed += round.summary.opposed;
+                        let room = federation.run(settings, attack, ROUNDS, watch);
+                        let own = federation.batch(HOSTILE..CLIENTS);
+                        let found = federation.network.evaluate_blocking(&room.model().state, &own.images, &own.labels);
+                        (found.unwrap().loss, opposed)
+                    })
+                    .collect();
+                let each: Vec<String> = losses.iter().map(|(loss, out)| format!("{loss:.3}, {out} left out")).collect();
+                print!(" {} |", each.join("; "));
+            }
+            println!();
+        }
+    }
 }

@@ -107,7 +107,7 @@ impl LightClient {
                     }
                     values.fill(VALUE);
                     let (round, policy, form) = (plan.round, plan.policy, UpdateForm::Dense);
-                    let update = ClientMessage::Update { round, policy, loss: 1.0, samples: 1, form };
+                    let update = ClientMessage::Update { round, policy, loss: 1.0, samples: 1, form, draw: None };
                     last = Some(Answered { round, at, is_accepted: false });
                     socket.send(&update, &values).await?;
                     socket.reuse(values);

@@ -62,6 +62,8 @@ impl Socket {
             may_show: false,
             may_lend: false,
             is_robot: true,
+            // It sends no masks.
+            commitment: [0; 32],
         };
         self.send(&hello, &[]).await
     }

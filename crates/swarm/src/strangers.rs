@@ -60,7 +60,7 @@ pub(crate) async fn trickle_update(door: Door, number: usize) -> anyhow::Result<
     while let Some((message, values)) = socket.message().await? {
         if let RelayMessage::Plan(plan) = message {
             let (round, policy, form) = (plan.round, plan.policy, UpdateForm::Dense);
-            let update = ClientMessage::Update { round, policy, loss: 1.0, samples: 1, form };
+            let update = ClientMessage::Update { round, policy, loss: 1.0, samples: 1, form, draw: None };
             if let Some(whole) = Framer::new(&update, values)?.next() {
                 let (header, values) = whole.split_at(8);
                 for piece in values.chunks(64) {

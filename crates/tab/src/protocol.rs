@@ -161,6 +161,8 @@ pub struct Training {
     pub rule: Rule,
     /// The number of shared pictures in the step; `None` if it uses the private one.
     pub shared: Option<u32>,
+    /// Whether so few updates make a step that another client could compute this tab's.
+    pub is_exposed: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

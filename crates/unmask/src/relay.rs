@@ -62,9 +62,11 @@ pub struct Relay {
     /// instead of the whole deadline.
     #[arg(long, value_name = "SHARE", default_value = "0.8", value_parser = share)]
     quorum: f64,
-    /// A round with fewer updates than this takes no step.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    min_updates: u32,
+    /// A round with fewer updates than this takes no step. With N people in the room, N people's updates are needed;
+    /// with fewer, those of robots count. Without this option: 3, or 1 where fewer than 3 clients are there, who could
+    /// then compute each other's updates.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    min_updates: Option<u32>,
     /// Samples per local step: of the one gradient under fedsgd, of each step under fedavg. The attacks are exact only
     /// for 1.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]

@@ -3,7 +3,7 @@
 use serde::{Serialize, de::DeserializeOwned};
 
 /// Version of the format; both sides must use the same one.
-pub const VERSION: u8 = 7;
+pub const VERSION: u8 = 8;
 /// Longest frame in bytes with its header: short enough that pings get through on a slow phone.
 pub const MAX_FRAME: usize = 256 * 1024;
 
@@ -265,7 +265,7 @@ mod tests {
     };
     use unmask_lesson::{MAX_SUSPECTS, Poll, Question, Scene, Suspect};
 
-    use crate::{ClientMessage, EncryptionPlan, LessonState, PlanHeader, PollState, RelayMessage};
+    use crate::{ClientMessage, EncryptionPlan, LessonState, PlanHeader, PollState, RelayMessage, SeedDraw};
 
     /// A tail belongs to the values, no matter where it begins.
     #[test]
@@ -285,6 +285,7 @@ mod tests {
             loss: 2.5,
             samples: 1,
             form: UpdateForm::Masked { seed: MaskSeed([9; 32]), rates: GroupRates::from_bits([zero_rate; 7]) },
+            draw: Some(SeedDraw { nonce: [1; 32], next: [2; 32] }),
         }
     }
 
@@ -391,6 +392,8 @@ mod tests {
             batch: 1,
             pictures: TrainingPictures::Shared { shard: 7 },
             encryption: Some(EncryptionPlan { salt: [1; 16], check: KeyCheck([2; 16]) }),
+            nonce: [3; 16],
+            least: 3,
         });
         let frames = frames(&header, &[f32::MIN, -0.0, 1e-40]).unwrap();
         assert_eq!(assemble(&frames, 1000).unwrap().unwrap(), (header, vec![f32::MIN, -0.0, 1e-40]));

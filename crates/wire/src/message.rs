@@ -34,6 +34,18 @@ pub struct PlanHeader {
     pub batch: u16,
     pub pictures: TrainingPictures,
     pub encryption: Option<EncryptionPlan>,
+    /// The relay's half of the seed of each client's mask, drawn after the clients have committed to theirs.
+    pub nonce: [u8; 16],
+    /// A step of this round is made of at least this many updates. With two, each client can compute the other's.
+    pub least: u32,
+}
+
+/// The client's half of a mask's seed, and its commitment to the next one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeedDraw {
+    /// The nonce that the client had committed to when the round began.
+    pub nonce: [u8; 32],
+    pub next: [u8; 32],
 }
 
 /// Another client's masked update, for a student to attack.
@@ -68,6 +80,8 @@ pub enum ClientMessage {
         may_lend: bool,
         /// Whether nobody sits at it, so that people come first and its votes are shown apart.
         is_robot: bool,
+        /// Commitment to the nonce of the next mask's seed.
+        commitment: [u8; 32],
     },
     /// The device changed or became known after the hello.
     Device { device: String },
@@ -93,6 +107,8 @@ pub enum ClientMessage {
         loss: f32,
         samples: u32,
         form: UpdateForm,
+        /// How the seed was drawn, under a mask of the client's own.
+        draw: Option<SeedDraw>,
     },
     /// The client cannot take part in this round; `reason` is for people. If `is_locked`, only the room's passphrase is
     /// missing.

@@ -168,6 +168,7 @@ room-more = Mehr
 room-your-answer = deine Antwort
 room-show = Der Klasse mein Bild zeigen
 room-show-hint = Die Klasse sieht es dann neben dem, was davon durchgesickert ist, 32 Pixel breit. Ein Tipp nimmt es zurück.
+room-exposed = Es machen so wenige Geräte mit, dass ein anderes deine Zahlen ausrechnen könnte.
 room-hide = Mein Bild zurücknehmen
 room-details = Einzelheiten
 room-leave = Verlassen

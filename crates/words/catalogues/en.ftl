@@ -169,6 +169,7 @@ room-more = More
 room-your-answer = your answer
 room-show = Show my picture to the class
 room-show-hint = The class then sees it, 32 pixels wide, beside what leaked from it. One tap withdraws it.
+room-exposed = So few devices take part that another one could work out your numbers.
 room-hide = Take my picture back
 room-details = Details
 room-leave = Leave

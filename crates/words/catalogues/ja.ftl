@@ -168,6 +168,7 @@ room-more = 増やす
 room-your-answer = あなたの答え
 room-show = クラスのみんなに写真を見せる
 room-show-hint = 漏れたものと並べて、幅32ピクセルの写真がみんなに見えます。1回タップすれば取り消せます。
+room-exposed = 参加している端末が少ないため、別の端末があなたの数値を計算できるおそれがあります。
 room-hide = 写真を見せるのをやめる
 room-details = 詳細
 room-leave = 退出する

@@ -6,7 +6,7 @@ use unmask_core::{
     VitPreset,
 };
 use unmask_data::{Picture, chw_to_hwc};
-use unmask_defence::{Cipher, FROZEN_SEED, Mask, RoomKey};
+use unmask_defence::{Cipher, FROZEN_SEED, Mask, RoomKey, drawn_seed};
 use unmask_lesson::Scene;
 use unmask_wire::{PlanHeader, ShardHeader, check_original};
 
@@ -63,6 +63,8 @@ fn plan_header(model: &str, defence: &str, rule: &str, encryption: Option<Encryp
         batch: 1,
         pictures: TrainingPictures::Private,
         encryption,
+        nonce: [9; 16],
+        least: 3,
     })
 }
 
@@ -87,6 +89,7 @@ fn decode(frames: &[Vec<u8>]) -> (ClientMessage, Vec<f32>) {
 fn client(passphrase: Option<&str>) -> Client {
     let mut client = Client::new("Ada", "CPU");
     client.set_passphrase(passphrase.map(str::to_owned));
+    client.hello([1; 32]).unwrap();
     client
 }
 
@@ -99,7 +102,7 @@ fn planned(client: &mut Client, defence: &str, rule: &str) -> Box<RoundPlan> {
 
 /// Nickname, ticket and consent of the next hello.
 fn hello(client: &mut Client) -> (String, Option<[u8; 16]>, (bool, bool)) {
-    match decode(&client.hello().unwrap()).0 {
+    match decode(&client.hello([1; 32]).unwrap()).0 {
         ClientMessage::Hello { nickname, resume, may_show, may_lend, .. } => (nickname, resume, (may_show, may_lend)),
         other => panic!("{other:?} instead of a hello"),
     }
@@ -197,7 +200,7 @@ fn socket_dropped_in_mid_message_leaves_no_trace() {
     let header = plan_header("vit_nano_patch4_32", "none", "fedsgd", None);
     let long = frames(&header, &vec![0.1; 459_562]).unwrap();
     assert!(client.receive(&long[0]).unwrap().is_none());
-    client.hello().unwrap();
+    client.hello([1; 32]).unwrap();
     assert_eq!(planned(&mut client, "none", "fedsgd").round, 4);
 }
 
@@ -247,7 +250,7 @@ fn encrypted_update_decrypts_to_the_plain_one() {
     for rule in ["fedsgd", "fedavg:epochs=1,rate=0.1"] {
         let mut client = client(Some(PASSPHRASE));
         let plan = planned(&mut client, "encrypted", rule);
-        let outgoing = client.update(&plan, step(), MaskSeed([1; 32])).unwrap();
+        let outgoing = client.update(&plan, step(), [1; 32]).unwrap();
         let (ClientMessage::Update { form, samples, .. }, mut sent) = decode(&outgoing.frames) else {
             panic!("no update");
         };
@@ -344,12 +347,12 @@ fn no_piece_of_the_passphrase_leaves() {
     let mut out = Vec::new();
     for passphrase in [PASSPHRASE, "violet otter 1868"] {
         let mut client = client(Some(passphrase));
-        out.extend(client.hello().unwrap());
+        out.extend(client.hello([1; 32]).unwrap());
         out.extend(client.device("WebGPU").unwrap());
         out.extend(client.score(4, AttackMethod::April, 20.0, 0.5).unwrap());
         for rule in ["fedsgd", "fedavg:epochs=1,rate=0.1"] {
             match receive(&mut client, &plan_frames("encrypted", rule)).unwrap() {
-                Action::Train(plan) => out.extend(client.update(&plan, step(), MaskSeed([1; 32])).unwrap().frames),
+                Action::Train(plan) => out.extend(client.update(&plan, step(), [1; 32]).unwrap().frames),
                 Action::AskPassphrase { frames, reason, wrong } => {
                     assert!(wrong && passphrase != PASSPHRASE);
                     assert!(!reason.contains(passphrase));
@@ -376,7 +379,7 @@ fn seed_of_the_noise_stays() {
     let mut client = client(None);
     let seed: [u8; 32] = std::array::from_fn(|i| 100 + i as u8);
     let plan = planned(&mut client, "gaussian:eps=4,delta=1e-5,clip=0.5", "fedsgd");
-    let outgoing = client.update(&plan, step(), MaskSeed(seed)).unwrap();
+    let outgoing = client.update(&plan, step(), seed).unwrap();
     assert!(matches!(decode(&outgoing.frames).0, ClientMessage::Update { form: UpdateForm::Dense, .. }));
     for window in seed.windows(4) {
         assert!(outgoing.frames.iter().all(|frame| frame.windows(4).all(|bytes| bytes != window)));
@@ -390,20 +393,54 @@ fn what_does_not_fit_stays() {
     for defence in ["none", "random-binary:0.5", "encrypted"] {
         let plan = planned(&mut client, defence, "fedsgd");
         let short = LocalUpdate { loss: 1.0, values: vec![1.0; 3], statistics: Vec::new(), samples: 1 };
-        let error = client.update(&plan, short, MaskSeed([1; 32])).unwrap_err().to_string();
+        let error = client.update(&plan, short, [1; 32]).unwrap_err().to_string();
         assert!(error.contains("has 3 values"), "{error}");
     }
     let mut plan = planned(&mut client, "encrypted", "fedsgd");
     plan.cipher = None;
-    let error = client.update(&plan, step(), MaskSeed([1; 32])).unwrap_err();
+    let error = client.update(&plan, step(), [1; 32]).unwrap_err();
     assert_eq!(error, UpdateFailure::Protect(ProtectError::NoKey));
+}
+
+/// What this client commits to in its next hello.
+fn commits(client: &mut Client, fresh: u8) -> [u8; 32] {
+    match decode(&client.hello([fresh; 32]).unwrap()).0 {
+        ClientMessage::Hello { commitment, .. } => commitment,
+        other => panic!("{other:?} instead of a hello"),
+    }
+}
+
+/// The seed of each mask follows from a nonce that the client had committed to before it saw the relay's.
+#[test]
+fn a_mask_s_seed_is_drawn_with_the_relay() {
+    let mut client = Client::new("Ada", "CPU");
+    assert!(matches!(client.receive(&plan_frames("none", "fedsgd")[0]), Err(ClientError::NoHello)));
+    let first = commits(&mut client, 1);
+    assert_eq!(commits(&mut client, 2), first, "a round may still wait for that one");
+    let (mut expected, mut told) = (first, Vec::new());
+    for fresh in 3..6 {
+        let plan = planned(&mut client, "random-binary:0.5", "fedsgd");
+        let late = planned(&mut client, "random-binary:0.5", "fedsgd");
+        for plan in [plan, late] {
+            let sent = client.update(&plan, step(), [fresh; 32]).unwrap().frames;
+            let ClientMessage::Update { form: UpdateForm::Masked { seed, .. }, draw: Some(draw), .. } = decode(&sent).0
+            else {
+                panic!("no mask")
+            };
+            assert_eq!(commitment(&draw.nonce), expected);
+            assert_eq!(seed, drawn_seed(&draw.nonce, &[9; 16]));
+            told.push(draw.next);
+        }
+        expected = *told.last().unwrap();
+    }
+    assert_eq!(commits(&mut client, 9), expected);
 }
 
 #[test]
 fn frozen_mask_is_the_rooms() {
     let mut client = client(None);
     let plan = planned(&mut client, "frozen-binary:0.5", "fedsgd");
-    let sent = |seed| decode(&client.update(&plan, step(), MaskSeed([seed; 32])).unwrap().frames);
+    let mut sent = |seed| decode(&client.update(&plan, step(), [seed; 32]).unwrap().frames);
     assert_eq!(sent(1), sent(2));
     let ClientMessage::Update { form: UpdateForm::Masked { seed, .. }, .. } = sent(1).0 else { panic!("no mask") };
     assert_eq!(seed, FROZEN_SEED);
@@ -416,7 +453,7 @@ proptest! {
     /// contains no dropped value, for gradients and for weights.
     #[test]
     fn masked_update_is_small_and_holds_no_dropped_value(
-        seed in any::<[u8; 32]>(),
+        own in any::<[u8; 32]>(),
         percents in any::<[u8; 7]>(),
         averaged in any::<bool>(),
     ) {
@@ -425,8 +462,10 @@ proptest! {
             ParamGroup::ALL.iter().zip(percents).map(|(group, rate)| format!("{}={rate}", group.key())).collect();
         let defence = format!("random-binary:{}", named.join(","));
         let mut client = client(None);
-        let plan = planned(&mut client, &defence, if averaged { "fedavg" } else { "fedsgd" });
-        let outgoing = client.update(&plan, step(), MaskSeed(seed)).unwrap();
+        let mut plan = planned(&mut client, &defence, if averaged { "fedavg" } else { "fedsgd" });
+        plan.nonces.own = own;
+        let seed = drawn_seed(&own, &plan.nonces.relay);
+        let outgoing = client.update(&plan, step(), [2; 32]).unwrap();
         let kept = |param: &unmask_core::Param| (1.0 - percents[param.group as usize]) * param.range.len() as f64;
         let limit = 1.01 * 4.0 * plan.layout.iter().map(kept).sum::<f64>() + 4096.0;
         prop_assert!(outgoing.bytes as f64 <= limit, "{} bytes, limit {limit}", outgoing.bytes);
@@ -434,9 +473,9 @@ proptest! {
         prop_assert_eq!(outgoing.plain_bytes, 4 * plan.layout.len());
         let (ClientMessage::Update { form, .. }, sent) = decode(&outgoing.frames) else { panic!("no update") };
         let UpdateForm::Masked { seed: told, rates } = form else { panic!("{form:?} instead of a mask") };
-        prop_assert_eq!(told, MaskSeed(seed));
+        prop_assert_eq!(told, seed);
         prop_assert_eq!(Defence::RandomBinary { rates }, plan.defence);
-        let mask = Mask::new(MaskSeed(seed), &rates, &plan.layout).entries();
+        let mask = Mask::new(seed, &rates, &plan.layout).entries();
         let kept = trained().into_iter().zip(mask).filter_map(|(value, kept)| kept.then_some(value));
         prop_assert_eq!(sent, kept.collect::<Vec<f32>>());
     }
@@ -505,7 +544,7 @@ fn shared_plan_takes_its_pictures_from_the_shard() {
         assert!(positions.iter().all(|&position| shard.rgb(position).is_some()));
     }
     // The shard outlives the socket.
-    client.hello().unwrap();
+    client.hello([1; 32]).unwrap();
     assert!(matches!(receive(&mut client, &shared_plan(6, "fedsgd", 10)), Some(Action::Train(_))));
     let plan = planned(&mut client, "none", "fedsgd");
     assert_eq!(plan.pictures, PictureSelection::Private);

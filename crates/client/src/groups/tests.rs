@@ -4,7 +4,7 @@ use unmask_core::{Architecture, Defence, EncryptionStart, MaskSeed, ModelState, 
 use unmask_defence::{Cipher, KeyMaterial, PlainUpdate, Protect, RoomKey};
 
 use super::*;
-use crate::PictureSelection;
+use crate::{Nonces, PictureSelection};
 
 /// A plan with weights far from both zero and the training result.
 fn plan(preset: VitPreset, defence: &str, rule: Rule) -> RoundPlan {
@@ -27,6 +27,8 @@ fn plan(preset: VitPreset, defence: &str, rule: Rule) -> RoundPlan {
         pictures: PictureSelection::Private,
         state: ModelState::from_weights(weights),
         cipher,
+        nonces: Nonces::default(),
+        least: 1,
     }
 }
 

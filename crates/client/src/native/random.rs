@@ -1,11 +1,6 @@
 //! Fresh random numbers from the operating system.
 
 use anyhow::anyhow;
-use unmask_core::MaskSeed;
-
-pub(super) fn fresh_seed() -> anyhow::Result<MaskSeed> {
-    fresh_bytes().map(MaskSeed)
-}
 
 pub(super) fn fresh_number() -> anyhow::Result<u64> {
     fresh_bytes().map(u64::from_le_bytes)
@@ -16,7 +11,7 @@ pub(super) fn fresh_share() -> anyhow::Result<f64> {
     fresh_bytes().map(|bytes| f64::from(u32::from_le_bytes(bytes)) / 2f64.powi(32))
 }
 
-fn fresh_bytes<const N: usize>() -> anyhow::Result<[u8; N]> {
+pub(super) fn fresh_bytes<const N: usize>() -> anyhow::Result<[u8; N]> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|error| anyhow!("the operating system gives no random numbers: {error}"))?;
     Ok(bytes)

@@ -13,7 +13,7 @@ use tracing::{info, warn};
 use unmask_model::{Device, Network, block_on};
 
 use super::{
-    random::{fresh_number, fresh_seed},
+    random::{fresh_bytes, fresh_number},
     volunteer::Volunteer,
 };
 use crate::{Action, Client, ClientEvent, LocalUpdate, ReconstructionScore, RoundPictures, RoundPlan};
@@ -53,7 +53,7 @@ impl Session {
         let (mut sender, mut receiver) = socket.split();
         let mut running: Option<JoinHandle<Trained>> = None;
         let mut waiting: Option<Box<RoundPlan>> = None;
-        let mut outbox = self.client.hello()?;
+        let mut outbox = self.client.hello(fresh_bytes()?)?;
         let mut heard = Instant::now();
         loop {
             for frame in outbox.drain(..) {
@@ -79,7 +79,7 @@ impl Session {
                     outbox = match trained {
                         Ok(trained) => {
                             let (loss, samples) = (trained.loss, trained.samples);
-                            let outgoing = self.client.update(&plan, trained, fresh_seed()?)?;
+                            let outgoing = self.client.update(&plan, trained, fresh_bytes()?)?;
                             info!(round = plan.round, loss, samples, bytes = outgoing.bytes, "sending the update");
                             outgoing.frames
                         }

@@ -38,6 +38,12 @@ impl Accepted {
     pub fn update(&self) -> &CheckedUpdate<'static> {
         &self.update.update
     }
+
+    /// The update as one that the caller refuses.
+    pub fn refused(self, refusal: Refusal) -> Refused {
+        let Self { client, round, policy, update, .. } = self;
+        Refused { client, round, policy, refusal, values: update.update.into_values() }
+    }
 }
 
 /// An update that failed a check.

@@ -11,7 +11,8 @@ pub(super) const MAX_REFUSALS: u32 = 3;
 /// After this many unanswered rounds in a row, a client sits out until it asks to come back.
 const MAX_MISSED: u32 = 2;
 
-/// A round that waits for a client in vain adds this to its debt; a quick answer takes one off.
+/// A round that waits for a client in vain, or takes no step because its update is left out, adds this to its debt; a
+/// quick answer takes one off.
 const MISS: u8 = 8;
 
 /// With this debt, no round waits for a client. Each that stalls as often as it can makes two rounds wait, and then one
@@ -21,12 +22,13 @@ const UNRELIABLE: u8 = 2 * MISS;
 #[derive(Debug, Clone, Default)]
 struct Member {
     state: ClientState,
+    is_robot: bool,
     is_hidden: bool,
     /// Whether a round ended without its answer while it was in the background, and it has not answered since.
     was_away: bool,
     /// Rounds in a row that ended without its answer while it was in the foreground. A late update counts as one.
     missed: u32,
-    /// How often it made others wait, see [`MISS`].
+    /// How often it cost others a round or made them wait, see [`MISS`].
     debt: u8,
     /// Whether the running round waits for it in vain so far. Nothing but an answer changes that.
     is_charged: bool,
@@ -121,11 +123,20 @@ impl Members {
 
     pub(super) fn leave(&mut self, client: ClientId) {
         if let Some(member) = self.0.get_mut(&client) {
-            (member.state, member.is_hidden, member.given) = (ClientState::Gone, false, None);
+            (member.state, member.is_robot, member.is_hidden, member.given) = (ClientState::Gone, false, false, None);
             if !member.is_remarkable() {
                 self.0.remove(&client);
             }
         }
+    }
+
+    /// Nobody sits at this client, which is about to join.
+    pub(super) fn is_a_robot(&mut self, client: ClientId) {
+        self.0.entry(client).or_default().is_robot = true;
+    }
+
+    pub(super) fn is_robot(&self, client: ClientId) -> bool {
+        self.0.get(&client).is_some_and(|member| member.is_robot)
     }
 
     /// Drops the record of a client that will not come back.
@@ -185,6 +196,15 @@ impl Members {
     /// For a while nobody has answered, and others wait for those still at work.
     pub(super) fn waited(&mut self) {
         self.at_work().for_each(|member| member.is_charged |= member.is_counted());
+    }
+
+    /// A round took no step for want of these clients' updates, which were left out.
+    pub(super) fn spoiled(&mut self, clients: &[ClientId]) {
+        for client in clients {
+            if let Some(member) = self.present(*client) {
+                member.debt = member.debt.saturating_add(MISS).min(UNRELIABLE + MISS);
+            }
+        }
     }
 
     /// An answer is late for a client's round, and was still quick enough to wait for.
@@ -270,6 +290,14 @@ impl Members {
         self.0.values().any(|member| member.state == ClientState::Training)
     }
 
+    /// Number of people that a round waits for, and number of robots.
+    pub(super) fn counted(&self) -> (u32, u32) {
+        let at_work = self.0.values().filter(|member| member.state == ClientState::Training && member.is_counted());
+        at_work.fold((0, 0), |(people, robots), member| {
+            (people + u32::from(!member.is_robot), robots + u32::from(member.is_robot))
+        })
+    }
+
     /// Number of working clients that a round waits for, and number of other working clients.
     pub(super) fn training(&self) -> (usize, usize) {
         let at_work = self.0.values().filter(|member| member.state == ClientState::Training);
@@ -325,8 +353,10 @@ impl Members {
     /// All that decides what the room does with a client, but for its debt, which only decides how long rounds wait.
     #[cfg(test)]
     pub(super) fn describe(&self, client: ClientId) -> String {
-        let of = |Member { state, is_hidden, was_away, missed, debt: _, is_charged: _, refusals, given }: &Member| {
-            format!("{state:?} {is_hidden} {was_away} {} {refusals} {given:?}", (*missed).min(MAX_MISSED))
+        let of = |member: &Member| {
+            let Member { state, is_robot, is_hidden, was_away, missed, debt: _, is_charged: _, refusals, given } =
+                member;
+            format!("{state:?} {is_robot} {is_hidden} {was_away} {} {refusals} {given:?}", (*missed).min(MAX_MISSED))
         };
         self.0.get(&client).map_or_else(|| "unknown".to_owned(), of)
     }

@@ -13,6 +13,8 @@ pub enum Event {
     /// A client connected, for the first time or again. It takes part in rounds, unless it was excluded for its
     /// updates.
     Joined(ClientId),
+    /// Nobody sits at the client that is about to join, so its update hides nobody's.
+    Robot(ClientId),
     /// A client's socket closed.
     Left(ClientId),
     /// A client that left will not come back: its record can go.
@@ -93,6 +95,8 @@ pub enum Effect {
         /// Salt and key check, if the weights are encrypted.
         encryption: Option<([u8; 16], KeyCheck)>,
         model: Arc<GlobalModel>,
+        /// A step of this round is made of at least this many updates.
+        least: u32,
     },
     /// Send [`Event::Salt`] with 16 fresh random bytes.
     NeedSalt,
@@ -170,6 +174,16 @@ pub enum Void {
         /// Updates received.
         updates: u32,
         /// Updates required for a step.
+        least: u32,
+    },
+    /// Too few people answered. With fewer, one could compute another's update from the step.
+    #[error(
+        "only {people} of at least {least} updates came from people; with fewer, one could compute another's update"
+    )]
+    TooFewPeople {
+        /// Updates received from people.
+        people: u32,
+        /// Updates of people required for a step.
         least: u32,
     },
 }

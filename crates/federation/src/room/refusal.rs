@@ -17,6 +17,12 @@ pub enum Refusal {
     OtherDefence { sent: String, defence: Defence },
     #[error("its mask seed was used before; a seed must be fresh for each round and client")]
     SeedReused,
+    #[error("its mask seed was not drawn together with the relay; reload the page or update this client")]
+    SeedChosen,
+    #[error(
+        "its mask seed comes from a nonce that reached the relay after the round had begun; it is in from the next round on"
+    )]
+    SeedLate,
     #[error("its mask is not the common frozen one; all clients must use the same under {0}")]
     SeedNotCommon(Defence),
     #[error("the update was encrypted with another key than the room's; check the passphrase")]
@@ -51,6 +57,7 @@ impl Refusal {
         match self {
             Self::OtherDefence { .. }
             | Self::SeedReused
+            | Self::SeedChosen
             | Self::SeedNotCommon(_)
             | Self::Samples(_)
             | Self::Update(_)
@@ -61,6 +68,7 @@ impl Refusal {
             | Self::Policy { .. }
             | Self::NotInCohort
             | Self::Twice { .. }
+            | Self::SeedLate
             | Self::OtherKey
             | Self::SealNotAsked
             | Self::SealAltered(_)

@@ -2,6 +2,7 @@ mod checks;
 mod encryption;
 mod every_order;
 mod masks;
+mod neighbours;
 mod restored;
 mod silence;
 mod statistics;

@@ -15,6 +15,8 @@ use crate::gate::{Reports, mean_loss};
 pub(super) struct Round {
     /// Number of clients asked.
     cohort: usize,
+    /// Number of people and of robots that it waits for.
+    counted: (u32, u32),
     quorum: Reached,
     model: Arc<GlobalModel>,
     reports: Reports,
@@ -46,17 +48,23 @@ impl Room {
             self.run = Run::Paused;
         }
         let cohort = self.members.begin_round();
+        let counted = self.members.counted();
         self.learner.begin_round(&self.settings);
         let model = Arc::clone(self.model());
         self.phase = Phase::Training(Round {
             cohort: cohort.len(),
+            counted,
             quorum: Reached::No,
             model: Arc::clone(&model),
             reports: Reports::default(),
         });
         let (round, policy, settings) = (self.number, self.policy, self.settings);
         let encryption = self.seal().map(|seal| (seal.salt, seal.check));
-        vec![Effect::Plan { cohort, round, policy, settings, encryption, model }, Effect::SetDeadline { round, policy }]
+        let least = self.quorum.needs(counted).updates;
+        vec![
+            Effect::Plan { cohort, round, policy, settings, encryption, model, least },
+            Effect::SetDeadline { round, policy },
+        ]
     }
 
     /// Adds or refuses an update that [`accept`](Self::accept) has checked.
@@ -80,7 +88,7 @@ impl Room {
         let Phase::Training(current) = &mut self.phase else { return Vec::new() };
         let reference = current.model.reference(self.settings.rule());
         let spent = self.learner.add(accepted, reference);
-        current.reports.add(client, loss, counted);
+        current.reports.add(client, self.members.is_robot(client), loss, counted);
         if let UpdateForm::Masked { seed, .. } = form {
             self.seeds.insert(seed);
         }
@@ -111,8 +119,14 @@ impl Room {
         let Phase::Training(current) = &mut self.phase else { return Vec::new() };
         let counted = current.cohort.saturating_sub(others);
         let answered = counted.saturating_sub(awaited);
-        let is_enough = self.learner.aggregate().updates() >= self.quorum.updates.max(1)
+        // Each update that may be left out may be a person's.
+        let updates = self.learner.aggregate().updates();
+        let doubtful = current.reports.len().saturating_sub(updates);
+        let people = current.reports.people().saturating_sub(doubtful);
+        let is_enough = self.quorum.needs(current.counted).lack(updates, people).is_none()
             && answered as f64 >= self.quorum.share * counted as f64;
+        // What is still lacking then would come from clients in the background, which may never answer.
+        let is_enough = updates > 0 && (is_enough || awaited == 0);
         let reached = if awaited > 0 { Reached::Enough } else { Reached::All };
         if !is_enough || [reached, Reached::All].contains(&current.quorum) {
             return Vec::new();
@@ -123,22 +137,25 @@ impl Room {
 
     pub(super) fn close(&mut self) -> Vec<Effect> {
         let Phase::Training(round) = std::mem::replace(&mut self.phase, Phase::Resting) else { return Vec::new() };
-        let Round { model, reports, .. } = round;
+        let Round { model, counted, reports, .. } = round;
         let Silent { late, sitting_out } = self.members.end_round();
         let reference = model.reference(self.settings.rule());
         let left_out = self.learner.judge(reference).to_vec();
         let aggregate = self.learner.aggregate();
         let large = reports.clients(aggregate.large());
+        let not_counted = reports.clients(&left_out);
         let reports = reports.without(&left_out);
         let (updates, clipped, opposed) = (aggregate.updates(), aggregate.clipped(), aggregate.opposed());
         let (samples, losses) = (reports.samples(), reports.plausible_losses(model.architecture.classes()));
         let (mut loss, mut void) = (None, None);
-        let least = self.quorum.updates;
-        if updates > 0 && updates < least {
-            void = Some(Void::TooFew { updates, least });
-        } else if updates > 0 {
-            void = self.learner.step(model, &self.settings).err().map(Void::from);
-            loss = mean_loss(&losses);
+        if updates > 0 {
+            void = self.quorum.needs(counted).lack(updates, reports.people());
+            if void.is_some() {
+                self.members.spoiled(&not_counted);
+            } else {
+                void = self.learner.step(model, &self.settings).err().map(Void::from);
+                loss = mean_loss(&losses);
+            }
         }
         if void.is_some() {
             self.learner.forget_norms();

@@ -14,11 +14,11 @@ fn revealing() -> Vec<f32> {
     revealing_gradient(&picture(1), LABEL)
 }
 
-async fn round(relay: &Relay, ada: &mut Client, bob: &mut Client, number: u8) -> Plan {
+async fn round(relay: &Relay, ada: &mut Client, bob: &mut Client) -> Plan {
     relay.control(Control::OneRound).await;
     let (plan, other) = (ada.plan().await, bob.plan().await);
-    ada.update(&plan, revealing(), [number; 32]).await;
-    bob.update(&other, gradient(4), [100 + number; 32]).await;
+    ada.update(&plan, revealing()).await;
+    bob.update(&other, gradient(4)).await;
     plan
 }
 
@@ -26,7 +26,7 @@ async fn round(relay: &Relay, ada: &mut Client, bob: &mut Client, number: u8) ->
 async fn picture_is_recovered_and_scored() {
     let relay = Relay::start().await;
     let (mut ada, mut bob) = (relay.client("Ada").await, relay.client("Bob").await);
-    round(&relay, &mut ada, &mut bob, 1).await;
+    round(&relay, &mut ada, &mut bob).await;
     let (of_round, values) = ada.reconstruction("embedding").await;
     assert_eq!(of_round, 1);
     assert!(distance(&values, &picture(1)) < 1e-4, "{}", distance(&values, &picture(1)));

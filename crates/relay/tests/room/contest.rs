@@ -1,7 +1,7 @@
 //! The game in which students attack each other's masked updates, when the relay ends.
 
 use crate::support::{Client, Plan, Relay, gradient, layout, protect};
-use unmask_core::{ClientId, MaskSeed, UpdateForm};
+use unmask_core::{ClientId, UpdateForm};
 use unmask_defence::{KeyMaterial, PlainUpdate, Protect, ProtectedUpdate};
 use unmask_lesson::{Poll, Question, Scene, Suspect};
 use unmask_relay::{JournalConfig, RelayConfig};
@@ -10,9 +10,9 @@ use unmask_wire::{ClientMessage, LoanHeader, ORIGINAL_SIDE, ORIGINAL_VALUES, Rel
 /// The beat of the scene that asks the question.
 const ATTACK: u8 = 2;
 
-fn update(plan: &Plan, number: usize) -> ProtectedUpdate {
-    let keys = KeyMaterial { seed: MaskSeed([number as u8; 32]), cipher: None };
-    protect(plan, gradient(number), keys)
+fn update(client: &Client, plan: &Plan) -> ProtectedUpdate {
+    let keys = KeyMaterial { seed: client.seed(plan), cipher: None };
+    protect(plan, gradient(client.id.0 as usize), keys)
 }
 
 /// Shows a picture, sent once the relay has taken it.
@@ -35,7 +35,7 @@ async fn play(relay: &Relay, lenders: &[ClientId], clients: &mut [&mut Client]) 
     ask(relay, lenders).await;
     for client in clients {
         let plan = client.plan().await;
-        let update = update(&plan, client.id.0 as usize);
+        let update = update(client, &plan);
         client.send_update(&plan, 1.0, update).await;
         assert!(matches!(client.answer().await, RelayMessage::Accepted { .. }));
     }
@@ -58,11 +58,12 @@ async fn owner(client: &mut Client, lenders: &[ClientId]) -> ClientId {
         panic!("{message:?} instead of a loan");
     };
     let UpdateForm::Masked { seed, .. } = form else { panic!("{form:?} instead of a mask") };
-    let owner = *lenders.iter().find(|lender| lender.0 == u32::from(seed.0[0])).expect("a lender");
-    let plain = PlainUpdate { values: gradient(owner.0 as usize), reference: None };
-    let sent = defence.protect(&layout(), plain, KeyMaterial { seed, cipher: None }).unwrap();
-    assert_eq!(ProtectedUpdate { form, values }, sent, "exactly as its owner sent it");
-    owner
+    let lent = ProtectedUpdate { form, values };
+    let sent = |lender: &&ClientId| {
+        let plain = PlainUpdate { values: gradient(lender.0 as usize), reference: None };
+        defence.protect(&layout(), plain, KeyMaterial { seed, cipher: None }).unwrap() == lent
+    };
+    *lenders.iter().find(sent).expect("an update exactly as its owner sent it")
 }
 
 /// A withdrawal could not reach those who borrowed from the relay before.

@@ -281,7 +281,7 @@ async fn weights_are_fresh_after_encryption_and_before_a_keyed_start() {
     relay.control(Control::Defence { defence: "encrypted".parse().unwrap() }).await;
     let only = NextView { defence: Some("encrypted".parse().unwrap()), ..NextView::default() };
     assert_eq!(relay.room().await.next, Some(only));
-    ada.update(&plan, gradient(1), [0; 32]).await;
+    ada.update(&plan, gradient(1)).await;
 
     let seal = ada.seal().await;
     let stepped: Vec<f32> = plan.weights.iter().zip(gradient(1)).map(|(w, g)| w - RATE * g).collect();
@@ -310,7 +310,7 @@ async fn weights_are_fresh_after_encryption_and_before_a_keyed_start() {
 
     relay.control(Control::Defence { defence: "encrypted:keyed".parse().unwrap() }).await;
     relay.log_line("which a client makes and encrypts, so that the relay never sees them").await;
-    ada.update(&fresh, gradient(1), [1; 32]).await;
+    ada.update(&fresh, gradient(1)).await;
     let seal = ada.seal().await;
     assert!(seal.weights.is_empty());
     let key = cipher(PASSPHRASE, &seal.salt);
@@ -349,14 +349,15 @@ async fn choice_in_mid_seal_takes_effect_at_once() {
     relay.control(Control::Defence { defence: "none".parse().unwrap() }).await;
     let plan = ada.plan().await;
     assert_eq!((plan.round, plan.encryption), (1, None));
-    ada.update(&plan, gradient(1), [0; 32]).await;
+    ada.update(&plan, gradient(1)).await;
     assert_eq!(ada.answer().await, RelayMessage::Accepted { round: 1 });
     let sealed = ClientMessage::Sealed { policy: own.policy, check: KeyCheck([1; 16]) };
     bob.socket.send(&sealed, &seal.weights).await;
     assert!(bob.refusal().await.contains("not asked to encrypt"));
     let plan = bob.plan().await;
     let form = UpdateForm::Encrypted { check: KeyCheck([1; 16]) };
-    let message = ClientMessage::Update { round: plan.round, policy: plan.policy, loss: 1.0, samples: 1, form };
+    let message =
+        ClientMessage::Update { round: plan.round, policy: plan.policy, loss: 1.0, samples: 1, form, draw: None };
     bob.socket.send(&message, &gradient(1)).await;
     assert!(bob.refusal().await.contains("the round's defence is none"));
 }

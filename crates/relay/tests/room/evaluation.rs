@@ -28,7 +28,7 @@ async fn measuring(change: impl FnOnce(&mut RelayConfig)) -> Relay {
 async fn round_to(client: &mut Client, value: f32) {
     let plan = client.plan().await;
     let gradient = vec![(plan.weights[0] - value) / RATE; layout().len()];
-    client.update(&plan, gradient, [plan.round as u8; 32]).await;
+    client.update(&plan, gradient).await;
 }
 
 async fn measured(relay: &Relay, round: u32) -> EvaluationView {
@@ -112,7 +112,7 @@ async fn encrypted_model_is_not_measured() {
     // Wait for the plan: between rounds the choice would take effect immediately, without a second plan.
     let plan = ada.plan().await;
     relay.control(Control::Defence { defence: "encrypted".parse().unwrap() }).await;
-    ada.update(&plan, vec![0.0; layout().len()], [2; 32]).await;
+    ada.update(&plan, vec![0.0; layout().len()]).await;
     let seal = ada.seal().await;
     let cipher = cipher("violet otter 1867", &seal.salt);
     ada.send_sealed(&seal, &cipher, seal.weights.clone()).await;

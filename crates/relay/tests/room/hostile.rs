@@ -48,7 +48,7 @@ async fn bytes_that_are_no_message_close_the_connection() {
         relay.log_line(&format!("{nickname} was disconnected")).await;
         assert_eq!(state(&relay.room().await, nickname), Some(ClientState::Gone));
     }
-    honest.update(&plan, gradient(1), [0; 32]).await;
+    honest.update(&plan, gradient(1)).await;
     assert_eq!(honest.answer().await, RelayMessage::Accepted { round: 1 });
 }
 
@@ -91,6 +91,7 @@ async fn strangers_are_turned_away() {
         may_show: true,
         may_lend: true,
         is_robot: false,
+        commitment: [0; 32],
     };
     long.send(&hello, &vec![0.0; 10_000]).await;
     assert!(long.goodbye().await.contains("over the limit of 8192"));
@@ -118,7 +119,7 @@ async fn client_that_reads_nothing_holds_nobody_up() {
     for round in 1..=20u32 {
         let plan = ada.plan().await;
         assert_eq!(plan.round, round);
-        ada.update(&plan, gradient(1), [0; 32]).await;
+        ada.update(&plan, gradient(1)).await;
     }
     flood.abort();
     assert!(relay.room().await.log.len() <= 100);

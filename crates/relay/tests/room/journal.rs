@@ -7,11 +7,12 @@ use std::{
     sync::Arc,
 };
 
-use crate::support::{Client, Plan, Relay, Socket, config, gradient, http, http_bytes, state, upgrade, view};
+use crate::support::{Client, Plan, Relay, Socket, config, gradient, http, http_bytes, protect, state, upgrade, view};
 use tempfile::TempDir;
 use tokio_tungstenite::connect_async;
 use unmask_attack::NoSearches;
 use unmask_core::{Architecture, ModelState, VitPreset};
+use unmask_defence::KeyMaterial;
 use unmask_relay::{JournalConfig, RelayConfig, Running, last_lesson, serve};
 use unmask_wire::{
     ClientMessage,
@@ -31,11 +32,10 @@ async fn begin() -> Relay {
     start(tempfile::tempdir().unwrap()).await
 }
 
-/// Lets two clients answer a plan, with seeds unique to the round.
+/// Lets two clients answer a plan.
 async fn answer(clients: &mut [Client; 2], plan: &Plan) {
     for (number, client) in clients.iter_mut().enumerate() {
-        let seed = [100 * number as u8 + plan.round as u8; 32];
-        client.update(plan, gradient(number + plan.round as usize), seed).await;
+        client.update(plan, gradient(number + plan.round as usize)).await;
     }
 }
 
@@ -105,9 +105,10 @@ async fn a_relay_that_starts_again_goes_on() {
     assert_eq!((plan.round, plan.policy), (4, plans[3].policy));
     assert!(plan.weights == plans[3].weights, "other weights");
     // A mask seed from before the restart is refused.
-    back[0].update(&plan, gradient(1), [1; 32]).await;
-    assert!(back[0].refusal().await.contains("seed"));
-    back[1].update(&plan, gradient(1), [104; 32]).await;
+    let keys = KeyMaterial { seed: clients[0].seed(&plans[2]), cipher: None };
+    back[0].send_update(&plan, 1.0, protect(&plan, gradient(1), keys)).await;
+    assert!(back[0].refusal().await.contains("seed was used before"));
+    back[1].update(&plan, gradient(1)).await;
     assert_eq!(back[1].plan().await.round, 5);
     let room = relay.room_when("a fourth round", |room| room.losses.len() == 4).await;
     assert_eq!(room.update_counts.unwrap().rounds, 4);
@@ -225,6 +226,7 @@ async fn lock_bans_and_consent_stay() {
         may_show: false,
         may_lend: false,
         is_robot: false,
+        commitment: [0; 32],
     };
     back.send(&hello, &[]).await;
     let back = Client::welcomed(back).await;
@@ -251,7 +253,7 @@ async fn shared_pictures_are_divided_as_they_were() {
     let mut ada = relay.client("Ada").await;
     let (header, labels, pixels) = ada.shard().await;
     let plan = ada.plan().await;
-    ada.update(&plan, gradient(1), [0; 32]).await;
+    ada.update(&plan, gradient(1)).await;
     relay.room_when("the round on disk", |room| room.journal.as_ref().is_some_and(|j| j.round == 1)).await;
     let relay = start(relay.stop().await).await;
     relay.control(Control::OneRound).await;

@@ -100,7 +100,7 @@ async fn keys_go_with_their_encryption() {
     relay.control(Control::OneRound).await;
     let plan = ada.plan().await;
     assert!(!relay.room().await.has_key);
-    ada.update(&plan, revealing_gradient(&picture(1), 3), [0; 32]).await;
+    ada.update(&plan, revealing_gradient(&picture(1), 3)).await;
     let room = relay.room_when("all results", |room| room.attacks.len() == 4).await;
     assert!(find_card(&room, "known-start").is_none() && find_card(&room, "colluder").is_none());
     let (status, sentence) = relay.try_control(&Control::Collude { passphrase: Some(PASSPHRASE.into()) }).await;

@@ -66,7 +66,7 @@ fn small_frames(message: &ClientMessage, values: &[f32]) -> Vec<Vec<u8>> {
 }
 
 fn update(round: u32, policy: u32) -> ClientMessage {
-    ClientMessage::Update { round, policy, loss: 1.0, samples: 1, form: UpdateForm::Dense }
+    ClientMessage::Update { round, policy, loss: 1.0, samples: 1, form: UpdateForm::Dense, draw: None }
 }
 
 /// More half-open connections than places, from the same address as the health request.
@@ -198,7 +198,7 @@ async fn a_flood_of_messages_is_slowed_down() {
     relay.control(Control::Start).await;
     // Send its update, so that no round waits for it.
     let plan = flood.plan().await;
-    flood.update(&plan, gradient(1), [0; 32]).await;
+    flood.update(&plan, gradient(1)).await;
     let begun = Instant::now();
     let flood = tokio::spawn(async move {
         for _ in 0..SENT {
@@ -212,7 +212,7 @@ async fn a_flood_of_messages_is_slowed_down() {
         begun.elapsed()
     });
     let plan = ada.plan().await;
-    ada.update(&plan, gradient(2), [1; 32]).await;
+    ada.update(&plan, gradient(2)).await;
     relay.room_when("a round", |room| !room.losses.is_empty()).await;
     let slowed = timeout(PATIENCE, flood).await.expect("all answers").unwrap();
     let room = relay.room().await;

@@ -19,7 +19,7 @@ async fn sleeping_phone_is_gone_after_a_while() {
     let reader = tokio::spawn(async move {
         for _ in 0..3 {
             let plan = awake.plan().await;
-            awake.update(&plan, gradient(1), [0; 32]).await;
+            awake.update(&plan, gradient(1)).await;
         }
         while awake.socket.message().await.is_some() {}
     });

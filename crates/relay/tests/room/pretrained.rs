@@ -24,7 +24,7 @@ async fn first_weights(relay: &Relay, client: &mut Client) -> Vec<f32> {
     relay.control(Control::OneRound).await;
     let plan = client.plan().await;
     assert_eq!(plan.round, 1);
-    client.update(&plan, gradient(1), [0; 32]).await;
+    client.update(&plan, gradient(1)).await;
     relay.room_when("the round's end", |room| !room.losses.is_empty()).await;
     plan.weights
 }

@@ -75,7 +75,7 @@ fn states(recording: Recording) -> Vec<RoomView> {
 async fn attacked(relay: &Relay, client: &mut Client, seed: u8) -> String {
     relay.control(Control::OneRound).await;
     let plan = client.plan().await;
-    client.update(&plan, revealing_gradient(&picture(seed.into()), 3), [seed; 32]).await;
+    client.update(&plan, revealing_gradient(&picture(seed.into()), 3)).await;
     let is_shown = |room: &RoomView| {
         find_card(room, "embedding").is_some_and(|card| card.client == client.id && card.picture.is_some())
     };

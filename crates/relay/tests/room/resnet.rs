@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 
 use crate::support::{Client, Plan, RATE, Relay, card, config};
 use unmask_attack::{AttackError, Search, SearchOptions, SearchProgress, SearchTarget, Searches};
-use unmask_core::{Architecture, AttackMethod, Defence, Knowledge, MaskSeed, ModelState, ResnetPreset};
-use unmask_defence::{KeyMaterial, Mask, PlainUpdate, Protect};
+use unmask_core::{Architecture, AttackMethod, Defence, Knowledge, ModelState, ResnetPreset};
+use unmask_defence::{KeyMaterial, Mask, PlainUpdate, Protect, commitment};
 use unmask_relay::serve;
 use unmask_wire::{
-    ClientMessage, RelayMessage,
+    ClientMessage, RelayMessage, SeedDraw,
     view::{Control, Phase, RoomView},
 };
 
@@ -34,16 +34,14 @@ async fn send(client: &mut Client, plan: &Plan, which: usize, defence: &str, pla
     let before = split(plan);
     let reference = plan.rule.is_fedavg().then_some(before.weights.as_slice());
     let defence: Defence = defence.parse().unwrap();
-    let keys = KeyMaterial { seed: seed(plan.round, which), cipher: None };
+    let keys = KeyMaterial { seed: client.seed(plan), cipher: None };
     let layout = architecture().layout();
     let update = defence.protect(&layout, PlainUpdate { values: plain, reference }, keys).unwrap();
     let (round, policy, samples) = (plan.round, plan.policy, SAMPLES[which]);
-    let message = ClientMessage::Update { round, policy, loss: 1.0, samples, form: update.form };
+    let nonce = client.socket.nonce;
+    let draw = Some(SeedDraw { nonce, next: commitment(&nonce) });
+    let message = ClientMessage::Update { round, policy, loss: 1.0, samples, form: update.form, draw };
     client.socket.send(&message, &[&update.values, statistics].concat()).await;
-}
-
-fn seed(round: u32, which: usize) -> MaskSeed {
-    MaskSeed([10 * round as u8 + which as u8; 32])
 }
 
 /// Runs two rounds of two clients. After the first, the statistics must be their weighted mean, computed in f64.
@@ -60,7 +58,7 @@ async fn two_rounds(rule: &str, defence: &str, weights_of: [u32; 2]) {
     let (layout, statistics) = (architecture().layout(), architecture().statistics());
     let given = [values(statistics.len(), 5), values(statistics.len(), 6)];
     let plain = [values(layout.len(), 1), values(layout.len(), 2)];
-    let mut first = None;
+    let (mut first, mut seeds) = (None, Vec::new());
     for (which, client) in clients.iter_mut().enumerate() {
         let plan = client.plan().await;
         assert_eq!(plan.weights.len(), layout.len() + statistics.len());
@@ -70,6 +68,7 @@ async fn two_rounds(rule: &str, defence: &str, weights_of: [u32; 2]) {
         send(client, &plan, which, defence, plain[which].clone(), &given[which]).await;
         assert_eq!(client.answer().await, RelayMessage::Accepted { round: 1 });
         first = Some(state);
+        seeds.push(client.seed(&plan));
     }
     let (before, after) = (first.unwrap(), split(&clients[0].plan().await));
     let total = f64::from(weights_of[0] + weights_of[1]);
@@ -78,7 +77,7 @@ async fn two_rounds(rule: &str, defence: &str, weights_of: [u32; 2]) {
         assert!((f64::from(*found) - sum / total).abs() < 1e-7, "statistic {i} under {rule}, {defence}");
     }
     let masks = [0, 1].map(|which| match defence.parse::<Defence>().unwrap().rates() {
-        Some(rates) => Mask::new(seed(1, which), rates, &layout).entries().collect(),
+        Some(rates) => Mask::new(seeds[which], rates, &layout).entries().collect(),
         None => vec![true; layout.len()],
     });
     for i in 0..layout.len() {

@@ -16,14 +16,14 @@ async fn two_masked_rounds_agree_with_equation_2() {
     assert_eq!(relay.room().await.phase, Phase::Paused);
     relay.control(Control::Start).await;
     let (layout, rates) = (layout(), GroupRates::uniform(ZeroRate::new(0.5).unwrap()));
-    let mut earlier: Option<(Vec<f32>, Vec<[u8; 32]>)> = None;
+    let mut earlier: Option<(Vec<f32>, [MaskSeed; 2])> = None;
     for round in 1..=3u8 {
         let plans = [ada.plan().await, bob.plan().await];
         assert_eq!(plans[0].weights, plans[1].weights);
         assert_eq!((plans[0].round, plans[1].round), (round.into(), round.into()));
         if let Some((before, seeds)) = earlier {
             let masks: Vec<Vec<bool>> =
-                seeds.iter().map(|seed| Mask::new(MaskSeed(*seed), &rates, &layout).entries().collect()).collect();
+                seeds.iter().map(|seed| Mask::new(*seed, &rates, &layout).entries().collect()).collect();
             let gradients = [gradient(1), gradient(2)];
             for i in 0..before.len() {
                 let present = masks.iter().zip(&gradients).filter(|(mask, _)| mask[i]).map(|(_, g)| f64::from(g[i]));
@@ -33,9 +33,9 @@ async fn two_masked_rounds_agree_with_equation_2() {
                 assert!((f64::from(plans[0].weights[i]) - expected).abs() < 1e-6, "value {i} of round {round}");
             }
         }
-        let seeds = vec![[round; 32], [100 + round; 32]];
-        ada.update(&plans[0], gradient(1), seeds[0]).await;
-        bob.update(&plans[1], gradient(2), seeds[1]).await;
+        let seeds = [ada.seed(&plans[0]), bob.seed(&plans[1])];
+        ada.update(&plans[0], gradient(1)).await;
+        bob.update(&plans[1], gradient(2)).await;
         assert_eq!(ada.answer().await, RelayMessage::Accepted { round: round.into() });
         earlier = Some((plans[0].weights.clone(), seeds));
     }
@@ -54,13 +54,14 @@ async fn client_that_vanishes_in_mid_upload_holds_nobody_up() {
     let (mut ada, mut eve) = (relay.client("Ada").await, relay.client("Eve").await);
     relay.control(Control::Start).await;
     let (plan, half) = (ada.plan().await, eve.plan().await);
-    ada.update(&plan, gradient(1), [0; 32]).await;
+    ada.update(&plan, gradient(1)).await;
     let message = unmask_wire::ClientMessage::Update {
         round: half.round,
         policy: half.policy,
         loss: 1.0,
         samples: 1,
         form: unmask_core::UpdateForm::Dense,
+        draw: None,
     };
     let frame = unmask_wire::frames(&message, &vec![0.0; 100_000]).unwrap().swap_remove(0);
     eve.socket.frame(frame).await;

@@ -25,10 +25,10 @@ async fn searching(defence: &str, descent: &Arc<Descent>) -> Relay {
     relay
 }
 
-async fn round(relay: &Relay, client: &mut Client, number: u8) -> Plan {
+async fn round(relay: &Relay, client: &mut Client) -> Plan {
     relay.control(Control::OneRound).await;
     let plan = client.plan().await;
-    client.update(&plan, revealing_gradient(&picture(1), LABEL), [number; 32]).await;
+    client.update(&plan, revealing_gradient(&picture(1), LABEL)).await;
     plan
 }
 
@@ -38,13 +38,13 @@ async fn slow_search_delays_no_round() {
     let descent = Descent::new(1000, Duration::from_secs(2));
     let relay = searching("none", &descent).await;
     let mut ada = relay.client("Ada").await;
-    round(&relay, &mut ada, 1).await;
+    round(&relay, &mut ada).await;
     relay.room_when("a picture", |room| find_card(room, "matching-aware").is_some()).await;
     let started = Instant::now();
     for _ in 0..20 {
         relay.control(Control::OneRound).await;
         let plan = ada.plan().await;
-        ada.update(&plan, revealing_gradient(&picture(1), LABEL), [0; 32]).await;
+        ada.update(&plan, revealing_gradient(&picture(1), LABEL)).await;
     }
     let room = relay.room_when("all rounds", |room| room.losses.len() == 21).await;
     assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());

@@ -63,9 +63,9 @@ async fn clients_get_their_shards_once_and_train_on_them() {
     assert_eq!(data.shards[0], counts);
     for client in [&mut bob, &mut cleo] {
         let plan = client.plan().await;
-        client.update(&plan, gradient(2), [0; 32]).await;
+        client.update(&plan, gradient(2)).await;
     }
-    ada.update(&plan, gradient(1), [0; 32]).await;
+    ada.update(&plan, gradient(1)).await;
     loop {
         match ada.socket.message().await.unwrap().0 {
             RelayMessage::Plan(PlanHeader { round: 2, pictures: TrainingPictures::Shared { shard: 1 }, .. }) => break,
@@ -93,7 +93,7 @@ async fn other_pictures_come_with_the_next_round() {
         NextView { train_on: Some(TrainOn::Shared), partition: Some("iid".parse().unwrap()), ..NextView::default() };
     assert_eq!(room.data.unwrap().train_on, TrainOn::Private);
     assert_eq!(room.next.unwrap().train_on, next.train_on);
-    ada.update(&private, gradient(1), [0; 32]).await;
+    ada.update(&private, gradient(1)).await;
     let first = ada.shard().await;
     assert_eq!(first.1.len(), 5);
     let shared = ada.plan().await;
@@ -120,11 +120,11 @@ async fn other_pictures_come_with_the_next_round() {
         plan.header.policy -= 1;
         plan
     };
-    ada.update(&stale, gradient(1), [1; 32]).await;
+    ada.update(&stale, gradient(1)).await;
     relay.log_line("it is not mixed in").await;
 
     relay.control(train_on(TrainOn::Private)).await;
-    ada.update(&plan, gradient(1), [2; 32]).await;
+    ada.update(&plan, gradient(1)).await;
     let plan = ada.plan().await;
     assert_eq!(plan.pictures, TrainingPictures::Private);
     assert_eq!(relay.room().await.data.unwrap().train_on, TrainOn::Private);

@@ -20,11 +20,13 @@ use tokio_tungstenite::{
     MaybeTlsStream, WebSocketStream, connect_async,
     tungstenite::{Message, client::IntoClientRequest, handshake::client::Request},
 };
-use unmask_core::{Aggregation, Architecture, ClientId, EncryptionStart, MaskSeed, ParamLayout, VitPreset};
-use unmask_defence::{Cipher, KeyMaterial, PlainUpdate, Protect, ProtectedUpdate, RoomKey};
+use unmask_core::{Aggregation, Architecture, ClientId, EncryptionStart, MaskSeed, ParamLayout, UpdateForm, VitPreset};
+use unmask_defence::{
+    Cipher, FROZEN_SEED, KeyMaterial, PlainUpdate, Protect, ProtectedUpdate, RoomKey, commitment, drawn_seed,
+};
 use unmask_relay::{OptimiserKind, RelayConfig, RoomConfig, Running, serve};
 use unmask_wire::{
-    Assembler, ClientMessage, PlanHeader, RelayMessage, ShardHeader, frames,
+    Assembler, ClientMessage, PlanHeader, RelayMessage, SeedDraw, ShardHeader, frames,
     view::{AttackView, ClientState, ClientView, Control, RoomView},
 };
 
@@ -260,6 +262,7 @@ impl Client {
     /// Joins as a student who does not consent to showing reconstructions to the class.
     pub async fn join_unseen(running: &Running, nickname: &str) -> Self {
         let mut socket = Socket::open(running).await;
+        let commitment = commitment(&socket.nonce);
         let (nickname, device) = (nickname.to_owned(), "test".to_owned());
         socket
             .send(
@@ -270,6 +273,7 @@ impl Client {
                     may_show: false,
                     may_lend: false,
                     is_robot: false,
+                    commitment,
                 },
                 &[],
             )
@@ -344,9 +348,14 @@ impl Client {
     }
 
     /// Sends the update for this plan, made from a gradient, or from weights under FedAvg.
-    pub async fn update(&mut self, plan: &Plan, values: Vec<f32>, seed: [u8; 32]) {
-        let update = protect(plan, values, KeyMaterial { seed: MaskSeed(seed), cipher: None });
+    pub async fn update(&mut self, plan: &Plan, values: Vec<f32>) {
+        let update = protect(plan, values, KeyMaterial { seed: self.seed(plan), cipher: None });
         self.send_update(plan, 1.0, update).await;
+    }
+
+    /// The seed of this client's mask in that round.
+    pub fn seed(&self, plan: &Plan) -> MaskSeed {
+        drawn_seed(&self.socket.nonce, &plan.nonce)
     }
 
     pub async fn encrypted_update(&mut self, plan: &Plan, values: Vec<f32>, cipher: &Cipher) {
@@ -359,8 +368,11 @@ impl Client {
     }
 
     pub async fn send_samples(&mut self, plan: &Plan, loss: f32, samples: u32, update: ProtectedUpdate) {
-        let message =
-            ClientMessage::Update { round: plan.round, policy: plan.policy, loss, samples, form: update.form };
+        let draws = matches!(update.form, UpdateForm::Masked { seed, .. } if seed != FROZEN_SEED);
+        let nonce = self.socket.nonce;
+        let draw = draws.then(|| SeedDraw { nonce, next: commitment(&nonce) });
+        let (round, policy) = (plan.round, plan.policy);
+        let message = ClientMessage::Update { round, policy, loss, samples, form: update.form, draw };
         self.socket.send(&message, &update.values).await;
     }
 
@@ -406,10 +418,18 @@ pub fn protect(plan: &Plan, values: Vec<f32>, keys: KeyMaterial<'_>) -> Protecte
     plan.defence.protect(&layout(), PlainUpdate { values, reference }, keys).unwrap()
 }
 
+fn fresh() -> [u8; 32] {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).unwrap();
+    bytes
+}
+
 /// A socket to the room.
 pub struct Socket {
     stream: WebSocketStream<MaybeTlsStream<TcpStream>>,
     assembler: Assembler,
+    /// What the seeds of its masks are drawn from. It need not be fresh, since the relay's half is.
+    pub nonce: [u8; 32],
 }
 
 impl Socket {
@@ -419,7 +439,7 @@ impl Socket {
     }
 
     pub fn on(stream: WebSocketStream<MaybeTlsStream<TcpStream>>) -> Self {
-        Self { stream, assembler: Assembler::new(1 << 24) }
+        Self { stream, assembler: Assembler::new(1 << 24), nonce: fresh() }
     }
 
     pub async fn hello(&mut self, nickname: &str, resume: Option<[u8; 16]>) {
@@ -430,6 +450,7 @@ impl Socket {
             may_show: true,
             may_lend: true,
             is_robot: false,
+            commitment: commitment(&self.nonce),
         };
         self.send(&hello, &[]).await;
     }

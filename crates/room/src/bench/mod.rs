@@ -235,9 +235,15 @@ impl Bench {
             (Ok(Some((message, values))), Some(connection)) => {
                 self.tell(Input::Message { connection, message, values, bytes, done: Reply::new(|()| true) });
             }
-            (Ok(Some((ClientMessage::Hello { nickname, resume, device, may_show, may_lend, is_robot }, _))), None) => {
+            (
+                Ok(Some((
+                    ClientMessage::Hello { nickname, resume, device, may_show, may_lend, is_robot, commitment },
+                    _,
+                ))),
+                None,
+            ) => {
                 let peer = Peer { address: Some(open.address), device: Some(open.device) };
-                let hello = Hello { nickname, resume, device, may_show, may_lend, is_robot, peer };
+                let hello = Hello { nickname, resume, device, may_show, may_lend, is_robot, commitment, peer };
                 let (reply, answer) = reply();
                 self.tell(Input::Hello { hello, reply });
                 let admitted = answer.try_recv().ok().and_then(|answer| {

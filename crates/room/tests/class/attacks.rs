@@ -28,7 +28,7 @@ fn attacked(defence: &str, values: Vec<f32>) -> (Class, Client) {
     let mut ada = class.client("Ada");
     class.control(Control::OneRound);
     let plan = ada.plan();
-    ada.update(&plan, values, [1; 32]);
+    ada.update(&plan, values);
     (class, ada)
 }
 
@@ -65,7 +65,7 @@ fn closed_forms_are_checked_by_their_own_gradient() {
     let mut ada = class.client("Ada");
     class.control(Control::OneRound);
     let plan = ada.plan();
-    ada.update(&plan, revealing(), [1; 32]);
+    ada.update(&plan, revealing());
     let room = class.room_when("all results", |room| room.attacks.len() == 6);
     let unexplained = |attack: &str| -> f64 {
         let (_, rest) = remark(&room, attack).split_once("Its own gradient leaves ").unwrap();
@@ -96,7 +96,7 @@ fn cards_follow_the_defence() {
     class.control(Control::Defence { defence: "random-binary:0.6".parse().unwrap() });
     class.control(Control::OneRound);
     let plan = ada.plan();
-    ada.update(&plan, revealing(), [2; 32]);
+    ada.update(&plan, revealing());
     let room = class.room_when("the rounds", |room| room.attacks.len() == 6);
     let names: Vec<&str> = room.attacks.iter().map(|card| card.attack.name()).collect();
     assert_eq!(names[4..], ["completion", "rounds"]);
@@ -106,7 +106,7 @@ fn cards_follow_the_defence() {
     class.control(Control::Defence { defence: "none".parse().unwrap() });
     class.control(Control::OneRound);
     let plan = ada.plan();
-    ada.update(&plan, revealing(), [0; 32]);
+    ada.update(&plan, revealing());
     let room = class.room_when("round 3", |room| are_of(room, 4, 3));
     assert!(room.attacks.iter().all(|card| card.attack.name() != "rounds"));
 }
@@ -125,7 +125,7 @@ fn weights_that_moved_give_the_picture_away() {
     class.control(Control::OneRound);
     let plan = ada.plan();
     let local = plan.weights.iter().zip(revealing()).map(|(w, g)| w - 0.1 * g).collect();
-    ada.update(&plan, local, [0; 32]);
+    ada.update(&plan, local);
     let (_, values) = ada.reconstruction("embedding");
     assert!(distance(&values, &picture(1)) < 1e-2, "{}", distance(&values, &picture(1)));
     let room = class.room_when("label", |room| room.label.is_some() && !room.attacks.is_empty());
@@ -145,12 +145,12 @@ fn worthless_updates_are_told_in_words() {
         class.control(Control::Defence { defence: defence.parse().unwrap() });
         class.control(Control::OneRound);
         let plan = ada.plan();
-        ada.update(&plan, vec![f32::MAX; layout().len()], [9; 32]);
+        ada.update(&plan, vec![f32::MAX; layout().len()]);
         class.room_when(defence, |room| are_of(room, cards, round));
     }
     class.control(Control::OneRound);
     let plan = ada.plan();
-    ada.update(&plan, revealing(), [0; 32]);
+    ada.update(&plan, revealing());
     let (round, values) = ada.reconstruction("embedding");
     let (round, values) = if round == 4 { (round, values) } else { ada.reconstruction("embedding") };
     assert_eq!(round, 4);

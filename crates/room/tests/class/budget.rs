@@ -11,9 +11,9 @@ use unmask_wire::view::Control;
 /// How much later an attack finds the clock at each look.
 const LOOK: Duration = Duration::from_millis(10);
 
-fn round(client: &mut Client, number: u8) {
+fn round(client: &mut Client) {
     let plan = client.plan();
-    client.update(&plan, revealing_gradient(&picture(1), 3), [number; 32]);
+    client.update(&plan, revealing_gradient(&picture(1), 3));
 }
 
 #[test]
@@ -22,8 +22,8 @@ fn without_a_budget_nothing_runs_and_training_goes_on() {
     class.let_looks_take(LOOK);
     let mut ada = class.client("Ada");
     class.control(Control::Start);
-    for number in 1..=5 {
-        round(&mut ada, number);
+    for _ in 1..=5 {
+        round(&mut ada);
     }
     let everything = ["label", "embedding", "embedding-aware", "april", "april-aware"];
     let room = class.room_when("the skipped", |room| room.losses.len() >= 5 && room.budget.skipped.len() == 5);
@@ -32,7 +32,7 @@ fn without_a_budget_nothing_runs_and_training_goes_on() {
     assert_eq!((room.budget.seconds, room.budget.spent), (0.0, 0.0));
 
     class.control(Control::AttackBudget { seconds: 300.0 });
-    round(&mut ada, 6);
+    round(&mut ada);
     let room = class.room_when("all results", |room| room.attacks.len() == 4 && room.label.is_some());
     assert!(room.budget.spent > 0.0 && room.budget.skipped.is_empty(), "{:?}", room.budget);
     assert!(room.attacks.iter().all(|card| card.round == 6));
@@ -51,11 +51,11 @@ fn attacks_left_out_go_first_on_the_next_update() {
     let mut rounds = Vec::new();
     for number in 1..=12 {
         class.control(Control::OneRound);
-        round(&mut ada, number);
+        round(&mut ada);
         let settled = |room: &unmask_wire::view::RoomView| {
             let cards = room.attacks.iter().map(|card| (card.picture.is_some() || card.remark.is_some(), card.round));
-            let done = cards.filter(|(is_shown, round)| *is_shown && *round == u32::from(number)).count();
-            let labels = usize::from(room.label.as_ref().is_some_and(|label| label.round == u32::from(number)));
+            let done = cards.filter(|(is_shown, round)| *is_shown && *round == number).count();
+            let labels = usize::from(room.label.as_ref().is_some_and(|label| label.round == number));
             // There are seven: labels, four closed forms, completion, several rounds.
             done + labels >= 1 && done + labels + room.budget.skipped.len() == 7
         };

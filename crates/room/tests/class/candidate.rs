@@ -41,7 +41,7 @@ fn drop_picture(class: &Class, values: &[f32]) {
     class.ask_about(CandidatePicture::copy(&picture, side).unwrap());
 }
 
-fn round(class: &Class, client: &mut Client, seed: u8) {
+fn round(class: &Class, client: &mut Client) {
     class.control(Control::OneRound);
     let plan = client.plan();
     let mut values = revealing_gradient(&picture(1), 3);
@@ -49,7 +49,7 @@ fn round(class: &Class, client: &mut Client, seed: u8) {
     if plan.defence.to_string() == "fixed-position" {
         values[layout().get("pos_embed").unwrap().range.clone()].fill(0.0);
     }
-    client.update(&plan, values, [seed; 32]);
+    client.update(&plan, values);
 }
 
 fn told(class: &Class, round: u32, part: &str) -> MembershipView {
@@ -63,7 +63,7 @@ fn told(class: &Class, round: u32, part: &str) -> MembershipView {
 fn members_and_strangers_are_told_apart() {
     let class = Class::with_model(Arc::new(Sums), |_| {});
     let mut ada = class.client("Ada");
-    round(&class, &mut ada, 1);
+    round(&class, &mut ada);
     class.room_when("the round", |room| room.losses.len() == 1);
     drop_picture(&class, &picture(1));
     let view = told(&class, 1, "/api/candidate/1.png");
@@ -76,8 +76,8 @@ fn members_and_strangers_are_told_apart() {
 
     for (number, defence) in [(2, "random-binary:0.3"), (3, "fixed-position"), (4, "none")] {
         class.control(Control::Defence { defence: defence.parse().unwrap() });
-        round(&class, &mut ada, number);
-        let view = told(&class, number.into(), "1.png");
+        round(&class, &mut ada);
+        let view = told(&class, number, "1.png");
         assert_eq!(
             (view.verdict.map(MembershipVerdict::name), view.defence.to_string().as_str()),
             (Some("member"), defence),
@@ -104,9 +104,9 @@ fn a_refused_update_leaves_the_model_of_the_one_before() {
     let plan = ada.plan();
     let mut values = revealing_gradient(&picture(1), 3);
     Sums::reveal(&mut values, &picture(1));
-    ada.update(&plan, values.clone(), [1; 32]);
+    ada.update(&plan, values.clone());
     class.room_when("the round", |room| room.losses.len() == 1);
-    ada.update(&plan, values, [2; 32]);
+    ada.update(&plan, values);
     class.log_line("Ada: refused, the update is for round");
     drop_picture(&class, &picture(1));
     let view = told(&class, 1, "1.png");

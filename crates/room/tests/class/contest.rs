@@ -1,7 +1,7 @@
 //! The game in which students attack each other's masked updates.
 
 use crate::support::{Class, Client, Plan, gradient, layout, protect, state};
-use unmask_core::{ClientId, MaskSeed, UpdateForm};
+use unmask_core::{ClientId, UpdateForm};
 use unmask_defence::{KeyMaterial, PlainUpdate, Protect, ProtectedUpdate};
 use unmask_lesson::{Poll, Question, Scene, Suspect};
 use unmask_wire::{
@@ -13,9 +13,9 @@ use unmask_wire::{
 const ATTACK: u8 = 2;
 const SCORES: u8 = 3;
 
-fn update(plan: &Plan, number: usize) -> ProtectedUpdate {
-    let keys = KeyMaterial { seed: MaskSeed([number as u8; 32]), cipher: None };
-    protect(plan, gradient(number), keys)
+fn update(client: &Client, plan: &Plan) -> ProtectedUpdate {
+    let keys = KeyMaterial { seed: client.seed(plan), cipher: None };
+    protect(plan, gradient(client.id.0 as usize), keys)
 }
 
 /// Shows a picture, sent once the room has taken it.
@@ -38,7 +38,7 @@ fn play(class: &Class, lenders: &[ClientId], clients: &mut [&mut Client]) {
     ask(class, lenders);
     for client in clients {
         let plan = client.plan();
-        let update = update(&plan, client.id.0 as usize);
+        let update = update(client, &plan);
         client.send_update(&plan, 1.0, update);
         assert!(matches!(client.answer(), RelayMessage::Accepted { .. }));
     }
@@ -61,11 +61,12 @@ fn owner(client: &mut Client, lenders: &[ClientId]) -> ClientId {
         panic!("{message:?} instead of a loan");
     };
     let UpdateForm::Masked { seed, .. } = form else { panic!("{form:?} instead of a mask") };
-    let owner = *lenders.iter().find(|lender| lender.0 == u32::from(seed.0[0])).expect("a lender");
-    let plain = PlainUpdate { values: gradient(owner.0 as usize), reference: None };
-    let sent = defence.protect(&layout(), plain, KeyMaterial { seed, cipher: None }).unwrap();
-    assert_eq!(ProtectedUpdate { form, values }, sent, "exactly as its owner sent it");
-    owner
+    let lent = ProtectedUpdate { form, values };
+    let sent = |lender: &&ClientId| {
+        let plain = PlainUpdate { values: gradient(lender.0 as usize), reference: None };
+        defence.protect(&layout(), plain, KeyMaterial { seed, cipher: None }).unwrap() == lent
+    };
+    *lenders.iter().find(sent).expect("an update exactly as its owner sent it")
 }
 
 fn say(client: &mut Client, message: ClientMessage) {
@@ -220,7 +221,7 @@ fn a_picture_hidden_during_the_round_is_not_attacked() {
         if client.nickname == "Bob" {
             say(client, ClientMessage::HideOriginal);
         }
-        let update = update(&plan, client.id.0 as usize);
+        let update = update(client, &plan);
         client.send_update(&plan, 1.0, update);
     }
     for borrower in [&mut bob, &mut cleo] {
@@ -243,7 +244,7 @@ fn an_update_without_a_mask_is_not_lent() {
     class.control(Control::OneRound);
     for client in [&mut ada, &mut bob] {
         let plan = client.plan();
-        client.update(&plan, gradient(1), [1; 32]);
+        client.update(&plan, gradient(1));
     }
     class.log_line("Round 1 brought no update to attack");
     let mut late = class.client("Late");
@@ -266,7 +267,7 @@ fn an_update_under_several_rates_is_not_lent() {
     class.control(Control::OneRound);
     for client in [&mut ada, &mut bob] {
         let plan = client.plan();
-        let update = update(&plan, client.id.0 as usize);
+        let update = update(client, &plan);
         client.send_update(&plan, 1.0, update);
     }
     class.log_line("Round 1 brought no update to attack");

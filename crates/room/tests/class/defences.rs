@@ -52,7 +52,7 @@ fn each_defence_takes_updates_of_its_own_alone() {
         let before = plan.weights;
         let plan = one_round(&class, &mut ada);
         assert_eq!(plan.weights, before, "what was refused under {defence} moved the model");
-        let sent = protect(&plan, gradient(1), KeyMaterial { seed: MaskSeed([100 + number; 32]), cipher: None });
+        let sent = protect(&plan, gradient(1), KeyMaterial { seed: ada.seed(&plan), cipher: None });
         ada.send_update(&plan, 1.0, sent.clone());
         assert_eq!(ada.answer(), RelayMessage::Accepted { round: plan.round }, "{defence}");
         // The mean of one update is that update.
@@ -75,9 +75,7 @@ fn rounds(class: &Class, clients: &mut [Client], number: u8) -> RoomView {
         class.control(Control::OneRound);
         for (client, who) in clients.iter_mut().zip(1u8..) {
             let plan = client.plan();
-            // Seeds must be unique in a room, even across policies.
-            let seed = [plan.policy as u8, plan.round as u8, round, who].repeat(8);
-            client.update(&plan, gradient(who.into()), seed.try_into().unwrap());
+            client.update(&plan, gradient(who.into()));
         }
         let closed = before + usize::from(round) + 1;
         class.room_when("the round's end", |room| room.losses.len() == closed);
@@ -150,7 +148,7 @@ fn settings_take_effect_between_rounds() {
         ..NextView::default()
     };
     assert_eq!(room.next, Some(next));
-    ada.update(&plan, gradient(1), [0; 32]);
+    ada.update(&plan, gradient(1));
     let plan = one_round(&class, &mut ada);
     assert_eq!((plan.round, plan.batch, plan.defence), (2, 4, Defence::FixedPosition));
     assert_eq!(plan.rule, Rule::FedAvg { epochs: 2, rate: 0.05 });

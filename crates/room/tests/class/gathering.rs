@@ -13,10 +13,10 @@ fn masked(defence: &str) -> Class {
     Class::with(|config| config.defence = defence.parse().unwrap())
 }
 
-fn round(class: &Class, client: &mut Client, number: u8) {
+fn round(class: &Class, client: &mut Client) {
     class.control(Control::OneRound);
     let plan = client.plan();
-    client.update(&plan, revealing_gradient(&picture(1), 3), [number; 32]);
+    client.update(&plan, revealing_gradient(&picture(1), 3));
 }
 
 fn gathered(room: &RoomView) -> GatheredView {
@@ -37,7 +37,7 @@ fn hidden_share_falls_with_every_round_until_the_picture_is_there() {
     let class = masked(&format!("random-binary:{RATE}"));
     let mut ada = class.client("Ada");
     for rounds in 1..=10u8 {
-        round(&class, &mut ada, rounds);
+        round(&class, &mut ada);
         let view = gathered_when(&class, rounds.into());
         let wanted = RATE.powi(rounds.into());
         assert!((view.hidden - wanted).abs() < 0.02, "round {rounds}: {view:?}");
@@ -60,33 +60,33 @@ fn gathering_goes_on_without_a_budget_and_begins_anew() {
     let class = masked(&format!("random-binary:{RATE}"));
     let (mut ada, mut bob) = (class.client("Ada"), class.client("Bob"));
     class.control(Control::AttackBudget { seconds: 0.0 });
-    let mut both = |number: u8| {
+    let mut both = || {
         class.control(Control::OneRound);
-        for (client, seed) in [(&mut ada, number), (&mut bob, 100 + number)] {
+        for client in [&mut ada, &mut bob] {
             let plan = client.plan();
-            client.update(&plan, revealing_gradient(&picture(1), 3), [seed; 32]);
+            client.update(&plan, revealing_gradient(&picture(1), 3));
         }
     };
-    both(1);
-    both(2);
+    both();
+    both();
     gathered_when(&class, 2);
     assert_eq!(card(&class.room(), "rounds").picture, None);
 
     class.control(Control::GatherAnew);
     assert!(find_card(&class.room(), "rounds").is_none());
-    both(3);
+    both();
     gathered_when(&class, 1);
-    both(4);
+    both();
     gathered_when(&class, 2);
 
     let id = class.room().clients[1].id;
     class.control(Control::Target { client: id });
-    both(5);
+    both();
     gathered_when(&class, 1);
     assert_eq!(card(&class.room(), "rounds").nickname, "Bob");
 
     class.control(Control::AttackBudget { seconds: 600.0 });
-    both(6);
+    both();
     let room = class.room_when("a picture", |room| card(room, "rounds").picture.is_some());
     assert_eq!((card(&room, "rounds").round, gathered(&room).rounds), (6, 2));
 }
@@ -96,8 +96,8 @@ fn gathering_goes_on_without_a_budget_and_begins_anew() {
 fn frozen_masks_show_no_further_entries() {
     let class = masked(&format!("frozen-binary:{RATE}"));
     let mut ada = class.client("Ada");
-    for number in 1..=3 {
-        round(&class, &mut ada, number);
+    for _ in 1..=3 {
+        round(&class, &mut ada);
     }
     let view = gathered_when(&class, 3);
     assert!((view.hidden - RATE).abs() < 0.02 && view.rounds_needed.is_none(), "{view:?}");

@@ -2,14 +2,14 @@
 
 use crate::support::{Class, Plan, RATE, gradient, layout, protect, state, view};
 use unmask_core::{Aggregation, GroupRates, KeyCheck, MaskSeed, UpdateForm};
-use unmask_defence::{KeyMaterial, ProtectedUpdate};
+use unmask_defence::{KeyMaterial, ProtectedUpdate, commitment};
 use unmask_wire::{
-    ClientMessage, RelayMessage, frames,
+    ClientMessage, RelayMessage, SeedDraw, frames,
     view::{ClientState, Control, Phase},
 };
 
 fn update_message(plan: &Plan, form: UpdateForm) -> ClientMessage {
-    ClientMessage::Update { round: plan.round, policy: plan.policy, loss: 1.0, samples: 1, form }
+    ClientMessage::Update { round: plan.round, policy: plan.policy, loss: 1.0, samples: 1, form, draw: None }
 }
 
 /// Invalid updates in valid messages. The client stays and takes part in the next round.
@@ -38,7 +38,7 @@ fn bad_updates_are_refused_and_the_round_goes_on() {
             assert!(view(&room, "Eve").refusal.as_ref().is_some_and(|refusal| refusal.contains(reason)));
             class.control(Control::Readmit { client: eve.id });
         }
-        honest.update(&plan, gradient(1), [number as u8; 32]);
+        honest.update(&plan, gradient(1));
     }
     let (plan, target) = (honest.plan(), eve.plan());
     for value in [f32::NAN, f32::INFINITY] {
@@ -55,7 +55,7 @@ fn bad_updates_are_refused_and_the_round_goes_on() {
             assert!(said.contains("began without this client"), "{said}");
         }
     }
-    honest.update(&plan, gradient(1), [50; 32]);
+    honest.update(&plan, gradient(1));
     let room = class.room_when("six rounds", |room| room.losses.len() == 6);
     assert!(room.losses.iter().all(|point| point.updates == 1), "{:?}", room.losses);
     assert!(room.log.iter().any(|line| line.text.contains("Eve: refused, update has 5 values")));
@@ -73,12 +73,18 @@ fn a_huge_update_moves_nothing() {
     class.control(Control::OneRound);
     for (number, client) in clients.iter_mut().enumerate() {
         let plan = client.plan();
-        client.update(&plan, gradient(number), [number as u8; 32]);
+        client.update(&plan, gradient(number));
     }
     let plan = eve.plan();
     let form = UpdateForm::Dense;
-    let message =
-        ClientMessage::Update { round: plan.round, policy: plan.policy, loss: 1e38, samples: 1_000_000, form };
+    let message = ClientMessage::Update {
+        round: plan.round,
+        policy: plan.policy,
+        loss: 1e38,
+        samples: 1_000_000,
+        form,
+        draw: None,
+    };
     eve.socket.send(&message, &vec![1e25; layout().len()]);
     class.log_line("is much larger than the others and was scaled down");
     let room = class.room_when("the end of the round", |room| room.phase == Phase::Paused);
@@ -92,19 +98,50 @@ fn a_huge_update_moves_nothing() {
     assert!(norm(step) <= 1.3 * RATE * norm(gradient(1)), "the model has moved too far");
 }
 
+/// Neither a chosen seed, nor another client's, nor one from a nonce that its client committed to after seeing the plan.
 #[test]
-fn seed_counts_once_and_so_does_an_update() {
+fn a_mask_s_seed_is_drawn_and_counts_once() {
     let class = Class::unattacked(|config| config.defence = "random-binary:0.5".parse().unwrap());
     let (mut ada, mut eve) = (class.client("Ada"), class.client("Eve"));
     class.control(Control::Start);
-    let (plan, copy) = (ada.plan(), eve.plan());
-    ada.update(&plan, gradient(1), [3; 32]);
+    let (mut plan, mut copy) = (ada.plan(), eve.plan());
+    ada.update(&plan, gradient(1));
     assert_eq!(ada.answer(), RelayMessage::Accepted { round: 1 });
-    ada.update(&plan, gradient(1), [4; 32]);
+    ada.update(&plan, gradient(1));
     assert!(ada.refusal().contains("already taken"));
-    eve.update(&copy, gradient(2), [3; 32]);
-    assert!(eve.refusal().contains("seed was used before"));
-    assert_eq!(eve.plan().round, 2);
+    for is_ada_s in [false, true] {
+        let seed = if is_ada_s { ada.seed(&copy) } else { MaskSeed([77; 32]) };
+        let update = protect(&copy, gradient(2), KeyMaterial { seed, cipher: None });
+        eve.send_update(&copy, 1.0, update);
+        let (said, reason) =
+            (eve.refusal(), if is_ada_s { "used before" } else { "not drawn together with the relay" });
+        assert!(said.contains(reason), "{said}");
+        (plan, copy) = (ada.plan(), eve.plan());
+        if plan.round == 2 {
+            ada.update(&plan, gradient(1));
+        }
+    }
+    // She is away for a round, and answers it when she sees the plan of the next one.
+    let hide = |is_hidden| ClientMessage::Visibility { is_hidden };
+    eve.socket.send(&hide(true), &[]);
+    ada.update(&plan, gradient(1));
+    plan = ada.plan();
+    eve.socket.send(&hide(false), &[]);
+    ada.update(&plan, gradient(1));
+    let (late, new) = (eve.plan(), [99; 32]);
+    let update = protect(&copy, gradient(2), KeyMaterial { seed: eve.seed(&copy), cipher: None });
+    let draw = Some(SeedDraw { nonce: eve.socket.nonce, next: commitment(&new) });
+    let (round, policy) = (copy.round, copy.policy);
+    let message = ClientMessage::Update { round, policy, loss: 1.0, samples: 1, form: update.form, draw };
+    eve.socket.send(&message, &update.values);
+    eve.socket.nonce = new;
+    eve.update(&late, gradient(2));
+    assert!(eve.refusal().contains("after the round had begun"));
+    plan = ada.plan();
+    ada.update(&plan, gradient(1));
+    plan = eve.plan();
+    eve.update(&plan, gradient(2));
+    assert_eq!(eve.answer(), RelayMessage::Accepted { round: plan.round });
 }
 
 #[test]

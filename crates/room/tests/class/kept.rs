@@ -27,6 +27,7 @@ fn enter(bench: &mut Bench, nickname: &str, peer: Peer) -> Admission {
         may_show: true,
         may_lend: false,
         is_robot: false,
+        commitment: [0; 32],
         peer,
     };
     let (reply, answer) = reply();

@@ -194,7 +194,7 @@ fn a_student_is_forgotten() {
     class.control(Control::Target { client: ada.id });
     class.control(Control::OneRound);
     let plan = ada.plan();
-    ada.update(&plan, revealing_gradient(&picture(1), 3), [1; 32]);
+    ada.update(&plan, revealing_gradient(&picture(1), 3));
     assert_eq!(ada.answer(), RelayMessage::Accepted { round: 1 });
     let is_shown = |room: &RoomView| find_card(room, "embedding").is_some_and(|card| card.picture.is_some());
     let room = class.room_when("a reconstruction", is_shown);
@@ -237,7 +237,7 @@ fn another_model_begins_at_once() {
     let mut ada = class.client("Ada");
     class.control(Control::OneRound);
     let plan = ada.plan();
-    ada.update(&plan, revealing_gradient(&picture(1), 3), [1; 32]);
+    ada.update(&plan, revealing_gradient(&picture(1), 3));
     let room = class.room_when("a round", |room| room.losses.len() == 1 && !room.attacks.is_empty());
     assert_eq!(room.trade_off.len(), 1);
     let choose = |name: &str, april_block| Control::Architecture {
@@ -287,7 +287,7 @@ fn scores_make_the_verdict_and_the_trade_off() {
     for (round, ssim) in [(1_u8, 0.9), (2, 0.5), (3, 0.7)] {
         class.control(Control::OneRound);
         let plan = ada.plan();
-        ada.update(&plan, revealing_gradient(&picture(1), 3), [round; 32]);
+        ada.update(&plan, revealing_gradient(&picture(1), 3));
         let (attacked, _) = ada.reconstruction("embedding");
         assert_eq!(attacked, u32::from(round));
         let attack = "embedding".parse().unwrap();
@@ -312,7 +312,7 @@ fn who_is_forgotten_takes_nobody_elses_pictures_along() {
     let mut bob = class.client("Bob");
     class.control(Control::OneRound);
     let (plan, _) = (ada.plan(), bob.plan());
-    ada.update(&plan, revealing_gradient(&picture(1), 3), [1; 32]);
+    ada.update(&plan, revealing_gradient(&picture(1), 3));
     let room = class.room_when("a picture", |room| room.attacks.iter().any(|card| card.picture.is_some()));
     let path = room.attacks.iter().find_map(|card| card.picture.clone()).expect("a picture");
     bob.socket.send(&ClientMessage::Forget, &[]);

@@ -50,7 +50,7 @@ fn renamed_client_is_shown_and_told() {
     }
     class.control(Control::OneRound);
     let plan = ada.plan();
-    ada.update(&plan, gradient(1), [0; 32]);
+    ada.update(&plan, gradient(1));
     class.room_when("a card", |room| !room.attacks.is_empty());
     class.control(Control::Rename { client: id, nickname: "Ada".to_owned() });
     seen(&class, "the name on the cards", |room| room.attacks.iter().all(|card| card.nickname == "Ada"));
@@ -75,7 +75,7 @@ fn removed_client_comes_back_as_somebody_new() {
     let room = seen(&class, "Ada removed", |room| state(room, "Ada").is_none());
     assert_eq!(room.target, Some(bob.id));
     assert!(ada.socket.goodbye().contains("removed"));
-    bob.update(&plan, gradient(1), [0; 32]);
+    bob.update(&plan, gradient(1));
     let room = class.room_when("the end of the round", |room| room.losses.len() == 1);
     assert_eq!(room.losses[0].updates, 1);
     let back = Client::join(&class, "Ada", Some(ada.ticket));

@@ -34,7 +34,7 @@ fn ticket_brings_a_client_back() {
     let mut ada = class.client("Ada");
     class.control(Control::OneRound);
     let plan = ada.plan();
-    ada.update(&plan, gradient(1), [0; 32]);
+    ada.update(&plan, gradient(1));
     class.room_when("the end of round 1", |room| room.losses.len() == 1);
     let (id, ticket) = (ada.id, ada.ticket);
     drop(ada);
@@ -83,7 +83,7 @@ fn ticket_takes_over_a_living_socket() {
     assert_eq!((new.id, new.nickname.as_str()), (old.id, "Ada"));
     assert!(old.socket.goodbye().contains("taken over"));
     let plan = new.plan();
-    new.update(&plan, gradient(1), [0; 32]);
+    new.update(&plan, gradient(1));
     assert_eq!(new.answer(), RelayMessage::Accepted { round: 1 });
     let room = class.room_when("the end", |room| room.phase == Phase::Paused);
     assert_eq!((room.losses[0].updates, room.clients.len()), (1, 1));

@@ -16,7 +16,7 @@ fn closed_is_told_to_everybody() {
     class.control(Control::OneRound);
     let plan = ada.plan();
     let mut late_comer = class.client("Bob");
-    ada.update(&plan, gradient(1), [0; 32]);
+    ada.update(&plan, gradient(1));
     let closed = RelayMessage::Closed { round: 1, loss: Some(1.0), updates: 1 };
     assert_eq!(late_comer.socket.message().unwrap().0, closed);
     assert_eq!(ada.socket.message().unwrap().0, RelayMessage::Accepted { round: 1 });
@@ -35,14 +35,14 @@ fn silent_client_is_late_and_comes_back() {
     let room = class.room();
     assert_eq!(room.phase, Phase::Training);
     assert!(room.deadline_seconds.is_some_and(|left| left > 0.0 && left <= 2.0), "{:?}", room.deadline_seconds);
-    ada.update(&plan, gradient(1), [0; 32]);
+    ada.update(&plan, gradient(1));
     let plan = ada.plan();
     assert_eq!(plan.round, 2);
     class.log_line("Round 1 closed without Mute");
     assert_eq!(state(&class.room(), "Mute"), Some(ClientState::Late));
-    ada.update(&plan, gradient(1), [1; 32]);
+    ada.update(&plan, gradient(1));
     assert_eq!(ada.plan().round, 3);
-    mute.update(&missed, gradient(2), [2; 32]);
+    mute.update(&missed, gradient(2));
     class.log_line("the update is for round 1");
     assert!(mute.plan().round >= 3);
 }
@@ -57,7 +57,7 @@ fn controls_take_effect_from_the_next_round_on() {
     let room = class.room();
     let next = NextView { defence: Some("random-binary:0.25".parse().unwrap()), ..NextView::default() };
     assert_eq!((room.defence.to_string().as_str(), room.next), ("none", Some(next)));
-    ada.update(&plan, gradient(1), [0; 32]);
+    ada.update(&plan, gradient(1));
     let plan = ada.plan();
     assert_eq!((plan.round, plan.defence.to_string().as_str()), (2, "random-binary:0.25"));
     class.control(Control::AprilBlock { on: true });
@@ -68,7 +68,7 @@ fn controls_take_effect_from_the_next_round_on() {
     class.control(Control::AprilBlock { on: false });
     assert_eq!(class.room().next, None);
     class.control(Control::AprilBlock { on: true });
-    ada.update(&plan, gradient(1), [1; 32]);
+    ada.update(&plan, gradient(1));
     let plan = ada.plan();
     assert_eq!((plan.round, plan.model.april_block), (1, true));
     let room = class.room();

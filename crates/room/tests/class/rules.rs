@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::support::{Class, Plan, gradient, layout, protect};
-use unmask_core::{GroupRates, MaskSeed, Rule, ZeroRate};
+use crate::support::{Class, Client, Plan, gradient, layout, protect};
+use unmask_core::{GroupRates, Rule, ZeroRate};
 use unmask_defence::{KeyMaterial, Mask, ProtectedUpdate};
 use unmask_wire::{RelayMessage, view::Control};
 
@@ -17,8 +17,8 @@ fn fedavg(defence: &str) -> Class {
     Class::with(|config| (config.rule, config.defence, config.batch) = (Rule::FED_AVG, defence, 3))
 }
 
-fn sent(plan: &Plan, values: Vec<f32>, seed: [u8; 32]) -> ProtectedUpdate {
-    protect(plan, values, KeyMaterial { seed: MaskSeed(seed), cipher: None })
+fn sent(client: &Client, plan: &Plan, values: Vec<f32>) -> ProtectedUpdate {
+    protect(plan, values, KeyMaterial { seed: client.seed(plan), cipher: None })
 }
 
 /// By Eq. 3, the next plan is exactly the mean, weighted by samples.
@@ -29,8 +29,10 @@ fn weights_are_averaged_by_samples() {
     class.control(Control::Start);
     let (plan, other) = (ada.plan(), bob.plan());
     assert_eq!(plan.rule, Rule::FED_AVG);
-    ada.send_samples(&plan, 1.0, 1, sent(&plan, weights(1), [1; 32]));
-    bob.send_samples(&other, 3.0, 3, sent(&other, weights(2), [2; 32]));
+    let update = sent(&ada, &plan, weights(1));
+    ada.send_samples(&plan, 1.0, 1, update);
+    let update = sent(&bob, &other, weights(2));
+    bob.send_samples(&other, 3.0, 3, update);
     assert_eq!(ada.answer(), RelayMessage::Accepted { round: 1 });
     let plan = ada.plan();
     let mean: Vec<f32> = weights(1).iter().zip(weights(2)).map(|(one, three)| (one + 3.0 * three) / 4.0).collect();
@@ -44,12 +46,14 @@ fn masked_weights_are_averaged_where_they_were_sent() {
     let (mut ada, mut bob) = (class.client("Ada"), class.client("Bob"));
     class.control(Control::Start);
     let (before, other) = (ada.plan(), bob.plan());
-    ada.send_samples(&before, 1.0, 1, sent(&before, weights(1), [1; 32]));
-    bob.send_samples(&other, 1.0, 2, sent(&other, weights(2), [2; 32]));
+    let update = sent(&ada, &before, weights(1));
+    ada.send_samples(&before, 1.0, 1, update);
+    let update = sent(&bob, &other, weights(2));
+    bob.send_samples(&other, 1.0, 2, update);
     let after = ada.plan();
     let rates = GroupRates::uniform(ZeroRate::new(0.75).unwrap());
-    let mask = |seed| Mask::new(MaskSeed([seed; 32]), &rates, &layout()).entries().collect::<Vec<bool>>();
-    let (mine, others) = (mask(1), mask(2));
+    let mask = |seed| Mask::new(seed, &rates, &layout()).entries().collect::<Vec<bool>>();
+    let (mine, others) = (mask(ada.seed(&before)), mask(bob.seed(&other)));
     let (one, two) = (weights(1), weights(2));
     let mut untouched = 0;
     for i in 0..before.weights.len() {
@@ -78,7 +82,8 @@ fn an_update_of_no_samples_is_refused() {
     let mut eve = class.client("Eve");
     class.control(Control::Start);
     let plan = eve.plan();
-    eve.send_samples(&plan, 1.0, 0, sent(&plan, weights(1), [0; 32]));
+    let update = sent(&eve, &plan, weights(1));
+    eve.send_samples(&plan, 1.0, 0, update);
     let said = eve.refusal();
     assert!(said.contains("0 samples"), "{said}");
     let room = class.room();
@@ -92,8 +97,10 @@ fn a_claim_weighs_no_more_than_a_batch() {
     let (mut ada, mut eve) = (class.client("Ada"), class.client("Eve"));
     class.control(Control::Start);
     let (plan, other) = (ada.plan(), eve.plan());
-    ada.send_samples(&plan, 1.0, 3, sent(&plan, weights(1), [1; 32]));
-    eve.send_samples(&other, 1.0, 1_000_000, sent(&other, weights(2), [2; 32]));
+    let update = sent(&ada, &plan, weights(1));
+    ada.send_samples(&plan, 1.0, 3, update);
+    let update = sent(&eve, &other, weights(2));
+    eve.send_samples(&other, 1.0, 1_000_000, update);
     let mean: Vec<f32> =
         weights(1).iter().zip(weights(2)).map(|(one, other)| (3.0 * one + 3.0 * other) / 6.0).collect();
     assert_eq!(ada.plan().weights, mean);
@@ -108,12 +115,12 @@ fn update_of_an_old_policy_is_refused() {
     class.control(Control::Start);
     let (missed, plan) = (ada.plan(), bob.plan());
     class.control(Control::Rule { rule: "fedavg".parse().unwrap() });
-    bob.update(&plan, gradient(1), [1; 32]);
+    bob.update(&plan, gradient(1));
     let plan = bob.plan();
     assert_eq!((plan.round, plan.rule), (2, Rule::FED_AVG));
-    ada.update(&missed, gradient(2), [2; 32]);
+    ada.update(&missed, gradient(2));
     class.log_line("under policy 1, the round runs under policy 2");
-    bob.update(&plan, weights(1), [3; 32]);
+    bob.update(&plan, weights(1));
     let plan = bob.plan();
     assert_eq!((plan.round, plan.weights), (3, weights(1)));
     assert_eq!(ada.plan().round, 3);

@@ -30,10 +30,10 @@ fn searching_slowly(defence: &str, descent: &Arc<Descent>, step: Duration) -> Cl
     class
 }
 
-fn round(class: &Class, client: &mut Client, number: u8) -> Plan {
+fn round(class: &Class, client: &mut Client) -> Plan {
     class.control(Control::OneRound);
     let plan = client.plan();
-    client.update(&plan, revealing_gradient(&picture(1), LABEL), [number; 32]);
+    client.update(&plan, revealing_gradient(&picture(1), LABEL));
     plan
 }
 
@@ -60,7 +60,7 @@ fn pair_takes_its_steps_in_turns_on_one_update() {
     let class = searching("random-binary:pos=0,0.3", &descent);
     assert_eq!(class.room().search, Some(true));
     let mut ada = class.client("Ada");
-    round(&class, &mut ada, 1);
+    round(&class, &mut ada);
     let room = class.room_when("the end", is(AttackMethod::Matching, SearchState::Done));
     let begun = descent.begun();
     assert_eq!(
@@ -99,7 +99,7 @@ fn search_stops_and_goes_on() {
     let descent = Descent::new(100_000, Duration::ZERO);
     let class = searching("none", &descent);
     let mut ada = class.client("Ada");
-    round(&class, &mut ada, 1);
+    round(&class, &mut ada);
     class.room_when("a picture", is(AttackMethod::MatchingAware, SearchState::Running));
     class.control(Control::Search { on: false });
     let room = class.room_when("the stop", is(AttackMethod::MatchingAware, SearchState::Stopped));
@@ -117,10 +117,10 @@ fn search_stops_and_goes_on() {
     // If the search is overtaken while it is off, it resumes with the newest update.
     class.control(Control::Search { on: false });
     class.room_when("the stop", is(AttackMethod::MatchingAware, SearchState::Stopped));
-    round(&class, &mut ada, 2);
+    round(&class, &mut ada);
     class.room_when("round 2", |room| room.attacks.iter().any(|card| card.round == 2));
     class.control(Control::Search { on: true });
-    round(&class, &mut ada, 3);
+    round(&class, &mut ada);
     let room = class.room_when("round 3", |room| card(room, "matching-aware").round == 3);
     assert_eq!(state(&room, AttackMethod::MatchingAware), Some(SearchState::Running));
     assert_eq!(descent.begun().len(), 2);
@@ -133,7 +133,7 @@ fn search_ends_with_its_target() {
     let descent = Descent::new(100_000, Duration::ZERO);
     let class = searching("none", &descent);
     let mut ada = class.client("Ada");
-    round(&class, &mut ada, 1);
+    round(&class, &mut ada);
     class.room_when("a picture", is(AttackMethod::MatchingAware, SearchState::Running));
     class.control(Control::Target { client: ada.id });
     let steps = descent.steps();
@@ -149,9 +149,9 @@ fn search_ends_with_its_target() {
     assert_eq!((descent.steps(), room.search), (steps, Some(true)));
 
     class.control(Control::OneRound);
-    for (client, number) in [(&mut ada, 2), (&mut bob, 3)] {
+    for client in [&mut ada, &mut bob] {
         let plan = client.plan();
-        client.update(&plan, revealing_gradient(&picture(1), LABEL), [number; 32]);
+        client.update(&plan, revealing_gradient(&picture(1), LABEL));
     }
     let room = class.room_when("Bob's", |room| card(room, "matching-aware").client == bob.id);
     assert_eq!((card(&room, "matching-aware").round, descent.begun().len()), (2, 2));
@@ -163,17 +163,17 @@ fn newer_updates_are_taken_up_and_other_defences_begin_afresh() {
     let descent = Descent::new(20, Duration::ZERO);
     let class = searching("none", &descent);
     let mut ada = class.client("Ada");
-    round(&class, &mut ada, 1);
+    round(&class, &mut ada);
     class.room_when("the end", is(AttackMethod::MatchingAware, SearchState::Done));
     assert_eq!(descent.steps(), 20);
-    let plan = round(&class, &mut ada, 2);
+    let plan = round(&class, &mut ada);
     let is_second = |room: &RoomView| card(room, "matching-aware").round == 2;
     class.room_when("round 2", |room| is_second(room) && is(AttackMethod::MatchingAware, SearchState::Done)(room));
     let begun = descent.begun();
     assert_eq!((begun.len(), begun[1].is_retarget, begun[1].first_weight), (2, true, plan.weights[0]));
 
     class.control(Control::Defence { defence: "random-binary:0.5".parse().unwrap() });
-    round(&class, &mut ada, 3);
+    round(&class, &mut ada);
     class.room_when("the pair", is(AttackMethod::Matching, SearchState::Done));
     let begun = descent.begun();
     assert!(begun.len() == 4 && begun[2..].iter().all(|begun| !begun.is_retarget));
@@ -214,9 +214,9 @@ fn search_that_breaks_down_leaves_its_picture_and_a_sentence() {
     class.control(Control::Search { on: true });
     let mut ada = class.client("Ada");
     for number in 1..=2 {
-        round(&class, &mut ada, number);
+        round(&class, &mut ada);
         let room = class.room_when("the end", |room| {
-            let is_of_round = find_card(room, "matching-aware").is_some_and(|card| card.round == u32::from(number));
+            let is_of_round = find_card(room, "matching-aware").is_some_and(|card| card.round == number);
             is_of_round && is(AttackMethod::MatchingAware, SearchState::Done)(room)
         });
         let card = card(&room, "matching-aware");
@@ -233,7 +233,7 @@ fn fixed_position_leaves_a_jigsaw() {
     let plan = ada.plan();
     let mut values = gradient(3);
     values[layout().get("pos_embed").unwrap().range.clone()].fill(0.0);
-    ada.update(&plan, values, [0; 32]);
+    ada.update(&plan, values);
     let room = class.room_when("the end", is(AttackMethod::Jigsaw, SearchState::Done));
     assert!(find_card(&room, "matching-aware").is_none());
     let start = &descent.begun()[0].start;
@@ -274,7 +274,7 @@ fn search_waits_for_the_next_round_when_its_time_is_spent() {
     let mut ada = class.client("Ada");
     class.control(Control::Start);
     let plan = ada.plan();
-    ada.update(&plan, revealing_gradient(&picture(1), LABEL), [0; 32]);
+    ada.update(&plan, revealing_gradient(&picture(1), LABEL));
     let plan = ada.plan();
     let room = class.room_when("the wait", is(AttackMethod::MatchingAware, SearchState::Waiting));
     assert_eq!(room.phase, Phase::Training);
@@ -284,7 +284,7 @@ fn search_waits_for_the_next_round_when_its_time_is_spent() {
     assert_eq!(descent.steps(), steps);
 
     class.control(Control::Pause);
-    ada.update(&plan, revealing_gradient(&picture(1), LABEL), [0; 32]);
+    ada.update(&plan, revealing_gradient(&picture(1), LABEL));
     class.room_when("the pause", |room| room.phase == Phase::Paused);
     class.pass(Duration::from_millis(2500));
     let room = class.room();
@@ -299,7 +299,7 @@ fn neither_of_a_pair_waits_for_the_others_end() {
     let descent = Descent::new(60, Duration::ZERO);
     let class = searching("random-binary:pos=0,0.3", &descent);
     let mut ada = class.client("Ada");
-    round(&class, &mut ada, 1);
+    round(&class, &mut ada);
     let states = |room: &RoomView| -> Vec<SearchState> {
         room.attacks.iter().filter_map(|card| card.search.as_ref()).map(|search| search.state).collect()
     };

@@ -10,7 +10,7 @@ use unmask_wire::{
 
 fn train(client: &mut Client) -> u32 {
     let plan = client.plan();
-    client.update(&plan, gradient(1), [0; 32]);
+    client.update(&plan, gradient(1));
     plan.round
 }
 
@@ -82,7 +82,7 @@ fn hidden_client_is_away_and_not_waited_for() {
     assert_eq!(state(&room, "Phone"), Some(ClientState::Away));
     assert_eq!((says(&room, "without Phone"), says(&room, "sits out")), (0, 0));
     // It may still answer in the background, and is then asked again.
-    phone.update(&plan, gradient(2), [0; 32]);
+    phone.update(&plan, gradient(2));
     class.log_line("the update is for round 1");
     train(&mut ada);
     let round = train(&mut ada);

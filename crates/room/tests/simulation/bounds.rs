@@ -45,6 +45,7 @@ fn strangers_fill_no_memory() {
             may_show: true,
             may_lend: true,
             is_robot: false,
+            commitment: [0; 32],
         };
         say(&mut bench, socket, &hello, &[]);
         say(&mut bench, socket, &ClientMessage::Original { side: ORIGINAL_SIDE }, &[0.5; ORIGINAL_VALUES]);

@@ -59,9 +59,26 @@ impl Class {
 
     /// Says hello, with the ticket of last time if there is one. Returns the next ticket if the room lets the socket in.
     pub fn join(&mut self, socket: usize, resume: Option<[u8; 16]>) -> Option<[u8; 16]> {
+        self.join_as(socket, resume, false)
+    }
+
+    pub fn join_as_robot(&mut self) -> usize {
+        let socket = self.bench.connect_from(u128::MAX);
+        self.join_as(socket, None, true);
+        socket
+    }
+
+    fn join_as(&mut self, socket: usize, resume: Option<[u8; 16]>, is_robot: bool) -> Option<[u8; 16]> {
         let (nickname, device) = (format!("client {socket}"), "CPU".to_owned());
-        let hello =
-            ClientMessage::Hello { nickname, resume, device, may_show: false, may_lend: false, is_robot: false };
+        let hello = ClientMessage::Hello {
+            nickname,
+            resume,
+            device,
+            may_show: false,
+            may_lend: false,
+            is_robot,
+            commitment: [0; 32],
+        };
         self.say(socket, &hello, &[]);
         self.bench.sent(socket).into_iter().find_map(|sent| match sent {
             Sent::Message(RelayMessage::Welcome { resume, .. }) => Some(resume),
@@ -88,7 +105,8 @@ impl Class {
 
     pub fn update(&mut self, socket: usize, plan: &PlanHeader, values: &[f32]) {
         let (round, policy) = (plan.round, plan.policy);
-        let update = ClientMessage::Update { round, policy, loss: 2.3, samples: 1, form: UpdateForm::Dense };
+        let update =
+            ClientMessage::Update { round, policy, loss: 2.3, samples: 1, form: UpdateForm::Dense, draw: None };
         self.say(socket, &update, values);
     }
 

@@ -223,3 +223,24 @@ fn who_is_left_out_stays_out() {
     class.bench.control(Control::Readmit { client }).unwrap();
     assert!(again(&mut class).0, "the teacher has let it in");
 }
+
+/// Somebody subtracts what is known from the difference of two plans. Of two clients, what is left is the other's update:
+/// so from three people on, a step needs three of them, and robots do not stand in for people.
+#[test]
+fn a_neighbours_update_cannot_be_computed() {
+    for answers in [[true, true, false], [true, true, true]] {
+        let mut class = Class::of(3, |config| config.aggregation = Aggregation::Mean);
+        let robot = class.join_as_robot();
+        class.bench.control(Control::Start).unwrap();
+        let (plan, before) = class.plan(robot).expect("a plan");
+        assert_eq!(plan.least, 3);
+        class.update(robot, &plan, &vec![0.5; before.len()]);
+        for (client, _) in answers.into_iter().enumerate().filter(|(_, answers)| *answers) {
+            class.update(class.sockets[client], &plan, &Class::gradient());
+        }
+        class.bench.pass(Duration::from_secs(61));
+        let view = class.bench.view();
+        let void = view.log.iter().any(|line| line.text.contains("only 2 of at least 3 updates came from people"));
+        assert_eq!((void, class.weights() == before), (!answers[2], !answers[2]), "{answers:?}");
+    }
+}

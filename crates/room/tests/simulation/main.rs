@@ -4,7 +4,6 @@
 
 mod bounds;
 mod class;
-mod expected;
 mod hostile;
 mod invariants;
 mod script;

@@ -14,7 +14,7 @@ use unmask_attack::{AttackError, Search, SearchOptions, SearchTarget, Searches};
 use unmask_core::{
     Aggregation, Architecture, AttackMethod, ClientId, EncryptionStart, MaskSeed, ModelState, OptimiserKind, VitPreset,
 };
-use unmask_defence::{Cipher, KeyMaterial, PlainUpdate, Protect, RoomKey};
+use unmask_defence::{Cipher, KeyMaterial, PlainUpdate, Protect, RoomKey, commitment, drawn_seed};
 use unmask_federation::GlobalModel;
 use unmask_journal::simulated::Disk;
 use unmask_lesson::{Poll, Question, Suspect};
@@ -23,7 +23,7 @@ use unmask_room::{
     bench::{Bench, End, Sent, Surroundings},
 };
 use unmask_wire::{
-    ClientMessage, FORGOTTEN, ORIGINAL_SIDE, PlanHeader, RelayMessage, frames,
+    ClientMessage, FORGOTTEN, ORIGINAL_SIDE, PlanHeader, RelayMessage, SeedDraw, frames,
     view::{Control, LessonView, RoomView},
 };
 
@@ -313,6 +313,7 @@ impl World {
             may_show,
             may_lend,
             is_robot: who % 7 == 6,
+            commitment: commitment(&nonce(who)),
         };
         self.people[who].may_show = may_show;
         let hello = frames(&hello, &[]).expect("it can be sent");
@@ -430,13 +431,19 @@ impl World {
             _ => {}
         }
         let reference = plan.rule.is_fedavg().then_some(state.weights.as_slice());
-        let keys = KeyMaterial { seed: MaskSeed(rng.random()), cipher: cipher.as_deref() };
+        let is_chosen = kind == Kind::Garbage && rng.random_bool(0.1);
+        let seed = if is_chosen { MaskSeed(rng.random()) } else { drawn_seed(&nonce(who), &plan.nonce) };
+        let keys = KeyMaterial { seed, cipher: cipher.as_deref() };
         let Ok(protected) = plan.defence.protect(&layout, PlainUpdate { values, reference }, keys) else { return };
         let mut sent = protected.values;
         if kind == Kind::Garbage && rng.random_bool(0.2) {
             sent.truncate(sent.len() / 2);
         }
-        let update = ClientMessage::Update { round, policy, loss: 2.3, samples: 1, form: protected.form };
+        let draw = plan.defence.has_own_mask().then(|| {
+            let next = if kind == Kind::Garbage { rng.random() } else { commitment(&nonce(who)) };
+            SeedDraw { nonce: nonce(who), next }
+        });
+        let update = ClientMessage::Update { round, policy, loss: 2.3, samples: 1, form: protected.form, draw };
         self.say(who, update.clone(), &sent);
         if kind == Kind::Double {
             self.say(who, update, &sent);
@@ -468,6 +475,7 @@ impl World {
                 may_show: true,
                 may_lend: true,
                 is_robot: false,
+                commitment: rng.random(),
             },
         };
         self.say(who, message, &[]);
@@ -600,6 +608,11 @@ impl World {
 
 fn without_log(bench: &Bench) -> RoomView {
     RoomView { log: Vec::new(), ..RoomView::clone(&bench.view()) }
+}
+
+/// What the seeds of a person's masks are drawn from. It need not be fresh, since the relay's half is.
+fn nonce(who: usize) -> [u8; 32] {
+    [who as u8; 32]
 }
 
 impl Person {

@@ -349,8 +349,7 @@ impl Worker {
                 if let Some(socket) = &mut session.socket {
                     socket.opened(sink);
                 }
-                let hello = session.client.hello();
-                session.send(hello, &self.page);
+                session.hello(&self.page);
             }
             SocketEvent::Frame(frame) => {
                 session.set_silent(false, &self.page);

@@ -99,8 +99,8 @@ fn reconstruct(plan: &RoundPlan, loan: &Loan, methods: &[AttackMethod]) -> Resul
 
 #[cfg(test)]
 mod tests {
-    use unmask_client::{Client, PictureSelection, PrivatePicture};
-    use unmask_core::{Architecture, Defence, MaskSeed, Rule, VitPreset};
+    use unmask_client::{Client, Nonces, PictureSelection, PrivatePicture};
+    use unmask_core::{Architecture, Defence, Rule, VitPreset};
     use unmask_data::Picture;
     use unmask_model::{Network, device::OpenDevice};
     use wasm_bindgen_test::wasm_bindgen_test;
@@ -122,6 +122,8 @@ mod tests {
             pictures: PictureSelection::Private,
             state: architecture.initial(7),
             cipher: None,
+            nonces: Nonces::default(),
+            least: 1,
         }
     }
 
@@ -136,7 +138,7 @@ mod tests {
         let pictures = lender.pictures(plan).expect("one picture");
         let network = Network::new(plan.architecture, OpenDevice::cpu().device()).expect("a network");
         let trained = plan.task().train(&network, &pictures).await.expect("a step");
-        let update = lender.update(plan, trained, MaskSeed([7; 32])).expect("an update").update;
+        let update = lender.update(plan, trained, [7; 32]).expect("an update").update;
         let RoundPlan { round, architecture, rule, batch, .. } = *plan;
         (lender, Box::new(Loan { round, architecture, rule, batch, samples: 1, update }))
     }

@@ -142,8 +142,8 @@ pub fn compared(side: usize, ReconstructionScore { own, is_private, psnr, ssim }
 
 #[cfg(test)]
 mod tests {
-    use unmask_client::{PictureSelection, PrivatePicture};
-    use unmask_core::{Defence, MaskSeed, VitPreset};
+    use unmask_client::{Nonces, PictureSelection, PrivatePicture};
+    use unmask_core::{Defence, VitPreset};
     use unmask_data::Picture;
     use unmask_model::{Network, device::OpenDevice};
     use wasm_bindgen_test::wasm_bindgen_test;
@@ -163,6 +163,8 @@ mod tests {
             pictures: PictureSelection::Private,
             state: architecture.initial(7),
             cipher: None,
+            nonces: Nonces::default(),
+            least: 1,
         }
     }
 
@@ -179,7 +181,7 @@ mod tests {
         let device = OpenDevice::cpu();
         let network = Network::new(plan.architecture, device.device()).expect("a network");
         let trained = plan.task().train(&network, &pictures).await.expect("a step");
-        let outgoing = client.update(&plan, trained, MaskSeed([7; 32])).expect("an update");
+        let outgoing = client.update(&plan, trained, [7; 32]).expect("an update");
         let mut own = OwnAttacks::default();
         own.offer(&plan, 1, outgoing.update.clone());
         assert!(own.is_due());

@@ -106,7 +106,7 @@ impl OwnGradient {
 
 #[cfg(test)]
 mod tests {
-    use unmask_client::PrivatePicture;
+    use unmask_client::{Nonces, PrivatePicture};
     use unmask_core::{Architecture, VitPreset};
     use unmask_data::Picture;
     use unmask_model::{Network, device::OpenDevice};
@@ -128,6 +128,8 @@ mod tests {
             pictures: PictureSelection::Private,
             state: architecture.initial(7),
             cipher: None,
+            nonces: Nonces::default(),
+            least: 1,
         };
         let byte = |i: u32| (i.wrapping_mul(2_654_435_761) >> 24) as u8 / 4 + (i % 160) as u8;
         let picture = Picture::new(16, 16, (0..16 * 16 * 3).map(byte).collect()).expect("a picture");
@@ -137,7 +139,7 @@ mod tests {
         let network = Network::new(architecture, device.device()).expect("a network");
         let trained = plan.task().train(&network, &pictures).await.expect("a step");
         let mut own = OwnGradient::of(&plan, &trained).expect("a gradient of one picture");
-        client.update(&plan, trained, unmask_core::MaskSeed([7; 32])).expect("an update");
+        client.update(&plan, trained, [7; 32]).expect("an update");
         let mut ssim = |percent| {
             own.ask(percent);
             let tried = own.attack(&plan, &client).expect("a try");

@@ -5,7 +5,7 @@ use std::{cell::Cell, rc::Rc, time::Duration};
 use unmask_client::{
     Client, LocalUpdate, PictureSelection, ReconstructionScore, RoundPictures, RoundPlan, SealTask, TrainingError,
 };
-use unmask_core::{AttackMethod, Backoff, MaskSeed};
+use unmask_core::{AttackMethod, Backoff};
 use unmask_data::{Picture, chw_to_hwc};
 use unmask_model::{
     Device, ModelError, Network,
@@ -154,6 +154,16 @@ impl Session {
         self.pinged.elapsed()
     }
 
+    pub fn hello(&mut self, page: &Page) {
+        match fresh_bytes() {
+            Ok(fresh) => {
+                let hello = self.client.hello(fresh);
+                self.send(hello, page);
+            }
+            Err(reason) => page.tell(FromWorker::Notice(Notice::Said(reason))),
+        }
+    }
+
     /// Asks the relay for a sign of life.
     pub fn ping(&mut self, page: &Page) {
         self.pinged = Instant::now();
@@ -189,6 +199,7 @@ impl Session {
                 PictureSelection::Private => None,
                 PictureSelection::Shared { positions, .. } => Some(positions.len() as u32),
             },
+            is_exposed: plan.least < 3,
         }));
         match self.update(&plan, (open, device), page).await {
             Ok((frames, sent)) => {
@@ -225,11 +236,11 @@ impl Session {
         let trained = trained.map_err(|error| error.to_string())?;
         let milliseconds = begun.elapsed().as_secs_f64() * 1e3;
         let (loss, samples) = (trained.loss, trained.samples);
-        let seed = fresh_bytes().map(MaskSeed)?;
+        let fresh = fresh_bytes()?;
         // A new gradient answers the question that was asked about the last one.
         let asked = self.own_gradient.take().and_then(|own| own.asked());
         self.own_gradient = OwnGradient::of(plan, &trained).map(|own| own.asking(asked));
-        let outgoing = self.client.update(plan, trained, seed).map_err(|error| error.to_string())?;
+        let outgoing = self.client.update(plan, trained, fresh).map_err(|error| error.to_string())?;
         let sent = SentUpdate {
             round: plan.round,
             loss,

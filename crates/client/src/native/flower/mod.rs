@@ -12,7 +12,7 @@ use std::{
 
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
-use unmask_core::{Architecture, Backoff, Defence, ModelState, Rule};
+use unmask_core::{Architecture, Backoff, Defence, MaskSeed, ModelState, Rule};
 use unmask_flower::{
     ConfigValue, FlowerError, Instruction, MetricValue, ModelArrays, Node, NodeOptions, Records, Reply, Task,
     TrainMetrics,
@@ -24,8 +24,8 @@ pub use self::{
     settings::FlowerTraining,
 };
 use self::{settings::of_message, update::reply_arrays};
-use super::random::{fresh_seed, fresh_share};
-use crate::RoundPlan;
+use super::random::{fresh_bytes, fresh_share};
+use crate::{Nonces, RoundPlan};
 
 /// Pictures evaluated in one batch.
 const TRIED_TOGETHER: usize = 32;
@@ -173,7 +173,7 @@ fn answer(options: &FlowerOptions, message: &Instruction) -> Reply {
             let pictures = options.pictures.of_round(&plan)?;
             let trained = block_on(plan.task().train(&network, &pictures)).map_err(|error| error.to_string())?;
             let (samples, loss, statistics) = (trained.samples, trained.loss, trained.statistics);
-            let seed = fresh_seed().map_err(|error| error.to_string())?;
+            let seed = fresh_bytes().map(MaskSeed).map_err(|error| error.to_string())?;
             let sent = plan.task().protect(trained.values, seed).map_err(|error| error.to_string())?;
             let arrays = reply_arrays(&arrays, &plan.layout, &sent, statistics).map_err(|error| error.to_string())?;
             info!(round, loss, samples, defence = %plan.defence, seconds = begun.elapsed().as_secs_f64(), "trained");
@@ -222,6 +222,8 @@ impl FlowerOptions {
             pictures: self.pictures.selection(),
             state,
             cipher: None,
+            nonces: Nonces::default(),
+            least: 1,
         }
     }
 

@@ -2,9 +2,11 @@
 
 use std::ops::Deref;
 
-use unmask_core::{ClientId, EncryptionStart, MaskSeed};
-use unmask_defence::{Cipher, KeyMaterial, PlainUpdate, Protect, ProtectedUpdate, RoomKey};
-use unmask_wire::{ClientMessage, LessonState, PlanHeader, RelayMessage, frames};
+use unmask_core::{ClientId, EncryptionStart, MaskSeed, UpdateForm};
+use unmask_defence::{
+    Cipher, FROZEN_SEED, KeyMaterial, PlainUpdate, Protect, ProtectedUpdate, RoomKey, commitment, drawn_seed,
+};
+use unmask_wire::{ClientMessage, LessonState, PlanHeader, RelayMessage, SeedDraw, frames};
 
 use super::{Class, GLANCE, PATIENCE, layout};
 
@@ -41,9 +43,17 @@ impl Client {
     /// Joins as a student who does not consent to showing reconstructions to the class.
     pub fn join_unseen(class: &Class, nickname: &str) -> Self {
         let mut socket = Socket::open(class);
+        let commitment = commitment(&socket.nonce);
         let (nickname, device) = (nickname.to_owned(), "test".to_owned());
-        let hello =
-            ClientMessage::Hello { nickname, resume: None, device, may_show: false, may_lend: false, is_robot: false };
+        let hello = ClientMessage::Hello {
+            nickname,
+            resume: None,
+            device,
+            may_show: false,
+            may_lend: false,
+            is_robot: false,
+            commitment,
+        };
         socket.send(&hello, &[]);
         Self::welcomed(socket)
     }
@@ -101,9 +111,14 @@ impl Client {
     }
 
     /// Sends the update for this plan, made from a gradient, or from weights under FedAvg.
-    pub fn update(&mut self, plan: &Plan, values: Vec<f32>, seed: [u8; 32]) {
-        let update = protect(plan, values, KeyMaterial { seed: MaskSeed(seed), cipher: None });
+    pub fn update(&mut self, plan: &Plan, values: Vec<f32>) {
+        let update = protect(plan, values, KeyMaterial { seed: self.seed(plan), cipher: None });
         self.send_update(plan, 1.0, update);
+    }
+
+    /// The seed of this client's mask in that round.
+    pub fn seed(&self, plan: &Plan) -> MaskSeed {
+        drawn_seed(&self.socket.nonce, &plan.nonce)
     }
 
     pub fn send_update(&mut self, plan: &Plan, loss: f32, update: ProtectedUpdate) {
@@ -112,7 +127,10 @@ impl Client {
 
     pub fn send_samples(&mut self, plan: &Plan, loss: f32, samples: u32, update: ProtectedUpdate) {
         let (round, policy) = (plan.round, plan.policy);
-        let message = ClientMessage::Update { round, policy, loss, samples, form: update.form };
+        let draws = matches!(update.form, UpdateForm::Masked { seed, .. } if seed != FROZEN_SEED);
+        let nonce = self.socket.nonce;
+        let draw = draws.then(|| SeedDraw { nonce, next: commitment(&nonce) });
+        let message = ClientMessage::Update { round, policy, loss, samples, form: update.form, draw };
         self.socket.send(&message, &update.values);
     }
 
@@ -167,6 +185,8 @@ pub struct Socket {
     class: Class,
     number: usize,
     browser: u128,
+    /// What the seeds of its masks are drawn from. It need not be fresh, since the relay's half is.
+    pub nonce: [u8; 32],
 }
 
 impl Socket {
@@ -180,7 +200,7 @@ impl Socket {
         let browser = browser.unwrap_or(world.received.len() as u128);
         let number = world.bench.connect_from(browser);
         world.received.push([].into());
-        Self { class: class.clone(), number, browser }
+        Self { class: class.clone(), number, browser, nonce: [number as u8; 32] }
     }
 
     pub fn hello(&mut self, nickname: &str, resume: Option<[u8; 16]>) {
@@ -191,6 +211,7 @@ impl Socket {
             may_show: true,
             may_lend: true,
             is_robot: false,
+            commitment: commitment(&self.nonce),
         };
         self.send(&hello, &[]);
     }

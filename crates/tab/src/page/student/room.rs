@@ -179,6 +179,7 @@ fn Leak(place: Memo<Place>, leak: Memo<Option<Leaked>>) -> impl IntoView {
 #[component]
 fn WhoSees(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     let who = move || turn::who_sees(draft.has_own_picture(), draft.may_be_shown(), trainer.is_shown.get());
+    let is_exposed = holds(trainer.training, |training| training.is_exposed);
     let withdraw = move |_| {
         trainer.hide_original();
         // This also withdraws what leaks from the student's own photograph; samples are public.
@@ -189,6 +190,7 @@ fn WhoSees(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     };
     view! {
         <p data-testid="who-sees">{who}</p>
+        <p data-testid="exposed" hidden=move || !is_exposed()>{say::room::exposed()}</p>
         <button
             type="button"
             class="button danger large"
