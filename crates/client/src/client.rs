@@ -28,6 +28,8 @@ const MAX_TEXT: usize = 200;
 pub enum ClientEvent {
     /// The room let this client in, under the given nickname.
     Welcome { client: ClientId, nickname: String },
+    /// The teacher lets people in one by one, and has yet to let this client in.
+    Waiting,
     /// The teacher changed the nickname.
     Renamed { nickname: String },
     /// Left out of the rounds after two without an answer, until the client asks to come back.
@@ -315,6 +317,7 @@ impl Client {
                 self.ticket = Some(resume);
                 Action::Report(ClientEvent::Welcome { client, nickname })
             }
+            RelayMessage::Waiting => Action::Report(ClientEvent::Waiting),
             RelayMessage::Renamed { nickname } => {
                 // If the relay has forgotten this client, it must not hear the name that the teacher changed.
                 self.nickname = cut(&nickname);

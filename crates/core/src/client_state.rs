@@ -17,6 +17,8 @@ pub enum ClientState {
     SittingOut,
     /// Left out after too many refused updates, until the teacher lets it back in.
     Excluded,
+    /// Connected, and not let in by the teacher yet.
+    Waiting,
     /// Not connected: its socket is closed, or it never joined.
     #[default]
     Gone,
@@ -26,6 +28,11 @@ impl ClientState {
     /// Whether it can be asked for something.
     pub fn is_free(self) -> bool {
         matches!(self, Self::Joined | Self::Sent)
+    }
+
+    /// Whether it is part of the room now.
+    pub fn is_here(self) -> bool {
+        !matches!(self, Self::Gone | Self::Waiting)
     }
 
     /// Whether it has not answered a request and the room no longer waits for it.

@@ -362,6 +362,7 @@ mod tests {
             may_show,
             lends_update: false,
             is_robot: false,
+            neighbours: 0,
             original: may_show.then(|| format!("/api/original/{id}.png")),
         }
     }

@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 use unmask_core::ClientId;
-use unmask_wire::view::{AttackView, ClientView, DataView, FederationView, LeakView, MembershipView, RoomView};
+use unmask_wire::view::{
+    AttackView, ClientState, ClientView, DataView, FederationView, LeakView, MembershipView, RoomView,
+};
 
 /// Prefix of a data set's name, before the folder that it is read from.
 const FOLDER: &str = "folder:";
@@ -22,6 +24,7 @@ pub fn shown(room: &RoomView) -> RoomView {
         original: entry.original.clone().filter(|_| entry.may_show),
         ..entry.clone()
     };
+    let is_in = |entry: &&ClientView| entry.state != ClientState::Waiting;
     let data = |data: &DataView| DataView {
         source: if data.source.starts_with(FOLDER) { FOLDER.to_owned() } else { data.source.clone() },
         ..data.clone()
@@ -40,7 +43,7 @@ pub fn shown(room: &RoomView) -> RoomView {
             remark: None,
             ..federation.clone()
         }),
-        clients: room.clients.iter().map(client).collect(),
+        clients: room.clients.iter().filter(is_in).map(client).collect(),
         attacks: room.attacks.iter().map(attack).collect(),
         leaks: room.leaks.iter().map(leak).collect(),
         membership: room.membership.as_ref().map(|told| MembershipView { picture: String::new(), ..told.clone() }),

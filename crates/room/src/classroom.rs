@@ -10,7 +10,7 @@ use unmask_defence::ProtectedUpdate;
 use unmask_federation::{Event, GlobalModel, ReceivedUpdate, Room, RoomPhase};
 use unmask_lesson::Beat;
 use unmask_wire::{
-    ClientMessage, RelayMessage,
+    ClientMessage, FORGOTTEN, RelayMessage,
     view::{Control, RoomView},
 };
 
@@ -105,7 +105,7 @@ impl Classroom {
         let mut classroom = Self {
             room: room.with_quorum(config.quorum),
             roster: Roster::default(),
-            door: Door::new(parts.addresses),
+            door: Door::new(parts.addresses, config.approve_first),
             attacks: Attacks::new(attackers, Arc::clone(&pictures)),
             pictures,
             recorder: Recorder::new(parts.archived, now.moment),
@@ -288,6 +288,9 @@ impl Classroom {
         if let Some(entry) = self.roster.get_mut(client) {
             entry.has_its_ticket();
         }
+        if self.roster.get(client).is_some_and(Entry::is_waiting) {
+            return self.message_of_waiting(client, message);
+        }
         match message {
             ClientMessage::Hello { .. } => self.refuse(client, "a second hello on one connection; it is ignored"),
             ClientMessage::Consent { may_show, may_lend } => self.consents(client, may_show, may_lend),
@@ -346,6 +349,27 @@ impl Classroom {
                 self.hide_original(client);
             }
             ClientMessage::Forget => self.forget(client),
+        }
+    }
+
+    /// Somebody who waits to be let in can change what the hello said, leave and ask for a sign of life.
+    fn message_of_waiting(&mut self, client: ClientId, message: ClientMessage) {
+        let Some(entry) = self.roster.get_mut(client) else { return };
+        match message {
+            ClientMessage::Device { device } => entry.set_device(&device),
+            ClientMessage::Consent { may_show, may_lend } => entry.set_consent(may_show, may_lend),
+            ClientMessage::Ping => self.send(client, Slot::All, &RelayMessage::Pong, &[]),
+            ClientMessage::Visibility { .. } | ClientMessage::Return => {}
+            ClientMessage::Forget => {
+                let goodbye = RelayMessage::Goodbye { reason: FORGOTTEN.to_owned() };
+                self.send(client, Slot::All, &goodbye, &[]);
+                self.roster.forget(client);
+            }
+            // It has no name in the log.
+            _ => {
+                let reason = "a message before the teacher let this client in; wait for that".to_owned();
+                self.send(client, Slot::All, &RelayMessage::Refused { reason }, &[]);
+            }
         }
     }
 

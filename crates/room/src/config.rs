@@ -29,6 +29,8 @@ pub struct RoomConfig {
     pub start: bool,
     /// Time for the attacks on one round; 0 disables them.
     pub attack_budget: Duration,
+    /// Whether newcomers wait until the teacher lets them in.
+    pub approve_first: bool,
     /// The data set that clients can be asked to train on.
     pub data: DataConfig,
     pub initial_weights: InitialWeights,
@@ -65,6 +67,7 @@ impl Default for RoomConfig {
             seed: None,
             start: false,
             attack_budget: Duration::from_secs(5),
+            approve_first: false,
             data: DataConfig::default(),
             initial_weights: InitialWeights::default(),
             pretrained: None,
@@ -78,6 +81,8 @@ impl Default for RoomConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoomLimits {
     pub clients: usize,
+    /// Number of people's devices beyond which newcomers wait until the teacher lets them in.
+    pub expected: Option<usize>,
     /// How long a client that left without ever sending an update stays in the view.
     pub gone: Duration,
     /// How long a client that left after sending updates stays, and can return with its ticket.
@@ -86,7 +91,7 @@ pub struct RoomLimits {
 
 impl Default for RoomLimits {
     fn default() -> Self {
-        Self { clients: 200, gone: Duration::from_secs(30), remembered: Duration::from_secs(15 * 60) }
+        Self { clients: 200, expected: None, gone: Duration::from_secs(30), remembered: Duration::from_secs(15 * 60) }
     }
 }
 

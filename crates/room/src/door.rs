@@ -58,6 +58,7 @@ impl DoorRecord {
 #[derive(Debug)]
 pub(crate) struct Door {
     is_locked: bool,
+    approves: bool,
     bans: Recent<Ban>,
     /// Browsers of clients that were left out for refused updates.
     left_out: Recent<DeviceId>,
@@ -66,8 +67,8 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    pub(crate) fn new(addresses: JoinAddresses) -> Self {
-        Self { is_locked: false, bans: Recent::new(BANS), left_out: Recent::new(BANS), pins: 0, addresses }
+    pub(crate) fn new(addresses: JoinAddresses, approves: bool) -> Self {
+        Self { is_locked: false, approves, bans: Recent::new(BANS), left_out: Recent::new(BANS), pins: 0, addresses }
     }
 
     pub(crate) fn addresses(&self) -> &JoinAddresses {
@@ -85,6 +86,15 @@ impl Door {
 
     pub(crate) fn is_locked(&self) -> bool {
         self.is_locked
+    }
+
+    pub(crate) fn approve_first(&mut self, on: bool) {
+        self.approves = on;
+    }
+
+    /// Whether newcomers wait until the teacher lets them in.
+    pub(crate) fn approves(&self) -> bool {
+        self.approves
     }
 
     /// Returns why a new client may not come in, if so.
@@ -152,7 +162,7 @@ mod tests {
     use super::*;
 
     fn door() -> Door {
-        Door::new(JoinAddresses::default())
+        Door::new(JoinAddresses::default(), false)
     }
 
     fn peer(address: Option<u8>, device: Option<&str>) -> Peer {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tracing::info;
-use unmask_core::{ClientId, EncryptionStart};
+use unmask_core::{Aggregation, ClientId, EncryptionStart, OptimiserKind, RoundSettings, TrainingPictures};
 use unmask_federation::{Effect, Event, GlobalModel, RoundSummary};
 use unmask_wire::{EncryptionPlan, RelayMessage};
 
@@ -28,6 +28,7 @@ impl Classroom {
                 let nonce = self.randomness.bytes();
                 let task = Task::train((round, policy, least), nonce, settings, encryption, model.architecture);
                 self.roster.fix_commitments(&cohort);
+                self.warn_of_turned_signs(&settings);
                 self.hand_out(&cohort);
                 self.ask(&cohort, task, &model);
             }
@@ -105,6 +106,22 @@ impl Classroom {
             }
             Effect::Spent(buffer) => self.host.reuse(buffer),
             Effect::Closed(summary) => self.closed(summary),
+        }
+    }
+
+    /// Warns when strangers can turn the signs of their updates, and the rule would not notice. Where each client has a
+    /// picture of its own, honest updates point apart as well, and no rule is better.
+    fn warn_of_turned_signs(&mut self, settings: &RoundSettings) {
+        let is_open = matches!(settings.aggregation(), Aggregation::Mean | Aggregation::Clipped)
+            && matches!(settings.optimiser(), OptimiserKind::Adam { .. })
+            && matches!(settings.pictures(), TrainingPictures::Shared { .. })
+            && !settings.rule().is_fedavg();
+        if is_open && self.roster.present().any(|entry| entry.peer().address.is_some()) {
+            let line = "Under Adam, two of ten devices that turn the signs of their updates cost about nine points of \
+                        accuracy on shared pictures. If you do not trust every device, start the relay with --aggregate \
+                        aligned, where they cost two."
+                .to_owned();
+            self.log.say_if_shown_nowhere(self.room.round(), line);
         }
     }
 

@@ -125,6 +125,25 @@ impl Classroom {
         Ok(())
     }
 
+    /// Removes everybody who comes from this client's address.
+    pub(super) fn remove_from(&mut self, client: ClientId) -> Result<(), ModerationError> {
+        let address = self.known(client)?.peer().address;
+        let is_same = |entry: &&Entry| entry.id() == client || (address.is_some() && entry.peer().address == address);
+        let all: Vec<ClientId> = self.roster.with_socket().filter(is_same).map(Entry::id).collect();
+        for client in all {
+            self.expel(client, "the teacher removed everybody at this address from the room; you may join again");
+        }
+        Ok(())
+    }
+
+    pub(super) fn approve_first(&mut self, on: bool) {
+        self.door.approve_first(on);
+        self.say(match on {
+            true => "From now on, the teacher lets newcomers in one by one.",
+            false => "From now on, newcomers come in at once.",
+        });
+    }
+
     pub(super) fn lift_bans(&mut self) {
         self.door.lift_bans();
         self.say("The teacher lifted all bans.");
@@ -279,6 +298,11 @@ impl Classroom {
 
     /// Disconnects a client for good. What the class saw of it goes from the recording.
     fn expel(&mut self, client: ClientId, reason: &str) {
+        if self.roster.get(client).is_some_and(Entry::is_waiting) {
+            let goodbye = RelayMessage::Goodbye { reason: reason.to_owned() };
+            self.send(client, Slot::All, &goodbye, &[]);
+            return self.roster.forget(client);
+        }
         if self.roster.get(client).is_some_and(Entry::is_present) {
             self.dismiss(client, reason);
         }

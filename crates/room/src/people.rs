@@ -10,10 +10,11 @@ use super::{
     classroom::MAX_REASON,
     door::{NoEntry, PER_BROWSER, PROGRAMS},
     input::{Admission, Hello},
+    moderation::ModerationError,
     peer::Peer,
     roster::{Connection, Entrance, Entry},
 };
-use crate::{outbox::Slot, text::clean};
+use crate::{outbox::Slot, text::clean, ticket::Ticket};
 
 impl Classroom {
     /// Admits a client that is new or returns with its ticket.
@@ -41,12 +42,70 @@ impl Classroom {
             entry.commits(hello.commitment);
             entry.set_peer(hello.peer);
         }
-        info!(client = client.0, %nickname, resumed = known.is_some(), "joined");
-        let came = if known.is_some() { "is back" } else { "joined" };
+        let is_ours = hello.is_robot && hello.peer.address.is_none();
+        let is_surplus = self.config.limits.expected.is_some_and(|expected| self.people() > expected);
+        if known.is_none() && !is_ours && (self.door.approves() || is_surplus) {
+            self.wait(client, resume, hello, is_surplus);
+        } else {
+            let came = if known.is_some() { "is back" } else { "joined" };
+            self.welcome(client, (resume, nickname), came, (hello.may_show, hello.may_lend));
+        }
+        Ok((connection, waiting))
+    }
+
+    /// Number of devices of people.
+    fn people(&self) -> usize {
+        self.roster.present().filter(|entry| !entry.is_robot()).count()
+    }
+
+    /// Lets a newcomer wait until the teacher lets it in. Until then it has no part in the room, and no name in the log.
+    fn wait(&mut self, client: ClientId, ticket: Ticket, hello: &Hello, is_surplus: bool) {
+        if let Some(entry) = self.roster.get_mut(client) {
+            entry.wait_with(ticket);
+            entry.set_consent(hello.may_show, hello.may_lend);
+        }
+        info!(client = client.0, "waits to be let in");
+        let line = match self.config.limits.expected.filter(|_| is_surplus) {
+            Some(expected) => format!("One more than the {expected} expected devices waits to be let in."),
+            None => "Somebody waits to be let in.".to_owned(),
+        };
+        self.log.say_if_shown_nowhere(self.room.round(), line);
+        self.send(client, Slot::All, &RelayMessage::Waiting, &[]);
+    }
+
+    /// Lets in a client that waits, or all of them.
+    ///
+    /// # Errors
+    /// If there is no such client.
+    pub(super) fn approve(&mut self, client: Option<ClientId>) -> Result<(), ModerationError> {
+        let waiting: Vec<ClientId> = match client {
+            Some(client) if self.roster.get(client).is_none() => return Err(ModerationError::Unknown { client }),
+            Some(client) => vec![client],
+            None => self.roster.waiting().map(Entry::id).collect(),
+        };
+        for client in waiting {
+            let Some(entry) = self.roster.get(client) else { continue };
+            let consent = (entry.may_show(), entry.may_lend());
+            if let Some(let_in) = self.roster.let_in(client) {
+                self.welcome(client, let_in, "joined", consent);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a connected client part of the room.
+    fn welcome(
+        &mut self,
+        client: ClientId,
+        (resume, nickname): (Ticket, String),
+        came: &str,
+        (may_show, may_lend): (bool, bool),
+    ) {
+        info!(client = client.0, %nickname, came, "joined");
         self.say_of([client], format!("{nickname} {came}."));
         self.send(client, Slot::All, &RelayMessage::Welcome { client, resume, nickname }, &[]);
         self.send(client, Slot::Lesson, &RelayMessage::Lesson(self.stage.state()), &[]);
-        self.consents(client, hello.may_show, hello.may_lend);
+        self.consents(client, may_show, may_lend);
         // The room had not noticed the loss of the old socket, and its task may have been lost with it. A page that was
         // loaded again has lost the nonce of its mask as well, and waits for the next round.
         let is_at_work = self.room.member(client) == ClientState::Training;
@@ -60,7 +119,9 @@ impl Classroom {
                 self.put(client, Slot::Task, message);
             }
         }
-        if hello.peer.device.is_some_and(|device| self.door.leaves_out(device)) {
+        let entry = self.roster.get(client);
+        let (device, is_robot) = (entry.and_then(|entry| entry.peer().device), entry.is_some_and(Entry::is_robot));
+        if device.is_some_and(|device| self.door.leaves_out(device)) {
             self.feed(Event::LeaveOut(client));
             let name = self.roster.name(client);
             self.say_of(
@@ -68,12 +129,11 @@ impl Classroom {
                 format!("{name} comes from a browser that is left out; the teacher can take it in again."),
             );
         }
-        if hello.is_robot {
+        if is_robot {
             self.feed(Event::Robot(client));
         }
         self.feed(Event::Joined(client));
         self.catch_up(client);
-        Ok((connection, waiting))
     }
 
     /// Why there is no place for a client that is not present. Those who return with a ticket find their places kept for a
@@ -82,7 +142,7 @@ impl Classroom {
         let clients = self.config.limits.clients;
         let Peer { address, device } = hello.peer;
         let present =
-            |is_same: &dyn Fn(Peer) -> bool| self.roster.present().filter(|entry| is_same(entry.peer())).count();
+            |is_same: &dyn Fn(Peer) -> bool| self.roster.with_socket().filter(|entry| is_same(entry.peer())).count();
         if address.is_some() {
             if device.is_some() && present(&|peer| peer.device == device) >= PER_BROWSER {
                 return Some(NoEntry::Browser);
@@ -93,7 +153,7 @@ impl Classroom {
         }
         // Half of the room at most, since strangers too can send an update and leave.
         let kept = if has_ticket { 0 } else { self.roster.kept_places(self.now.moment).min(clients / 2) };
-        (self.roster.present().count() + kept >= clients).then_some(NoEntry::Full { clients })
+        (self.roster.with_socket().count() + kept >= clients).then_some(NoEntry::Full { clients })
     }
 
     /// Says that somebody was turned away, unless the log says so. Who is not in the room cannot have a name deleted, so
@@ -131,6 +191,10 @@ impl Classroom {
 
     pub(super) fn leave(&mut self, connection: Connection, reason: Option<String>) {
         if self.roster.connected(connection).is_none() {
+            return;
+        }
+        if self.roster.get(connection.client).is_some_and(Entry::is_waiting) {
+            self.roster.forget(connection.client);
             return;
         }
         let nickname = self.roster.name(connection.client).to_owned();

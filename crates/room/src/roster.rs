@@ -79,7 +79,9 @@ pub(crate) struct Entry {
     peer: Peer,
     /// Log lines it has caused since the last round began.
     lines: u8,
-    /// Its socket, while it is present.
+    /// The ticket that it gets once the teacher lets it in, while it waits for that.
+    waits_with: Option<Ticket>,
+    /// Its socket, while it is connected.
     link: Option<Link>,
     /// When its socket closed, while it is away.
     gone_since: Option<Moment>,
@@ -231,6 +233,7 @@ impl Roster {
             is_robot: false,
             commitment: [0; 32],
             asked: [0; 32],
+            waits_with: None,
             peer: Peer::default(),
             lines: 0,
             link: None,
@@ -278,6 +281,16 @@ impl Roster {
         for entry in self.entries.iter_mut().filter(|entry| cohort.contains(&entry.id)) {
             entry.asked = entry.commitment;
         }
+    }
+
+    /// Lets a client in that waits. Returns its ticket and its name, which others may have taken in the meantime.
+    pub(crate) fn let_in(&mut self, client: ClientId) -> Option<(Ticket, String)> {
+        let wanted = self.get(client)?.wanted.clone();
+        let nickname = self.free_name(&wanted, Some(client));
+        let entry = self.get_mut(client)?;
+        let ticket = entry.waits_with.take()?;
+        entry.nickname.clone_from(&nickname);
+        Some((ticket, nickname))
     }
 
     /// Lets a client not come back.
@@ -332,7 +345,8 @@ impl Roster {
             peer: entry.peer,
         };
         let former = self.former.iter().cloned().collect();
-        RosterRecord { clients: self.entries.iter().map(record).collect(), former, next: self.next }
+        let kept = self.entries.iter().filter(|entry| !entry.is_waiting());
+        RosterRecord { clients: kept.map(record).collect(), former, next: self.next }
     }
 
     /// Restores a roster without anyone present. Every client has as long to come back as if it had just left.
@@ -356,6 +370,7 @@ impl Roster {
             is_robot: client.is_robot,
             commitment: [0; 32],
             asked: [0; 32],
+            waits_with: None,
             peer: client.peer,
             lines: 0,
             link: None,
@@ -407,7 +422,16 @@ impl Roster {
     }
 
     pub(crate) fn present(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| entry.is_present())
+    }
+
+    /// Those who are present, and those who wait to be let in.
+    pub(crate) fn with_socket(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| entry.link.is_some())
+    }
+
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| entry.is_waiting())
     }
 
     /// Number of places of clients that sent updates and left a short while ago.
@@ -509,8 +533,19 @@ impl Entry {
         self.peer
     }
 
+    /// Whether it is connected and was let in.
     pub(crate) fn is_present(&self) -> bool {
-        self.link.is_some()
+        self.link.is_some() && !self.is_waiting()
+    }
+
+    /// Whether the teacher has yet to let it in.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waits_with.is_some()
+    }
+
+    /// Lets it wait with this ticket.
+    pub(crate) fn wait_with(&mut self, ticket: Ticket) {
+        self.waits_with = Some(ticket);
     }
 
     /// Whether it lacks only the room's passphrase.

@@ -59,6 +59,7 @@ impl Classroom {
             qr_svg: addresses.qr_svg.clone(),
             pin: addresses.pin.clone(),
             is_locked: self.door.is_locked(),
+            approves: self.door.approves(),
             banned: u32::try_from(self.door.banned()).unwrap_or(u32::MAX),
             journal: self.journaling.view(),
             federation: self.outer.view(),
@@ -122,12 +123,20 @@ impl Classroom {
         EncryptionView { start, sealed_by: self.room.seal().map(|seal| self.roster.name(seal.by).to_owned()) }
     }
 
+    /// Number of clients that are there from the same address.
+    fn neighbours(&self, entry: &Entry) -> u32 {
+        let Some(address) = entry.peer().address else { return 0 };
+        let same = self.roster.with_socket().filter(|other| other.peer().address == Some(address));
+        u32::try_from(same.count()).unwrap_or(u32::MAX)
+    }
+
     fn client(&self, entry: &Entry) -> ClientView {
         ClientView {
             id: entry.id(),
             nickname: entry.nickname().to_owned(),
             device: entry.device().to_owned(),
             state: match self.room.member(entry.id()) {
+                _ if entry.is_waiting() => ClientState::Waiting,
                 _ if !entry.is_present() => ClientState::Gone,
                 ClientState::Joined | ClientState::Training if self.room.is_hidden(entry.id()) => ClientState::Away,
                 state => state,
@@ -139,6 +148,7 @@ impl Classroom {
             may_show: entry.may_show(),
             lends_update: entry.may_lend(),
             is_robot: entry.is_robot(),
+            neighbours: self.neighbours(entry),
             original: self.pictures.original(entry.id()),
         }
     }

@@ -125,6 +125,8 @@ pub enum ToWorker {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Connection {
     Connecting,
+    /// The teacher has to let this tab in.
+    Waiting,
     Online {
         /// As the room shows it.
         nickname: String,

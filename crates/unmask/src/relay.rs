@@ -21,7 +21,7 @@ use unmask_model::{
 };
 use unmask_relay::{
     CertificateFiles, DataConfig, FlowerConfig, JournalConfig, OuterFederation, Quorum, RelayConfig, RoomConfig,
-    Running, ShadowRoom, Source, serve,
+    RoomLimits, Running, ShadowRoom, Source, serve,
 };
 use unmask_simulation::StartWeights;
 
@@ -62,6 +62,12 @@ pub struct Relay {
     /// instead of the whole deadline.
     #[arg(long, value_name = "SHARE", default_value = "0.8", value_parser = share)]
     quorum: f64,
+    /// Newcomers wait until you let them in on the expert view, which can change this during the lesson.
+    #[arg(long)]
+    approve_first: bool,
+    /// With this many devices of people in the room, newcomers wait until you let them in.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    expect: Option<u32>,
     /// A round with fewer updates than this takes no step. With N people in the room, N people's updates are needed;
     /// with fewer, those of robots count. Without this option: 3, or 1 where fewer than 3 clients are there, who could
     /// then compute each other's updates.
@@ -285,6 +291,8 @@ impl Relay {
                     begins_anew: self.new,
                     given,
                 }),
+                approve_first: self.approve_first,
+                limits: RoomLimits { expected: self.expect.map(|expected| expected as usize), ..base.room.limits },
                 ..base.room
             },
             searches: Some(Arc::new(GradientMatching::new(OpenDevice::cpu()))),

@@ -161,6 +161,8 @@ pub enum RelayMessage {
     /// Answer to a hello: the client's number, a ticket to come back once after a dropped socket, and the nickname in
     /// the room, which differs from the requested one if that was taken.
     Welcome { client: ClientId, resume: [u8; 16], nickname: String },
+    /// Answer to a hello before the welcome: the teacher lets people in one by one.
+    Waiting,
     /// Asks one client to encrypt the model for the room. With a plain start, the plain weights follow the header; with
     /// a keyed start, the client makes fresh weights. It answers with [`ClientMessage::Sealed`], or with
     /// [`ClientMessage::Unable`] and round 0.

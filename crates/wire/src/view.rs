@@ -96,6 +96,9 @@ pub struct ClientView {
     pub lends_update: bool,
     /// Whether nobody sits at it.
     pub is_robot: bool,
+    /// Number of clients that are there from the same address of another machine, itself included.
+    #[serde(default)]
+    pub neighbours: u32,
     /// Address of its own picture as a 32 x 32 PNG, while its owner shows it to the class.
     pub original: Option<String>,
 }
@@ -435,6 +438,9 @@ pub struct RoomView {
     pub pin: String,
     /// Whether newcomers are turned away.
     pub is_locked: bool,
+    /// Whether newcomers wait until the teacher lets them in.
+    #[serde(default)]
+    pub approves: bool,
     /// Number of banned clients.
     pub banned: u32,
     /// Absent if this relay keeps no journal.
@@ -516,6 +522,12 @@ pub enum Control {
     Readmit { client: ClientId },
     /// Turns newcomers away or admits them again; connected clients stay and can come back.
     Lock { on: bool },
+    /// Lets newcomers wait until the teacher lets them in, or lets them in at once again.
+    ApproveFirst { on: bool },
+    /// Lets in a client that waits, or all of them.
+    Approve { client: Option<ClientId> },
+    /// Disconnects all clients from this client's network address.
+    RemoveFrom { client: ClientId },
     /// Gives a client another nickname.
     Rename { client: ClientId, nickname: String },
     /// Disconnects a client; it can come back as a new one.

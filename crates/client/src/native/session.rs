@@ -152,6 +152,7 @@ fn train(plan: &RoundPlan, pictures: &RoundPictures, device: &Device) -> Result<
 fn report(event: &ClientEvent) {
     match event {
         ClientEvent::Welcome { client, nickname } => info!(client = client.0, "in the room as {nickname}"),
+        ClientEvent::Waiting => info!("waits until the teacher lets it in"),
         ClientEvent::Accepted { round } => info!(round, "update accepted"),
         ClientEvent::Closed { round, loss: Some(loss), updates } => info!(round, loss, updates, "round closed"),
         ClientEvent::Closed { round, loss: None, .. } => info!(round, "round closed without an update"),

@@ -219,6 +219,7 @@ mod tests {
             may_show,
             lends_update: false,
             is_robot: false,
+            neighbours: 0,
             original: None,
         };
         let card = |id: u32| AttackView {

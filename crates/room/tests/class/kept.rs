@@ -206,3 +206,19 @@ fn programs_of_one_address_do_not_fill_the_room() {
     let here: Vec<_> = (0..60).map(|number| enter(&mut bench, &format!("Here{number}"), Peer::default())).collect();
     assert!(here.iter().all(Result::is_ok), "this machine is the teacher's");
 }
+
+#[test]
+fn everybody_at_an_address_can_be_removed_at_once() {
+    let mut bench = Bench::open(config(), Surroundings::default()).unwrap();
+    let mut waits = Vec::new();
+    for (nickname, peer) in [("Ada", at(1)), ("Bob", with_cookie(2, 7)), ("Eve", at(2)), ("Mallory", with_cookie(2, 8))]
+    {
+        waits.push(enter(&mut bench, nickname, peer).unwrap());
+    }
+    let room = bench.view();
+    assert_eq!(room.clients.iter().map(|client| client.neighbours).collect::<Vec<_>>(), [1, 3, 3, 3]);
+    let eve = room.clients[2].id;
+    bench.control(Control::RemoveFrom { client: eve }).unwrap();
+    assert_eq!(nicknames(&bench), ["Ada"]);
+    let (_again, _waits) = enter(&mut bench, "Bob", with_cookie(2, 7)).unwrap();
+}

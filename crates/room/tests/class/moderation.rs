@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::{Class, Client, Socket, gradient, state, view};
 use unmask_wire::{
-    RelayMessage,
+    ClientMessage, RelayMessage,
     view::{ClientState, Control, RoomView},
 };
 
@@ -35,6 +35,64 @@ fn locked_room_lets_nobody_new_in() {
     class.control(Control::Lock { on: false });
     assert_eq!(class.client("Bob").nickname, "Bob");
     assert!(!class.room().is_locked);
+}
+
+/// Nobody learns the name of somebody who waits, and waiting clients have no part in rounds and questions.
+#[test]
+fn newcomers_wait_until_the_teacher_lets_them_in() {
+    let class = Class::start();
+    let mut ada = class.client("Ada");
+    class.control(Control::ApproveFirst { on: true });
+    let mut socket = Socket::open(&class);
+    socket.hello("A rude name", None);
+    assert_eq!(socket.message().unwrap().0, RelayMessage::Waiting);
+    let room = seen(&class, "somebody who waits", |room| state(room, "A rude name") == Some(ClientState::Waiting));
+    assert!(room.approves && room.log.iter().any(|line| line.text.contains("Somebody waits")));
+    class.control(Control::OneRound);
+    let plan = ada.plan();
+    ada.update(&plan, gradient(1));
+    class.room_when("a round without it", |room| room.losses.len() == 1);
+    socket.send(&ClientMessage::Vote { poll: 1, answer: 0 }, &[]);
+    assert!(
+        matches!(socket.message().unwrap().0, RelayMessage::Refused { reason } if reason.contains("let this client in"))
+    );
+    assert!(class.room().log.iter().all(|line| !line.text.contains("rude")), "{:?}", class.room().log);
+    // Who was in the room need not wait.
+    let (id, ticket) = (ada.id, ada.ticket);
+    drop(ada);
+    let ada = Client::join(&class, "Ada", Some(ticket));
+    assert_eq!(ada.id, id);
+    class.control(Control::Approve { client: None });
+    let mut let_in = Client::welcomed(socket);
+    class.control(Control::OneRound);
+    assert_eq!(let_in.plan().round, 2);
+    // Whom the teacher does not want hears it, and leaves no trace.
+    let mut socket = Socket::open(&class);
+    socket.hello("Mallory", None);
+    let room = seen(&class, "Mallory", |room| state(room, "Mallory") == Some(ClientState::Waiting));
+    class.control(Control::Remove { client: view(&room, "Mallory").id });
+    assert_eq!(socket.message().unwrap().0, RelayMessage::Waiting);
+    assert!(socket.goodbye().contains("removed"));
+    assert!(!format!("{:?}", class.room()).contains("Mallory"));
+    class.control(Control::ApproveFirst { on: false });
+    assert_eq!(class.client("Bob").nickname, "Bob");
+    let unknown = class.refusal_of(&Control::Approve { client: Some(unmask_core::ClientId(77)) });
+    assert!(unknown.contains("no client 77"), "{unknown}");
+}
+
+#[test]
+fn more_devices_than_expected_wait() {
+    let class = Class::with(|config| config.limits.expected = Some(2));
+    let (_ada, bob) = (class.client("Ada"), class.client("Bob"));
+    let mut socket = Socket::open(&class);
+    socket.hello("Carol", None);
+    assert_eq!(socket.message().unwrap().0, RelayMessage::Waiting);
+    class.log_line("One more than the 2 expected devices waits to be let in");
+    drop(socket);
+    class.room_when("Carol gone", |room| state(room, "Carol").is_none());
+    drop(bob);
+    class.room_when("Bob gone", |room| state(room, "Bob") == Some(ClientState::Gone));
+    assert_eq!(class.client("Carol").nickname, "Carol");
 }
 
 /// The new name is cleaned and made unique, and is sent to the client and shown on its card.

@@ -150,6 +150,8 @@ pub fn learning_goes_on(world: &mut World) -> Result<(), String> {
     world.everybody_leaves();
     let calm = [
         Control::LiftBans,
+        Control::ApproveFirst { on: false },
+        Control::Approve { client: None },
         Control::Lock { on: false },
         Control::Defence { defence: Defence::None },
         Control::Rule { rule: Rule::FedSgd },

@@ -27,7 +27,7 @@ use world::World;
 const SEEDS: u64 = 200;
 
 /// What the seeds of the checks must reach.
-const REACHED: [&str; 66] = [
+const REACHED: [&str; 68] = [
     "client Chatty",
     "client Double",
     "client Garbage",
@@ -77,7 +77,9 @@ const REACHED: [&str; 66] = [
     "told Seal",
     "told Shard",
     "told SittingOut",
+    "told Waiting",
     "told Welcome",
+    "teacher Approve done",
     "teacher Ban done",
     "teacher ClosePoll done",
     "teacher Defence refused",

@@ -245,7 +245,12 @@ fn order(rng: &mut ChaCha8Rng, who: usize) -> Order {
         9 => Control::Optimiser { optimiser: pick(rng, &["sgd:0.1", "adam:0.001"]) },
         10 => Control::Batch { samples: rng.random_range(0..4) },
         11 => Control::Lock { on: rng.random() },
-        12 => Control::LiftBans,
+        12 => match rng.random_range(0..5) {
+            0 => Control::ApproveFirst { on: true },
+            1 => Control::ApproveFirst { on: false },
+            2 | 3 => Control::Approve { client: None },
+            _ => Control::LiftBans,
+        },
         13 => Control::GatherAnew,
         14 => Control::AttackBudget { seconds: *[0.0, 1.0, 5.0, -1.0].choose(rng).expect("a budget") },
         15 => Control::AprilBlock { on: rng.random() },

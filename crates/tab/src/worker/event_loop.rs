@@ -388,6 +388,10 @@ impl Worker {
                     self.tell_visibility();
                 }
             }
+            Action::Report(ClientEvent::Waiting) => {
+                session.backoff = Backoff::default();
+                page.tell(FromWorker::Connection(Connection::Waiting));
+            }
             Action::Report(ClientEvent::Shard(shard)) => page.tell(FromWorker::Shard(views::shard(&shard))),
             Action::Report(ClientEvent::Renamed { nickname }) => {
                 let ticket = session.client.ticket();

@@ -60,6 +60,10 @@ pub fn Roster(feed: Feed, teacher: Teacher) -> impl IntoView {
 fn Door(feed: Feed, teacher: Teacher) -> impl IntoView {
     let is_locked = feed.part(|room| room.is_locked);
     let is_locked = move || is_locked.get() == Some(true);
+    let approves = feed.part(|room| room.approves);
+    let approves = move || approves.get() == Some(true);
+    let waiting = feed.part(|room| room.clients.iter().filter(|client| client.state == ClientState::Waiting).count());
+    let waiting = move || waiting.get().unwrap_or(0);
     let banned = feed.part(|room| room.banned);
     let banned = move || banned.get().unwrap_or(0);
     view! {
@@ -73,6 +77,25 @@ fn Door(feed: Feed, teacher: Teacher) -> impl IntoView {
                 on:click=move |_| teacher.send(Control::Lock { on: !untrack(is_locked) })
             >
                 {move || if is_locked() { "Unlock joining" } else { "Lock joining" }}
+            </button>
+            <button
+                type="button"
+                class="button small"
+                data-testid="approve-first"
+                aria-pressed=move || approves().to_string()
+                title="Newcomers wait until you let them in"
+                on:click=move |_| teacher.send(Control::ApproveFirst { on: !untrack(approves) })
+            >
+                {move || if approves() { "Let in at once" } else { "Approve first" }}
+            </button>
+            <button
+                type="button"
+                class="button small"
+                data-testid="approve-all"
+                hidden=move || waiting() == 0
+                on:click=move |_| teacher.send(Control::Approve { client: None })
+            >
+                {move || format!("Let in all who wait ({})", waiting())}
             </button>
             <button
                 type="button"
@@ -100,6 +123,8 @@ fn Client(feed: Feed, teacher: Teacher, id: ClientId) -> impl IntoView {
     });
     let refusal = optional(client, |client| client.refusal.clone());
     let is_private = holds(client, |client| !client.may_show);
+    let is_waiting = holds(client, |client| client.state == ClientState::Waiting);
+    let neighbours = Signal::derive(move || part(client, |client| client.neighbours)().unwrap_or(0));
     let is_excluded = holds(client, |client| client.state == ClientState::Excluded);
     view! {
         <li>
@@ -137,8 +162,17 @@ fn Client(feed: Feed, teacher: Teacher, id: ClientId) -> impl IntoView {
             >
                 "Take in again"
             </button>
+            <button
+                type="button"
+                class="readmit"
+                data-testid="approve"
+                hidden=move || !is_waiting() || !teacher.is_here()
+                on:click=move |_| teacher.send(Control::Approve { client: Some(id) })
+            >
+                "Let in"
+            </button>
             <Show when=move || teacher.is_here()>
-                <ClientMenu teacher id nickname=Signal::derive(move || nickname().unwrap_or_default())/>
+                <ClientMenu teacher id neighbours nickname=Signal::derive(move || nickname().unwrap_or_default())/>
             </Show>
         </li>
     }
@@ -146,7 +180,13 @@ fn Client(feed: Feed, teacher: Teacher, id: ClientId) -> impl IntoView {
 
 /// Rename, remove or ban a client; folded by default.
 #[component]
-pub fn ClientMenu(teacher: Teacher, id: ClientId, #[prop(into)] nickname: Signal<String>) -> impl IntoView {
+pub fn ClientMenu(
+    teacher: Teacher,
+    id: ClientId,
+    /// Number of clients that come from the same address, itself included.
+    neighbours: Signal<u32>,
+    #[prop(into)] nickname: Signal<String>,
+) -> impl IntoView {
     let typed = RwSignal::new(String::new());
     let problem = RwSignal::new(None);
     let rename = move || {
@@ -193,6 +233,16 @@ pub fn ClientMenu(teacher: Teacher, id: ClientId, #[prop(into)] nickname: Signal
                     on:click=move |_| teacher.ask(Control::Ban { client: id }, problem)
                 >
                     "Ban"
+                </button>
+                <button
+                    type="button"
+                    class="button small danger"
+                    data-testid="client-remove-from"
+                    title="Disconnect everybody who comes from this client's address; they can join again"
+                    hidden=move || neighbours.get() < 2
+                    on:click=move |_| teacher.ask(Control::RemoveFrom { client: id }, problem)
+                >
+                    {move || format!("Remove all {} from there", neighbours.get())}
                 </button>
             </div>
             <Problem problem/>

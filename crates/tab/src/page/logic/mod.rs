@@ -186,6 +186,7 @@ pub fn client_state(state: ClientState) -> &'static str {
         ClientState::Away => "☾ away",
         ClientState::SittingOut => "‖ sitting out",
         ClientState::Excluded => "⊘ left out",
+        ClientState::Waiting => "… waits to be let in",
         ClientState::Gone => "✕ left",
     }
 }

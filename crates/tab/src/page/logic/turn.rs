@@ -17,6 +17,8 @@ pub enum Link {
     Ready,
     Connecting,
     Online,
+    /// The teacher has to let this tab in.
+    Waiting,
     /// The socket is open but the relay does not answer.
     Silent,
     Retrying {
@@ -33,6 +35,8 @@ impl Link {
             _ if !is_ready => Self::Loading,
             None => Self::Ready,
             Some(Connection::Connecting) => Self::Connecting,
+            Some(Connection::Waiting) if is_silent => Self::Silent,
+            Some(Connection::Waiting) => Self::Waiting,
             Some(Connection::Online { .. }) if is_silent => Self::Silent,
             Some(Connection::Online { .. }) => Self::Online,
             Some(Connection::Retrying { seconds }) => Self::Retrying { seconds: *seconds },
@@ -47,6 +51,7 @@ impl Link {
             Self::Loading => "loading",
             Self::Ready => "ready",
             Self::Connecting => "connecting",
+            Self::Waiting => "waiting",
             Self::Online => "online",
             Self::Silent => "silent",
             Self::Retrying { .. } => "retrying",
@@ -171,6 +176,7 @@ pub fn status(link: Link, work: Work) -> String {
         Link::Loading => say::status::loading().to_owned(),
         Link::Ready => say::status::ready().to_owned(),
         Link::Connecting => say::status::connecting().to_owned(),
+        Link::Waiting => say::status::at_the_door().to_owned(),
         Link::Silent => say::status::silent().to_owned(),
         Link::Retrying { seconds } => say::status::retrying(seconds),
         Link::Closed => say::status::closed().to_owned(),
@@ -188,7 +194,7 @@ pub fn status(link: Link, work: Work) -> String {
 pub fn connection(link: Link) -> &'static str {
     match link {
         Link::Failed => say::connection::failed(),
-        Link::Loading | Link::Ready | Link::Connecting => "",
+        Link::Loading | Link::Ready | Link::Connecting | Link::Waiting => "",
         Link::Online => say::connection::online(),
         Link::Silent => say::connection::silent(),
         Link::Retrying { .. } => say::connection::lost(),

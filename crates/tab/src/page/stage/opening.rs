@@ -23,8 +23,10 @@ pub fn Lobby(stage: Stage) -> impl IntoView {
     let federation = feed.optional(|room| room.federation.as_ref().map(logic::federation));
     let is_locked = feed.part(|room| room.is_locked);
     let is_locked = move || is_locked.get() == Some(true);
+    let waiting = feed.part(|room| room.clients.iter().filter(|client| client.state == ClientState::Waiting).count());
+    let waiting = move || waiting.get().unwrap_or(0);
     let here = feed.part(|room| {
-        let here = room.clients.iter().filter(|client| client.state != ClientState::Gone);
+        let here = room.clients.iter().filter(|client| client.state.is_here());
         here.map(|client| (client.id, client.nickname.clone())).collect::<Vec<_>>()
     });
     let here = Memo::new(move |_| here.get().unwrap_or_default());
@@ -53,6 +55,16 @@ pub fn Lobby(stage: Stage) -> impl IntoView {
                             count => say::lobby::here(count),
                         }}
                     </p>
+                    <Show when=move || stage.is_presenting.get() && waiting() != 0>
+                        <button
+                            type="button"
+                            class="key"
+                            data-testid="stage-approve"
+                            on:click=move |_| stage.teacher.send(Control::Approve { client: None })
+                        >
+                            {move || say::lobby::let_in(waiting())}
+                        </button>
+                    </Show>
                     <p class="locked-note" role="status" data-testid="locked" hidden=move || !is_locked()>{say::lobby::locked()}</p>
                     <Show when=move || stage.is_presenting.get()>
                         <button
@@ -103,7 +115,7 @@ const PICTURES: usize = 9;
 #[component]
 fn Company(feed: Feed) -> impl IntoView {
     let company = feed.part(|room| {
-        let here = room.clients.iter().filter(|client| client.state != ClientState::Gone).take(PICTURES);
+        let here = room.clients.iter().filter(|client| client.state.is_here()).take(PICTURES);
         here.map(|client| (client.nickname.clone(), client.original.clone())).collect::<Vec<_>>()
     });
     let company = Memo::new(move |_| company.get().unwrap_or_default());

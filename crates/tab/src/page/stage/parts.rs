@@ -306,7 +306,7 @@ impl Reel {
     fn forget_who_left(self, room: &RoomView) {
         let may_stay = |frame: &Frame| {
             let owner = room.clients.iter().find(|client| client.id == frame.client);
-            owner.is_some_and(|owner| owner.may_show && owner.state != ClientState::Gone)
+            owner.is_some_and(|owner| owner.may_show && owner.state.is_here())
         };
         if self.frames.with_untracked(|frames| frames.iter().all(may_stay)) {
             return;
@@ -489,7 +489,7 @@ pub fn Attacked(
 }
 
 pub fn why_empty(room: &RoomView) -> &'static str {
-    if room.clients.iter().all(|client| client.state == ClientState::Gone) {
+    if !room.clients.iter().any(|client| client.state.is_here()) {
         say::empty::nobody()
     } else if room.target.is_none() {
         say::empty::nobody_agreed()
