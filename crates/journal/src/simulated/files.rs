@@ -209,6 +209,10 @@ impl Folder for Files {
         Ok(OpenFile { files: self.clone(), number: state.number(file)?, host: state.host })
     }
 
+    fn open_to_read(&self, file: &str) -> io::Result<OpenFile> {
+        self.open(file)
+    }
+
     fn create(&self, file: &str) -> io::Result<OpenFile> {
         let mut state = self.lock();
         state.change()?;
