@@ -20,6 +20,7 @@ mod private_file;
 mod random;
 mod recording;
 mod room;
+mod supervisor;
 
 pub use config::{CertificateFiles, Limits, ModelFile, RelayConfig};
 pub use flower::FlowerConfig;

@@ -4,10 +4,17 @@ use std::path::Path;
 
 use anyhow::Context;
 use tracing::info;
+use unmask_core::TrainOn;
+use unmask_data::datasets::Source;
 use unmask_journal::{Found, Store};
-use unmask_room::{Opening, Resumed};
+use unmask_room::{Opening, Resumed, SharedDataSet};
 
-use crate::{clock::unix_now, config::RelayConfig, journal::DataFolder, random};
+use crate::{
+    clock::unix_now,
+    config::{self, RelayConfig},
+    journal::DataFolder,
+    random,
+};
 
 /// A lesson, and where it is saved.
 #[derive(Debug)]
@@ -17,12 +24,37 @@ pub(crate) struct Opened {
     pub(crate) store: Option<Store<DataFolder>>,
 }
 
-/// Looks for the last lesson and adapts `config` to it. Reads and writes files, so it takes a while.
+/// Looks for the last lesson, with its data set, and adapts the settings to it.
 ///
 /// # Errors
 /// If another relay keeps its journal in that folder, if this version cannot read it, if the flags contradict the lesson
-/// there, or if the operating system has no random numbers.
-pub(crate) fn find(config: &mut RelayConfig) -> anyhow::Result<Opened> {
+/// there, if the data set cannot be read, or if the operating system has no random numbers.
+pub(crate) async fn find(mut config: RelayConfig) -> anyhow::Result<(RelayConfig, Opened)> {
+    let (mut config, mut opened) = tokio::task::spawn_blocking(move || {
+        let opened = find_lesson(&mut config)?;
+        anyhow::Ok((config, opened))
+    })
+    .await??;
+    opened.opening.data_set = load_data_set(&mut config).await?;
+    Ok((config, opened))
+}
+
+/// Loads the data set, unless it can be generated on demand. Widens the model if the data set has more classes.
+async fn load_data_set(config: &mut RelayConfig) -> anyhow::Result<Option<SharedDataSet>> {
+    let room = &mut config.room;
+    if room.data.source == Source::Generated && room.data.train_on == TrainOn::Private {
+        return Ok(None);
+    }
+    let (data, seed) = (room.data.clone(), room.data_seed());
+    let load = move || SharedDataSet::load(config::load_data_set, &data, seed);
+    let data_set = tokio::task::spawn_blocking(load).await??;
+    let classes = room.architecture.classes().max(data_set.classes.len());
+    room.architecture = room.architecture.with_classes(classes);
+    Ok(Some(data_set))
+}
+
+/// Reads and writes files, so it takes a while.
+fn find_lesson(config: &mut RelayConfig) -> anyhow::Result<Opened> {
     let mut opening = Opening::new(&config.room, random::bytes()?, unix_now());
     let Some(journal) = &config.room.journal else { return Ok(Opened { opening, store: None }) };
     std::fs::create_dir_all(&config.data_dir).with_context(|| {

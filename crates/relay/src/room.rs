@@ -22,9 +22,16 @@ use crate::{
     privacy, random, recording,
 };
 
-/// What the room shares with its sockets and HTTP handlers.
+/// Inputs that may wait for the room. When the queue is full, senders wait at their sockets.
+pub(crate) const MAX_INPUTS: usize = 16;
+
+/// More sockets than one room can have.
+const SOCKETS: u64 = 1 << 40;
+
+/// What a room shares with its sockets and HTTP handlers, and with the rooms before it in this process.
 #[derive(Debug, Clone)]
 pub(crate) struct Shared {
+    pub(crate) snapshots: watch::Sender<Snapshot>,
     pub(crate) pictures: Arc<Pictures>,
     pub(crate) in_flight: InFlight,
     pub(crate) reusable_buffer: ReusableBuffer,
@@ -33,12 +40,16 @@ pub(crate) struct Shared {
 
 /// A room that runs. Dropping it writes down its last changes.
 pub(crate) struct RoomTask {
+    /// News from the room's own threads. They end with it, so that no other room hears from them.
+    news: mpsc::Receiver<Input>,
     room: Classroom,
     clock: Clock,
+    /// Keeps the threads' way to the room open.
+    _sender: mpsc::Sender<Input>,
 }
 
 impl RoomTask {
-    /// Opens the lesson that was found.
+    /// Opens the lesson that was found, after so many others in this process.
     ///
     /// # Errors
     /// If the settings do not go together, or the system has no threads or random numbers.
@@ -47,17 +58,19 @@ impl RoomTask {
         Opened { mut opening, store }: Opened,
         addresses: JoinAddresses,
         shared: Shared,
-        snapshots: watch::Sender<Snapshot>,
-        inputs: &mpsc::WeakSender<Input>,
+        rooms_before: u64,
     ) -> anyhow::Result<Self> {
-        let Shared { pictures, in_flight, reusable_buffer, clock } = shared;
-        let journal = store.map(|store| JournalThread::start(reporter(inputs, Input::Journaled), store)).transpose()?;
+        let Shared { snapshots, pictures, in_flight, reusable_buffer, clock } = shared;
+        let (sender, news) = mpsc::channel(MAX_INPUTS);
+        let inputs = sender.downgrade();
+        let journal =
+            store.map(|store| JournalThread::start(reporter(&inputs, Input::Journaled), store)).transpose()?;
         let (archived, problem) =
-            recording::open(&config, opening.head.began, reporter(inputs, Input::Recorded), clock)?;
+            recording::open(&config, opening.head.began, reporter(&inputs, Input::Recorded), clock)?;
         opening.problems.extend(problem);
         let parts = Parts {
             host: Box::new(RelayHost { snapshots, inputs: inputs.clone(), in_flight, reusable_buffer, clock }),
-            attackers: attackers::start(config.room.attack_budget, config.searches, inputs, clock)?,
+            attackers: attackers::start(config.room.attack_budget, config.searches, &inputs, clock)?,
             pictures,
             evaluator: config.evaluator,
             shadow: config.shadow,
@@ -67,13 +80,14 @@ impl RoomTask {
             archived,
             addresses,
             federation: config.outer.map(|outer| outer.server()),
+            sockets_before: rooms_before * SOCKETS,
             randomness: random::bytes()?,
         };
-        Ok(Self { room: Classroom::open(config.room, opening, parts, clock.now())?, clock })
+        Ok(Self { news, room: Classroom::open(config.room, opening, parts, clock.now())?, clock, _sender: sender })
     }
 
     /// Runs until every sender of inputs is gone.
-    pub(crate) async fn run(mut self, mut inputs: mpsc::Receiver<Input>) {
+    pub(crate) async fn run(mut self, inputs: &mut mpsc::Receiver<Input>) {
         let clock = self.clock;
         loop {
             let due = self.room.next_due().map(|due| clock.instant(due));
@@ -87,24 +101,27 @@ impl RoomTask {
                 input = inputs.recv() => {
                     let Some(input) = input else { return };
                     self.room.take(clock.now(), input);
-                    // Drain the queue first, so that a burst is published once.
-                    for _ in 0..inputs.len() {
-                        if let Ok(input) = inputs.try_recv() {
-                            self.room.take(clock.now(), input);
-                        }
+                }
+                Some(news) = self.news.recv() => self.room.take(clock.now(), news),
+                () = timer => {}
+            }
+            // Drain the queues first, so that a burst is published once.
+            for queue in [&mut *inputs, &mut self.news] {
+                for _ in 0..queue.len() {
+                    if let Ok(input) = queue.try_recv() {
+                        self.room.take(clock.now(), input);
                     }
                 }
-                () = timer => {}
             }
             self.room.work(clock.now());
         }
     }
 }
 
-/// By the time that the room is dropped, [`run`](RoomTask::run) has dropped the inputs' receiver. Otherwise the room and
-/// the journal's thread would wait for each other.
 impl Drop for RoomTask {
     fn drop(&mut self) {
+        // The journal's thread must not wait for the room, which waits for it.
+        self.news.close();
         // After a panic the state may be half changed.
         if !thread::panicking() {
             self.room.close(self.clock.now());
@@ -114,7 +131,7 @@ impl Drop for RoomTask {
 
 struct RelayHost {
     snapshots: watch::Sender<Snapshot>,
-    /// Weak, so that the room does not keep itself alive.
+    /// Weak, so that the threads end with the room.
     inputs: mpsc::WeakSender<Input>,
     in_flight: InFlight,
     reusable_buffer: ReusableBuffer,

@@ -88,6 +88,8 @@ pub struct Parts {
     pub addresses: JoinAddresses,
     /// The server of the federation that the room is in, if any.
     pub federation: Option<String>,
+    /// Number of sockets that rooms before it in this process had at most. Their messages may still arrive.
+    pub sockets_before: u64,
     /// The seed of all random numbers of the room that [`RoomConfig::seed`](crate::RoomConfig::seed) does not fix. It
     /// must be secret: the clients' tickets come from it.
     pub randomness: [u8; 32],

@@ -372,6 +372,44 @@ async fn to_look_at_a_damaged_journal_changes_nothing() {
     assert!(everything(folder.path()) == before);
 }
 
+/// A room that panics goes on from its journal, behind the same links. One that does so again and again ends the relay.
+#[tokio::test]
+async fn a_room_that_breaks_down_goes_on_and_not_forever() {
+    let mut relay = begin().await;
+    let (mut clients, mut plans) = lesson(&relay, 2).await;
+    let mut plan = plans.pop().unwrap();
+    let weights = plan.weights.clone();
+    let (token, pin) = (relay.running.token().to_owned(), relay.running.pin());
+    for breakdown in 1..=2 {
+        relay.running.break_room().await;
+        for client in &mut clients {
+            while client.socket.message().await.is_some() {}
+        }
+        clients = come_back(&relay, &clients).await;
+        let other = clients[1].plan().await;
+        plan = clients[0].plan().await;
+        assert_eq!((plan.round, other.round), (3, 3));
+        assert!(plan.weights == weights, "the weights after round 2");
+        let room = relay.room().await;
+        let restarts = room.log.iter().filter(|line| line.text.contains("the lesson goes on after round 2"));
+        assert_eq!((restarts.count(), room.losses.len()), (breakdown, 2));
+        assert_eq!((relay.running.token(), &room.pin), (token.as_str(), &pin));
+    }
+    answer(&mut clients, &plan).await;
+    relay.room_when("round 3 on disk", |room| room.journal.as_ref().is_some_and(|j| j.round == 3)).await;
+    relay.running.break_room().await;
+    relay.running.broken().await;
+    assert_eq!(last_lesson(relay.stop().await.path()).unwrap().0.unwrap().round, 3);
+}
+
+/// Nothing is left to go on from.
+#[tokio::test]
+async fn a_room_without_a_journal_ends_when_it_breaks_down() {
+    let mut relay = Relay::start().await;
+    relay.running.break_room().await;
+    relay.running.broken().await;
+}
+
 /// If the journal cannot be written, as on a full disk, the room reports it, continues and retries.
 #[tokio::test]
 async fn what_cannot_be_written_is_said_and_the_room_goes_on() {

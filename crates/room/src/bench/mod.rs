@@ -401,6 +401,7 @@ fn open(
         archived,
         addresses: JoinAddresses::default(),
         federation: federation.clone(),
+        sockets_before: 0,
         randomness: *seed,
     };
     Ok((Classroom::open(config, opening, parts, now)?, workers))

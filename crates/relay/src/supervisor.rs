@@ -1,0 +1,84 @@
+//! Opens the room again from its journal after it broke down.
+
+use std::{any::Any, collections::VecDeque, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures_util::FutureExt as _;
+use tokio::{sync::mpsc, time::Instant};
+use tracing::error;
+use unmask_room::{Input, JoinAddresses};
+
+use crate::{
+    config::RelayConfig,
+    http::Scopes,
+    opening::{self, Opened},
+    room::{RoomTask, Shared},
+};
+
+/// With so many breakdowns within [`PERIOD`], the relay ends: what breaks the room comes again and again.
+const BREAKDOWNS: usize = 3;
+const PERIOD: Duration = Duration::from_secs(60);
+
+/// Runs a room, and others after it if it breaks down.
+pub(crate) struct Supervisor {
+    /// As the relay was started.
+    config: RelayConfig,
+    addresses: JoinAddresses,
+    /// Knows the present PIN.
+    scopes: Arc<Scopes>,
+    shared: Shared,
+    /// The rooms that broke down.
+    rooms: u64,
+}
+
+impl Supervisor {
+    pub(crate) fn new(mut config: RelayConfig, addresses: JoinAddresses, scopes: Arc<Scopes>, shared: Shared) -> Self {
+        if let Some(journal) = &mut config.room.journal {
+            // The lesson that the relay began is the one to go on with.
+            journal.begins_anew = false;
+        }
+        Self { config, addresses, scopes, shared, rooms: 0 }
+    }
+
+    /// Opens the lesson that was found, with the settings adapted to it.
+    ///
+    /// # Errors
+    /// As [`RoomTask::open`].
+    pub(crate) fn open(&self, config: RelayConfig, opened: Opened) -> anyhow::Result<RoomTask> {
+        let addresses = JoinAddresses { pin: self.scopes.pin.get(), ..self.addresses.clone() };
+        RoomTask::open(config, opened, addresses, self.shared.clone(), self.rooms)
+    }
+
+    /// Runs the room until every sender of inputs is gone, or until it breaks down for good.
+    pub(crate) async fn run(mut self, mut room: RoomTask, mut inputs: mpsc::Receiver<Input>) {
+        let mut breakdowns = VecDeque::new();
+        loop {
+            let Err(panic) = AssertUnwindSafe(room.run(&mut inputs)).catch_unwind().await else { return };
+            let reason = reason(panic.as_ref());
+            let now = Instant::now();
+            breakdowns.push_back(now);
+            breakdowns.retain(|then| now - *then < PERIOD);
+            if self.config.room.journal.is_none() {
+                return error!("the room broke down ({reason}), and without a journal it cannot go on");
+            }
+            if breakdowns.len() >= BREAKDOWNS {
+                return error!("the room broke down {BREAKDOWNS} times within {} s: {reason}", PERIOD.as_secs());
+            }
+            error!("the room broke down and opens again from its journal: {reason}");
+            self.rooms += 1;
+            room = match self.reopen().await {
+                Ok(room) => room,
+                Err(error) => return error!("the room cannot be opened again: {error:#}"),
+            };
+        }
+    }
+
+    async fn reopen(&self) -> anyhow::Result<RoomTask> {
+        let (config, opened) = opening::find(self.config.clone()).await?;
+        self.open(config, opened)
+    }
+}
+
+fn reason(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it says no reason")
+}
