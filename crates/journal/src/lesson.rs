@@ -7,6 +7,7 @@ use unmask_federation::{GlobalModel, Moments};
 use unmask_room::{Arrays, LastLesson, Save};
 
 use crate::{
+    erasing::finish,
     folder::Folder,
     refusal::Refusal,
     store::{Contents, Store, Survey, Values},
@@ -49,13 +50,14 @@ pub struct Found<F> {
     pub problems: Vec<String>,
 }
 
-/// Opens the journal in `folder` at a time of day in seconds since 1970. If one of the two files is damaged, renames it
+/// Opens the journal in `folder` at a time of day in seconds since 1970. Finishes erasures first. If one of the two files is damaged, renames it
 /// and goes on with the other.
 ///
 /// # Errors
 /// A [`Refusal`] if this version cannot read the journal, whose files then stay as they are; otherwise as
 /// [`Store::open`].
 pub fn open<F: Folder>(folder: F, opened: u64) -> anyhow::Result<Found<F>> {
+    finish(&folder)?;
     let survey = Survey::of(&folder)?;
     let last = read_lesson(&survey)?;
     let (store, problems) = Store::open(folder, survey, opened)?;

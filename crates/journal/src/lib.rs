@@ -5,6 +5,7 @@
 //! cannot be read is refused, and stays as it is. The relay brings a folder of files, a [simulated disk](simulated) one
 //! in memory that fails on demand.
 
+mod erasing;
 mod folder;
 mod lesson;
 mod refusal;
@@ -13,6 +14,7 @@ mod store;
 mod untouched;
 
 pub use self::{
+    erasing::{Erased, KEY, Kind, erase, erase_everything, erase_set_aside, finish, kind},
     folder::Folder,
     lesson::{Found, open, read, save},
     refusal::Refusal,

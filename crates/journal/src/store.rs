@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use unmask_room::{FORMAT, OLDEST_FORMAT};
 
-use crate::{folder::Folder, refusal::Refusal, untouched::Untouched};
+use crate::{erasing::erase_set_aside, folder::Folder, refusal::Refusal, untouched::Untouched};
 
-const FILES: [&str; 2] = ["journal-a.redb", "journal-b.redb"];
+pub(crate) const FILES: [&str; 2] = ["journal-a.redb", "journal-b.redb"];
 const TABLE: TableDefinition<'_, (&str, u32), &[u8]> = TableDefinition::new("lesson");
 const HEADER: &str = "header";
 /// Bytes per value, a little less than a power of two, because redb gives each value its own run of pages.
@@ -196,7 +196,7 @@ impl<F: Folder> Store<F> {
     /// # Errors
     /// Fails if the file system does.
     pub fn delete_set_aside(&self) -> anyhow::Result<()> {
-        delete_set_aside(&self.folder)
+        erase_set_aside(&self.folder).map(drop)
     }
 
     /// Writes a state. With `parts` it replaces the older file. Without them it updates the header of the newer file,
@@ -441,23 +441,6 @@ fn builder() -> Builder {
 /// Catches panics, since redb may panic on a damaged file.
 fn guarded<T>(action: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
     catch_unwind(AssertUnwindSafe(action)).unwrap_or_else(|_| bail!("it is damaged"))
-}
-
-/// Deletes what earlier lessons left in the folder, and files that could not be read.
-fn delete_set_aside(folder: &impl Folder) -> anyhow::Result<()> {
-    let recording = format!("{}.old", unmask_recording::NAME);
-    let is_aside = |name: &String| {
-        *name == recording
-            || FILES
-                .iter()
-                .filter_map(|file| name.strip_prefix(file))
-                .any(|rest| rest == ".old" || rest.starts_with(".broken-"))
-    };
-    for name in folder.list()?.into_iter().filter(is_aside) {
-        folder.remove(&name).with_context(|| format!("{} cannot be deleted", folder.path(&name)))?;
-    }
-    folder.sync()?;
-    Ok(())
 }
 
 fn cannot_be_opened(folder: &impl Folder, name: &str, error: anyhow::Error) -> anyhow::Error {

@@ -7,6 +7,7 @@ mod candidate;
 mod coding;
 mod control;
 mod download;
+mod erasing;
 mod events;
 mod headers;
 mod limits;
@@ -362,6 +363,7 @@ pub async fn serve(config: RelayConfig) -> anyhow::Result<Running> {
         https_address: https_address.clone(),
     };
     let (inputs, inbox) = mpsc::channel(MAX_INPUTS);
+    let (erasures, to_erase) = mpsc::channel(1);
     let (snapshot_sender, snapshots) = watch::channel(Snapshot::default());
     let events = watch::Sender::new(Arc::from(""));
     let pictures = Arc::new(Pictures::default());
@@ -381,7 +383,7 @@ pub async fn serve(config: RelayConfig) -> anyhow::Result<Running> {
     };
     let supervisor = Supervisor::new(as_started, join_addresses, Arc::clone(&scopes), shared);
     let room = supervisor.open(config, opened)?;
-    let room = tokio::spawn(supervisor.run(room, inbox));
+    let room = tokio::spawn(supervisor.run(room, inbox, to_erase));
     let membership = match outer {
         Some(outer) => {
             Some(outer.join(JoiningRoom { inputs: inputs.downgrade(), snapshots: snapshots.clone() }).await?)
@@ -394,6 +396,7 @@ pub async fn serve(config: RelayConfig) -> anyhow::Result<Running> {
     let (weak, published) = (inputs.downgrade(), snapshots.clone());
     let app = App {
         room: inputs,
+        erasures,
         scopes: Arc::clone(&scopes),
         https_address: https_address.into(),
         https_port: https.port(),

@@ -10,6 +10,7 @@ mod attackers;
 mod clock;
 mod config;
 mod connection;
+mod erasing;
 mod flower;
 mod http;
 mod joining;

@@ -1,6 +1,6 @@
 //! Finds the lesson that a relay opens: the last one in its data folder, or a new one.
 
-use std::path::Path;
+use std::{path::Path, time::SystemTime};
 
 use anyhow::Context;
 use tracing::info;
@@ -12,6 +12,7 @@ use unmask_room::{Opening, Resumed, SharedDataSet};
 use crate::{
     clock::unix_now,
     config::{self, RelayConfig},
+    erasing,
     journal::DataFolder,
     random,
 };
@@ -27,7 +28,7 @@ pub(crate) struct Opened {
 /// Looks for the last lesson, with its data set, and adapts the settings to it.
 ///
 /// # Errors
-/// If another relay keeps its journal in that folder, if this version cannot read it, if the flags contradict the lesson
+/// If another relay keeps its journal in that folder, if what must go cannot be erased, if this version cannot read it, if the flags contradict the lesson
 /// there, if the data set cannot be read, or if the operating system has no random numbers.
 pub(crate) async fn find(mut config: RelayConfig) -> anyhow::Result<(RelayConfig, Opened)> {
     let (mut config, mut opened) = tokio::task::spawn_blocking(move || {
@@ -37,6 +38,16 @@ pub(crate) async fn find(mut config: RelayConfig) -> anyhow::Result<(RelayConfig
     .await??;
     opened.opening.data_set = load_data_set(&mut config).await?;
     Ok((config, opened))
+}
+
+/// Opens a lesson that keeps nothing on the disk, without a look at the folder.
+///
+/// # Errors
+/// If the data set cannot be read, or if the operating system has no random numbers.
+pub(crate) async fn without_a_disk(mut config: RelayConfig) -> anyhow::Result<(RelayConfig, Opened)> {
+    let mut opening = Opening::new(&config.room, random::bytes()?, unix_now());
+    opening.data_set = load_data_set(&mut config).await?;
+    Ok((config, Opened { opening, store: None }))
 }
 
 /// Loads the data set, unless it can be generated on demand. Widens the model if the data set has more classes.
@@ -56,6 +67,12 @@ async fn load_data_set(config: &mut RelayConfig) -> anyhow::Result<Option<Shared
 /// Reads and writes files, so it takes a while.
 fn find_lesson(config: &mut RelayConfig) -> anyhow::Result<Opened> {
     let mut opening = Opening::new(&config.room, random::bytes()?, unix_now());
+    if config.data_dir.is_dir() {
+        erasing::finish(&config.data_dir)?;
+        if let Some(days) = config.keep_days {
+            erasing::erase_old(&config.data_dir, days, SystemTime::now())?;
+        }
+    }
     let Some(journal) = &config.room.journal else { return Ok(Opened { opening, store: None }) };
     std::fs::create_dir_all(&config.data_dir).with_context(|| {
         format!("cannot create the data folder {}; choose another with --data-dir", config.data_dir.display())

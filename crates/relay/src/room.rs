@@ -9,7 +9,7 @@ use tokio::{
 use tracing::error;
 use unmask_core::Architecture;
 use unmask_room::{
-    Classroom, Host, Input, JoinAddresses, Journal, Moment, Outside, Parts, Pictures, Reply, Snapshot, Work,
+    Classroom, Everybody, Host, Input, JoinAddresses, Journal, Moment, Outside, Parts, Pictures, Reply, Snapshot, Work,
 };
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
     clock::Clock,
     config::{self, RelayConfig},
     connection::{InFlight, ReusableBuffer, longest_update},
-    journal::JournalThread,
+    journal::{DataFolder, JournalThread},
     opening::Opened,
     privacy, random, recording,
 };
@@ -44,6 +44,8 @@ pub(crate) struct RoomTask {
     news: mpsc::Receiver<Input>,
     room: Classroom,
     clock: Clock,
+    /// Whether the room writes down nothing when it is dropped.
+    is_over: bool,
     /// Keeps the threads' way to the room open.
     _sender: mpsc::Sender<Input>,
 }
@@ -69,7 +71,14 @@ impl RoomTask {
             recording::open(&config, opening.head.began, reporter(&inputs, Input::Recorded), clock)?;
         opening.problems.extend(problem);
         let parts = Parts {
-            host: Box::new(RelayHost { snapshots, inputs: inputs.clone(), in_flight, reusable_buffer, clock }),
+            host: Box::new(RelayHost {
+                snapshots,
+                inputs: inputs.clone(),
+                in_flight,
+                reusable_buffer,
+                clock,
+                folder: DataFolder(config.data_dir.clone()),
+            }),
             attackers: attackers::start(config.room.attack_budget, config.searches, &inputs, clock)?,
             pictures,
             evaluator: config.evaluator,
@@ -83,11 +92,23 @@ impl RoomTask {
             sockets_before: rooms_before * SOCKETS,
             randomness: random::bytes()?,
         };
-        Ok(Self { news, room: Classroom::open(config.room, opening, parts, clock.now())?, clock, _sender: sender })
+        let room = Classroom::open(config.room, opening, parts, clock.now())?;
+        Ok(Self { news, room, clock, is_over: false, _sender: sender })
+    }
+
+    /// Takes all sockets from a room that is about to be erased. It writes nothing down any longer.
+    pub(crate) fn take_everybody(&mut self) -> Everybody {
+        self.is_over = true;
+        self.room.take_everybody()
+    }
+
+    /// Has a room that broke down write nothing: its state may be half changed.
+    pub(crate) fn abandon(&mut self) {
+        self.is_over = true;
     }
 
     /// Runs until every sender of inputs is gone.
-    pub(crate) async fn run(mut self, inputs: &mut mpsc::Receiver<Input>) {
+    pub(crate) async fn run(&mut self, inputs: &mut mpsc::Receiver<Input>) {
         let clock = self.clock;
         loop {
             let due = self.room.next_due().map(|due| clock.instant(due));
@@ -122,8 +143,7 @@ impl Drop for RoomTask {
     fn drop(&mut self) {
         // The journal's thread must not wait for the room, which waits for it.
         self.news.close();
-        // After a panic the state may be half changed.
-        if !thread::panicking() {
+        if !self.is_over {
             self.room.close(self.clock.now());
         }
     }
@@ -136,9 +156,16 @@ struct RelayHost {
     in_flight: InFlight,
     reusable_buffer: ReusableBuffer,
     clock: Clock,
+    folder: DataFolder,
 }
 
 impl Host for RelayHost {
+    fn erase_set_aside(&mut self) -> bool {
+        let erased =
+            if self.folder.0.is_dir() { unmask_journal::erase_set_aside(&self.folder).map(drop) } else { Ok(()) };
+        erased.inspect_err(|error| error!("what an earlier lesson left is still there: {error:#}")).is_ok()
+    }
+
     fn publish(&mut self, snapshot: Snapshot) {
         self.snapshots.send_replace(snapshot);
     }

@@ -3,12 +3,16 @@
 use std::{any::Any, collections::VecDeque, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::FutureExt as _;
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
 use tracing::error;
 use unmask_room::{Input, JoinAddresses};
 
 use crate::{
     config::RelayConfig,
+    erasing::{Receipt, erase_everything},
     http::Scopes,
     opening::{self, Opened},
     room::{RoomTask, Shared},
@@ -17,6 +21,9 @@ use crate::{
 /// With so many breakdowns within [`PERIOD`], the relay ends: what breaks the room comes again and again.
 const BREAKDOWNS: usize = 3;
 const PERIOD: Duration = Duration::from_secs(60);
+
+/// The teacher's wish that everything is erased; answers with the receipt.
+pub(crate) struct Erasure(pub(crate) oneshot::Sender<anyhow::Result<Receipt>>);
 
 /// Runs a room, and others after it if it breaks down.
 pub(crate) struct Supervisor {
@@ -49,10 +56,28 @@ impl Supervisor {
     }
 
     /// Runs the room until every sender of inputs is gone, or until it breaks down for good.
-    pub(crate) async fn run(mut self, mut room: RoomTask, mut inputs: mpsc::Receiver<Input>) {
+    pub(crate) async fn run(
+        mut self,
+        mut room: RoomTask,
+        mut inputs: mpsc::Receiver<Input>,
+        mut erasures: mpsc::Receiver<Erasure>,
+    ) {
         let mut breakdowns = VecDeque::new();
         loop {
-            let Err(panic) = AssertUnwindSafe(room.run(&mut inputs)).catch_unwind().await else { return };
+            let ended = tokio::select! {
+                ended = AssertUnwindSafe(room.run(&mut inputs)).catch_unwind() => ended,
+                Some(erasure) = erasures.recv() => {
+                    room = match self.erase(room, erasure).await {
+                        Ok(room) => room,
+                        Err(error) => return error!("no room can be opened after the erased one: {error:#}"),
+                    };
+                    continue;
+                }
+            };
+            let Err(panic) = ended else { return };
+            room.abandon();
+            // Its journal is closed before it is opened again.
+            drop(room);
             let reason = reason(panic.as_ref());
             let now = Instant::now();
             breakdowns.push_back(now);
@@ -70,6 +95,33 @@ impl Supervisor {
                 Err(error) => return error!("the room cannot be opened again: {error:#}"),
             };
         }
+    }
+
+    /// Ends the room, erases its lesson, and opens an empty room that keeps nothing on the disk.
+    async fn erase(&mut self, mut room: RoomTask, Erasure(reply): Erasure) -> anyhow::Result<RoomTask> {
+        let everybody = room.take_everybody();
+        // Its files are closed.
+        drop(room);
+        let folder = self.config.data_dir.clone();
+        let erased = tokio::task::spawn_blocking(move || erase_everything(&folder)).await?;
+        everybody.say_goodbye(erased.is_ok());
+        let problem = match &erased {
+            Ok(_) => String::new(),
+            Err(error) => {
+                error!("the lesson is not erased: {error:#}");
+                format!(" Something of it is still there: {error:#}.")
+            }
+        };
+        // Nobody waits for the receipt if the teacher's page has closed.
+        let _ = reply.send(erased);
+        self.rooms += 1;
+        (self.config.room.journal, self.config.room.start) = (None, false);
+        let (config, mut opened) = opening::without_a_disk(self.config.clone()).await?;
+        opened.opening.problems.push(format!(
+            "The teacher erased the lesson.{problem} This room keeps nothing on the disk; start the relay again for \
+             another lesson."
+        ));
+        self.open(config, opened)
     }
 
     async fn reopen(&self) -> anyhow::Result<RoomTask> {

@@ -28,6 +28,10 @@ pub trait Host: Send {
     /// Expects updates of this model from now on, besides those of earlier ones.
     fn expect(&mut self, architecture: Architecture);
 
+    /// Erases what earlier lessons left on the disk. A room that saves nothing asks for it when a student has its data
+    /// deleted. Returns false if something stays.
+    fn erase_set_aside(&mut self) -> bool;
+
     /// Takes the memory of an update that the room no longer needs.
     fn reuse(&mut self, buffer: Vec<f32>);
 }

@@ -80,6 +80,7 @@ pub use journaling::{Arrays, Journal, NotSaved, Save, Saved};
 pub use lesson::{Beginning, LastLesson, LessonHead, LessonId, Opening, Resumed};
 pub use log::TimedLine;
 pub use measuring::NotMeasured;
+pub use moderation::Everybody;
 pub use outbox::{EncodedShard, OutboxMessage, Waiting, Weights};
 pub use outer::{Contribution, NoContribution, OuterInput, TrainRequest};
 pub use peer::{DeviceId, Peer};

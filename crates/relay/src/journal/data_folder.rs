@@ -27,7 +27,7 @@ impl DataFolder {
     /// # Errors
     /// As there, or if another relay has it open.
     pub(crate) fn open_journal(self) -> anyhow::Result<Found<Self>> {
-        self.patiently(|| unmask_journal::open(self.clone(), unix_now()))
+        self.patiently(|folder| unmask_journal::open(folder.clone(), unix_now()))
     }
 
     /// Reads the lesson in the folder, and changes nothing there. Returns it, and sentences that say what is damaged.
@@ -35,7 +35,7 @@ impl DataFolder {
     /// # Errors
     /// As [`unmask_journal::read`], or if a relay has it open.
     pub(crate) fn read_journal(&self) -> anyhow::Result<(Option<LastLesson>, Vec<String>)> {
-        self.patiently(|| unmask_journal::read(self))
+        self.patiently(unmask_journal::read)
     }
 
     /// Sets the journal in the folder aside, whatever is in it.
@@ -43,14 +43,17 @@ impl DataFolder {
     /// # Errors
     /// If another relay has it open, or if a file cannot be renamed.
     pub(crate) fn retire_journal(&self) -> anyhow::Result<()> {
-        self.patiently(|| unmask_journal::retire(self))
+        self.patiently(unmask_journal::retire)
     }
 
     /// Does what needs the journal for itself, and waits for a relay that is closing it.
-    fn patiently<T>(&self, action: impl Fn() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    ///
+    /// # Errors
+    /// Those of the action, or if another relay has the journal open.
+    pub(crate) fn patiently<T>(&self, action: impl Fn(&Self) -> anyhow::Result<T>) -> anyhow::Result<T> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            match action() {
+            match action(self) {
                 Err(error) if is_taken(&error) && Instant::now() < deadline => sleep(Duration::from_millis(50)),
                 Err(error) if is_taken(&error) => {
                     return Err(error.context(format!(
@@ -84,6 +87,10 @@ impl Folder for DataFolder {
 
     fn has(&self, file: &str) -> io::Result<bool> {
         self.0.join(file).try_exists()
+    }
+
+    fn size(&self, file: &str) -> io::Result<u64> {
+        Ok(fs::metadata(self.0.join(file))?.len())
     }
 
     fn open_to_read(&self, file: &str) -> io::Result<FileBackend> {
@@ -125,9 +132,8 @@ mod tests {
     use super::*;
 
     fn open(folder: &tempfile::TempDir) -> anyhow::Result<(Store<DataFolder>, Option<Contents>)> {
-        let folder = DataFolder(folder.path().to_owned());
-        folder.patiently(|| {
-            let mut survey = Survey::of(&folder)?;
+        DataFolder(folder.path().to_owned()).patiently(|folder| {
+            let mut survey = Survey::of(folder)?;
             let contents = survey.contents.take();
             Ok((Store::open(folder.clone(), survey, 1)?.0, contents))
         })
