@@ -3,8 +3,8 @@
 use std::io;
 
 use anyhow::Context;
-use serde::Serialize;
 use unmask_recording::NAME as RECORDING;
+use unmask_wire::view::ErasedFile;
 
 use crate::{
     folder::Folder,
@@ -26,13 +26,6 @@ pub enum Kind {
     Lesson,
     /// Of an earlier lesson, or a damaged file.
     SetAside,
-}
-
-/// A file that was erased.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Erased {
-    pub name: String,
-    pub bytes: u64,
 }
 
 /// Whose file this is; `None` if it holds nothing of a lesson.
@@ -59,7 +52,7 @@ pub fn kind(name: &str) -> Option<Kind> {
 ///
 /// # Errors
 /// Fails if a relay has the journal open, see [`is_taken`], or if the file system does.
-pub fn erase(folder: &impl Folder, meant: impl Fn(&str) -> bool) -> anyhow::Result<Vec<Erased>> {
+pub fn erase(folder: &impl Folder, meant: impl Fn(&str) -> bool) -> anyhow::Result<Vec<ErasedFile>> {
     if let Err(error) = Survey::of(folder)
         && is_taken(&error)
     {
@@ -72,7 +65,7 @@ pub fn erase(folder: &impl Folder, meant: impl Fn(&str) -> bool) -> anyhow::Resu
 ///
 /// # Errors
 /// As [`erase`].
-pub fn erase_everything(folder: &impl Folder) -> anyhow::Result<Vec<Erased>> {
+pub fn erase_everything(folder: &impl Folder) -> anyhow::Result<Vec<ErasedFile>> {
     if let Err(error) = Survey::of(folder)
         && is_taken(&error)
     {
@@ -86,7 +79,7 @@ pub fn erase_everything(folder: &impl Folder) -> anyhow::Result<Vec<Erased>> {
 ///
 /// # Errors
 /// Fails if the file system does.
-pub fn erase_set_aside(folder: &impl Folder) -> anyhow::Result<Vec<Erased>> {
+pub fn erase_set_aside(folder: &impl Folder) -> anyhow::Result<Vec<ErasedFile>> {
     let names = folder.list()?;
     if !names.iter().any(|name| kind(name) == Some(Kind::SetAside) || name == MARK_ASIDE) {
         return Ok(Vec::new());
@@ -98,7 +91,7 @@ pub fn erase_set_aside(folder: &impl Folder) -> anyhow::Result<Vec<Erased>> {
 ///
 /// # Errors
 /// As [`erase_everything`].
-pub fn finish(folder: &impl Folder) -> anyhow::Result<Vec<Erased>> {
+pub fn finish(folder: &impl Folder) -> anyhow::Result<Vec<ErasedFile>> {
     let mut erased = Vec::new();
     if folder.has(MARK)? {
         erased.extend(erase_everything(folder)?);
@@ -109,7 +102,7 @@ pub fn finish(folder: &impl Folder) -> anyhow::Result<Vec<Erased>> {
     Ok(erased)
 }
 
-fn marked(folder: &impl Folder, mark: &str, is_meant: impl Fn(Kind) -> bool) -> anyhow::Result<Vec<Erased>> {
+fn marked(folder: &impl Folder, mark: &str, is_meant: impl Fn(Kind) -> bool) -> anyhow::Result<Vec<ErasedFile>> {
     let context = || format!("{} cannot be written", folder.path(mark));
     match folder.create(mark) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error).with_context(context),
@@ -121,7 +114,7 @@ fn marked(folder: &impl Folder, mark: &str, is_meant: impl Fn(Kind) -> bool) -> 
     Ok(erased)
 }
 
-fn remove(folder: &impl Folder, is_meant: impl Fn(&str) -> bool) -> anyhow::Result<Vec<Erased>> {
+fn remove(folder: &impl Folder, is_meant: impl Fn(&str) -> bool) -> anyhow::Result<Vec<ErasedFile>> {
     let mut names = folder.list()?;
     names.retain(|name| is_meant(name));
     names.sort();
@@ -130,7 +123,7 @@ fn remove(folder: &impl Folder, is_meant: impl Fn(&str) -> bool) -> anyhow::Resu
         let context = || format!("{} cannot be deleted", folder.path(&name));
         let bytes = folder.size(&name).with_context(context)?;
         folder.remove(&name).with_context(context)?;
-        erased.push(Erased { name, bytes });
+        erased.push(ErasedFile { name, bytes });
     }
     if !erased.is_empty() {
         folder.sync()?;
@@ -171,8 +164,8 @@ mod tests {
         files
     }
 
-    fn names(erased: &[Erased]) -> Vec<&str> {
-        assert!(erased.iter().all(|Erased { name, bytes }| *bytes == name.len() as u64));
+    fn names(erased: &[ErasedFile]) -> Vec<&str> {
+        assert!(erased.iter().all(|ErasedFile { name, bytes }| *bytes == name.len() as u64));
         erased.iter().map(|erased| erased.name.as_str()).collect()
     }
 

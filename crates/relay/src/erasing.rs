@@ -8,48 +8,38 @@ use std::{
 };
 
 use anyhow::Context;
-use serde::Serialize;
 use tracing::info;
-use unmask_journal::{Erased, Kind, kind};
+use unmask_journal::{Kind, kind};
+use unmask_wire::view::{ErasedFile, Receipt};
 
 use crate::{clock::unix_now, journal::DataFolder, private_file};
 
 /// Holds a line of JSON for each erasure.
 const RECEIPTS: &str = "erased.jsonl";
 
-/// What was erased, and when. It names nobody.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Receipt {
-    /// In seconds since 1970.
-    pub(crate) unix: u64,
-    pub(crate) files: Vec<Erased>,
-}
-
-impl Receipt {
-    /// Keeps a receipt in the folder, unless nothing was erased.
-    ///
-    /// # Errors
-    /// Fails if the file system does. The files are erased all the same.
-    fn keep(folder: &Path, files: Vec<Erased>) -> anyhow::Result<Self> {
-        let receipt = Self { unix: unix_now(), files };
-        if receipt.files.is_empty() {
-            return Ok(receipt);
-        }
-        for Erased { name, bytes } in &receipt.files {
-            info!("erased {name}, {bytes} bytes");
-        }
-        let path = folder.join(RECEIPTS);
-        let line = serde_json::to_string(&receipt)? + "\n";
-        let write = || {
-            match private_file::make(&path) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-                _ => {}
-            }
-            OpenOptions::new().append(true).open(&path)?.write_all(line.as_bytes())
-        };
-        write().with_context(|| format!("the files are erased, and {} cannot be written", path.display()))?;
-        Ok(receipt)
+/// Keeps a receipt in the folder, unless nothing was erased.
+///
+/// # Errors
+/// Fails if the file system does. The files are erased all the same.
+fn keep(folder: &Path, files: Vec<ErasedFile>) -> anyhow::Result<Receipt> {
+    let receipt = Receipt { unix: unix_now(), files };
+    if receipt.files.is_empty() {
+        return Ok(receipt);
     }
+    for ErasedFile { name, bytes } in &receipt.files {
+        info!("erased {name}, {bytes} bytes");
+    }
+    let path = folder.join(RECEIPTS);
+    let line = serde_json::to_string(&receipt)? + "\n";
+    let write = || {
+        match private_file::make(&path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        OpenOptions::new().append(true).open(&path)?.write_all(line.as_bytes())
+    };
+    write().with_context(|| format!("the files are erased, and {} cannot be written", path.display()))?;
+    Ok(receipt)
 }
 
 /// Erases everything that lessons left in the folder: journals, recordings, keys.
@@ -58,7 +48,7 @@ impl Receipt {
 /// Fails if a relay has the journal there open, or if the file system does.
 pub(crate) fn erase_everything(folder: &Path) -> anyhow::Result<Receipt> {
     let erased = DataFolder(folder.to_owned()).patiently(|folder| unmask_journal::erase_everything(folder))?;
-    Receipt::keep(folder, erased)
+    keep(folder, erased)
 }
 
 /// Finishes erasures that were interrupted.
@@ -67,7 +57,7 @@ pub(crate) fn erase_everything(folder: &Path) -> anyhow::Result<Receipt> {
 /// As [`erase_everything`].
 pub(crate) fn finish(folder: &Path) -> anyhow::Result<Receipt> {
     let erased = DataFolder(folder.to_owned()).patiently(|folder| unmask_journal::finish(folder))?;
-    Receipt::keep(folder, erased)
+    keep(folder, erased)
 }
 
 /// Erases the lessons in the folder that were last written more than `days` days before `now`. The files of the last
@@ -99,11 +89,11 @@ pub(crate) fn erase_old(folder: &Path, days: u32, now: SystemTime) -> anyhow::Re
         old.append(&mut lesson);
     }
     if old.is_empty() {
-        return Receipt::keep(folder, Vec::new());
+        return keep(folder, Vec::new());
     }
     let is_meant = |name: &str| old.iter().any(|old| old == name);
     let erased = DataFolder(folder.to_owned()).patiently(|folder| unmask_journal::erase(folder, is_meant))?;
-    Receipt::keep(folder, erased)
+    keep(folder, erased)
 }
 
 #[cfg(test)]

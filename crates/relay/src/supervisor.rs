@@ -9,10 +9,11 @@ use tokio::{
 };
 use tracing::error;
 use unmask_room::{Input, JoinAddresses};
+use unmask_wire::view::Receipt;
 
 use crate::{
     config::RelayConfig,
-    erasing::{Receipt, erase_everything},
+    erasing::erase_everything,
     http::Scopes,
     opening::{self, Opened},
     room::{RoomTask, Shared},

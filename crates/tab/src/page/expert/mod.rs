@@ -4,6 +4,7 @@ mod attack_result;
 mod cards;
 mod controls;
 mod editors;
+mod erase;
 mod learning;
 mod rates;
 mod roster;
@@ -17,6 +18,7 @@ use unmask_words::{Language, say};
 use self::{
     cards::Cards,
     controls::Controls,
+    erase::EraseEverything,
     learning::{Learning, UpdateCounts},
     roster::Roster,
 };
@@ -222,6 +224,7 @@ fn Log(feed: Feed, teacher: Teacher) -> impl IntoView {
                     <a class="button" href="/api/session.zip" download data-testid="take-home">"Take the lesson home"</a>
                     <a class="button" href="/api/lesson.unmask" download data-testid="take-recording">"Take the recording"</a>
                 </p>
+                <EraseEverything teacher/>
             </Show>
         </section>
     }
