@@ -8,7 +8,7 @@ use unmask_wire::view::ErasedFile;
 
 use crate::{
     folder::Folder,
-    store::{FILES, Survey, is_taken},
+    store::{FILES, check_free},
 };
 
 /// The key from which the lesson's secrets are derived.
@@ -51,13 +51,9 @@ pub fn kind(name: &str) -> Option<Kind> {
 /// Erases the files that lessons left in the folder and that are `meant`.
 ///
 /// # Errors
-/// Fails if a relay has the journal open, see [`is_taken`], or if the file system does.
+/// Fails if a relay has the journal open, see [`is_taken`](crate::is_taken), or if the file system does.
 pub fn erase(folder: &impl Folder, meant: impl Fn(&str) -> bool) -> anyhow::Result<Vec<ErasedFile>> {
-    if let Err(error) = Survey::of(folder)
-        && is_taken(&error)
-    {
-        return Err(error);
-    }
+    check_free(folder)?;
     remove(folder, |name| kind(name).is_some() && meant(name))
 }
 
@@ -66,11 +62,7 @@ pub fn erase(folder: &impl Folder, meant: impl Fn(&str) -> bool) -> anyhow::Resu
 /// # Errors
 /// As [`erase`].
 pub fn erase_everything(folder: &impl Folder) -> anyhow::Result<Vec<ErasedFile>> {
-    if let Err(error) = Survey::of(folder)
-        && is_taken(&error)
-    {
-        return Err(error);
-    }
+    check_free(folder)?;
     marked(folder, MARK, |_| true)
 }
 

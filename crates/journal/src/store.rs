@@ -230,11 +230,7 @@ impl<F: Folder> Store<F> {
 /// # Errors
 /// Fails if a relay has the journal open, see [`is_taken`], or if a file cannot be renamed.
 pub fn retire(folder: &impl Folder) -> anyhow::Result<()> {
-    if let Err(error) = Survey::of(folder)
-        && is_taken(&error)
-    {
-        return Err(error);
-    }
+    check_free(folder)?;
     for name in FILES {
         match folder.rename(name, &format!("{name}.old")) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -458,6 +454,17 @@ fn is_unwritable(error: &anyhow::Error) -> bool {
         use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
         [StorageFull, QuotaExceeded, ReadOnlyFilesystem, PermissionDenied].contains(&io.kind())
     })
+}
+
+/// Checks that no relay has the journal open, whatever is in it.
+///
+/// # Errors
+/// Fails if a relay has, see [`is_taken`].
+pub(crate) fn check_free(folder: &impl Folder) -> anyhow::Result<()> {
+    match Survey::of(folder) {
+        Err(error) if is_taken(&error) => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Whether a journal could not be opened because another relay has it open.
