@@ -1,7 +1,7 @@
 //! A file that redb may repair and check as it does, while nothing of it reaches the disk.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map::Entry},
     io,
     ops::Bound,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -100,14 +100,15 @@ impl<B: StorageBackend> StorageBackend for Untouched<B> {
         let kept = changes.kept;
         changes.length = changes.length.max(offset + data.len() as u64);
         for (block, inside, part) in parts(offset, data.len()) {
-            if !changes.blocks.contains_key(&block) {
-                let mut whole = vec![0; BLOCK as usize].into_boxed_slice();
-                self.read_file(kept, block * BLOCK, &mut whole)?;
-                changes.blocks.insert(block, whole);
-            }
-            if let Some(written) = changes.blocks.get_mut(&block) {
-                written[inside..inside + part.len()].copy_from_slice(&data[part]);
-            }
+            let written = match changes.blocks.entry(block) {
+                Entry::Occupied(written) => written.into_mut(),
+                Entry::Vacant(place) => {
+                    let mut whole = vec![0; BLOCK as usize].into_boxed_slice();
+                    self.read_file(kept, block * BLOCK, &mut whole)?;
+                    place.insert(whole)
+                }
+            };
+            written[inside..inside + part.len()].copy_from_slice(&data[part]);
         }
         Ok(())
     }

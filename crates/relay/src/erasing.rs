@@ -47,7 +47,7 @@ fn keep(folder: &Path, files: Vec<ErasedFile>) -> anyhow::Result<Receipt> {
 /// # Errors
 /// Fails if a relay has the journal there open, or if the file system does.
 pub(crate) fn erase_everything(folder: &Path) -> anyhow::Result<Receipt> {
-    let erased = DataFolder(folder.to_owned()).patiently(|folder| unmask_journal::erase_everything(folder))?;
+    let erased = DataFolder(folder.to_owned()).patiently(unmask_journal::erase_everything)?;
     keep(folder, erased)
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn erase_everything(folder: &Path) -> anyhow::Result<Receipt> {
 /// # Errors
 /// As [`erase_everything`].
 pub(crate) fn finish(folder: &Path) -> anyhow::Result<Receipt> {
-    let erased = DataFolder(folder.to_owned()).patiently(|folder| unmask_journal::finish(folder))?;
+    let erased = DataFolder(folder.to_owned()).patiently(unmask_journal::finish)?;
     keep(folder, erased)
 }
 
