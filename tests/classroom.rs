@@ -130,6 +130,17 @@ async fn only_the_teacher_controls() {
     assert!(relay.room().await["round"].as_u64() > Some(0));
     teacher.click("reset-yes").await;
     wait_for("the reset", || async { (relay.room().await["round"] == 0).then_some(()) }).await;
+
+    // The lesson ends only when that is confirmed. The teacher reads what went.
+    teacher.click("erase").await;
+    teacher.click("erase-no").await;
+    teacher.click("erase").await;
+    assert_eq!(relay.room().await["clients"].as_array().map(Vec::len), Some(1));
+    teacher.click("erase-yes").await;
+    let receipt = "document.querySelector('[data-testid=\"erase-receipt\"]:not([hidden]) ul')?.innerText";
+    let receipt = teacher.wait_for(receipt).await.to_string();
+    assert!(receipt.contains("room.key") && receipt.contains("journal-a.redb"), "{receipt}");
+    assert_eq!(relay.room().await["clients"].as_array().map(Vec::len), Some(0));
 }
 
 /// The browser takes the graphics adapter away during a lesson: the tab reports it and continues on the CPU.

@@ -21,6 +21,18 @@ pub trait Folder: Debug {
     /// The file system's.
     fn has(&self, file: &str) -> io::Result<bool>;
 
+    /// A file's length in bytes.
+    ///
+    /// # Errors
+    /// The file system's, or if the file does not exist.
+    fn size(&self, file: &str) -> io::Result<u64>;
+
+    /// Opens a file that may not be written to.
+    ///
+    /// # Errors
+    /// The file system's, or if the file does not exist.
+    fn open_to_read(&self, file: &str) -> io::Result<Self::File>;
+
     /// Opens a file for reading and writing.
     ///
     /// # Errors

@@ -7,8 +7,10 @@ use unmask_federation::{GlobalModel, Moments};
 use unmask_room::{Arrays, LastLesson, Save};
 
 use crate::{
+    erasing::finish,
     folder::Folder,
-    store::{Contents, Store, Values},
+    refusal::Refusal,
+    store::{Contents, Store, Survey, Values},
 };
 
 const WEIGHTS: &str = "weights";
@@ -38,12 +40,46 @@ pub fn save<F: Folder>(store: &mut Store<F>, save: &Save) -> anyhow::Result<()> 
     store.write(header, Some(&parts), *is_fresh)
 }
 
-/// Reads the lesson that was saved.
+/// A journal that was opened.
+#[derive(Debug)]
+pub struct Found<F> {
+    pub store: Store<F>,
+    /// The last lesson; `None` if nothing was saved.
+    pub last: Option<LastLesson>,
+    /// Sentences that say what is wrong with a file that was set aside.
+    pub problems: Vec<String>,
+}
+
+/// Opens the journal in `folder` at a time of day in seconds since 1970. Finishes erasures first. If one of the two files is damaged, renames it
+/// and goes on with the other.
 ///
 /// # Errors
-/// If it cannot be decoded.
-pub fn read_lesson(contents: &Contents) -> anyhow::Result<LastLesson> {
-    LastLesson::read(contents.header(), |architecture| read_arrays(contents, architecture))
+/// A [`Refusal`] if this version cannot read the journal, whose files then stay as they are; otherwise as
+/// [`Store::open`].
+pub fn open<F: Folder>(folder: F, opened: u64) -> anyhow::Result<Found<F>> {
+    finish(&folder)?;
+    let survey = Survey::of(&folder)?;
+    let last = read_lesson(&survey)?;
+    let (store, problems) = Store::open(folder, survey, opened)?;
+    Ok(Found { store, last, problems })
+}
+
+/// Reads the lesson in `folder`, and changes nothing there. Returns it, and sentences that say what is damaged.
+///
+/// # Errors
+/// As [`Survey::of`].
+pub fn read<F: Folder>(folder: &F) -> anyhow::Result<(Option<LastLesson>, Vec<String>)> {
+    let survey = Survey::of(folder)?;
+    Ok((read_lesson(&survey)?, survey.problems(folder)))
+}
+
+fn read_lesson(survey: &Survey) -> anyhow::Result<Option<LastLesson>> {
+    let Some(contents) = &survey.contents else { return Ok(None) };
+    let format = contents.format();
+    let lesson = LastLesson::read(format, contents.header(), |architecture| read_arrays(contents, architecture));
+    let lesson =
+        lesson.map_err(|reason| Refusal::NotUnderstood { path: contents.path().to_owned(), format, reason })?;
+    Ok(Some(lesson))
 }
 
 fn read_arrays(contents: &Contents, architecture: Architecture) -> anyhow::Result<Arrays> {

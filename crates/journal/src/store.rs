@@ -9,14 +9,13 @@ use anyhow::{Context, bail, ensure};
 use redb::{Builder, Database, DatabaseError, ReadableDatabase, StorageError, TableDefinition, TableError};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use unmask_room::{FORMAT, OLDEST_FORMAT};
 
-use crate::folder::Folder;
+use crate::{erasing::erase_set_aside, folder::Folder, refusal::Refusal, untouched::Untouched};
 
-const FILES: [&str; 2] = ["journal-a.redb", "journal-b.redb"];
+pub(crate) const FILES: [&str; 2] = ["journal-a.redb", "journal-b.redb"];
 const TABLE: TableDefinition<'_, (&str, u32), &[u8]> = TableDefinition::new("lesson");
 const HEADER: &str = "header";
-/// Changes whenever the encoding changes.
-const FORMAT: u32 = 9;
 /// Bytes per value, a little less than a power of two, because redb gives each value its own run of pages.
 const CHUNK: usize = (256 << 10) - 1024;
 /// Bytes of redb's page cache, small because a journal is written far more often than read.
@@ -70,76 +69,120 @@ pub enum Values<'a> {
 /// A state that was read.
 #[derive(Debug, PartialEq)]
 pub struct Contents {
+    /// Where it is, for messages.
+    path: String,
+    /// How the header is encoded.
+    format: u32,
     header: Vec<u8>,
     parts: Vec<(String, Vec<u8>)>,
 }
 
-/// A journal that was opened.
+/// What is in the journal's files, which stay as they are.
 #[derive(Debug)]
-pub struct Found<F> {
-    pub store: Store<F>,
+pub struct Survey {
     /// The newest complete state; `None` if nothing was saved.
     pub contents: Option<Contents>,
-    /// Sentences that say what is wrong with files that were set aside.
-    pub problems: Vec<String>,
+    slots: [Surveyed; 2],
+    newest: usize,
+}
+
+#[derive(Debug)]
+enum Surveyed {
+    Nothing,
+    Whole(Manifest),
+    Damaged(anyhow::Error),
+}
+
+impl Survey {
+    /// Reads the journal in `folder`.
+    ///
+    /// # Errors
+    /// A [`Refusal`] if this version cannot read the journal. Others if a relay has it open, see [`is_taken`], or if the
+    /// disk cannot be read.
+    pub fn of(folder: &impl Folder) -> anyhow::Result<Self> {
+        let (mut slots, mut states) = ([Surveyed::Nothing, Surveyed::Nothing], Vec::new());
+        for (index, name) in FILES.into_iter().enumerate() {
+            match Opened::load(folder, name) {
+                Ok(None) => {}
+                Ok(Some(state)) => states.push((index, state)),
+                Err(error) if is_taken(&error) || error.is::<Refusal>() => return Err(error),
+                Err(error) if is_unwritable(&error) => return Err(cannot_be_opened(folder, name, error)),
+                Err(error) => slots[index] = Surveyed::Damaged(error),
+            }
+        }
+        states.sort_by_key(|(_, state)| std::cmp::Reverse(state.manifest.serial));
+        let (mut contents, mut newest) = (None, 0);
+        for (index, Opened { database, format, manifest, header }) in states {
+            slots[index] = if contents.is_some() {
+                Surveyed::Whole(manifest)
+            } else {
+                match read(&database, &manifest.parts) {
+                    Ok(parts) => {
+                        contents = Some(Contents { path: folder.path(FILES[index]), format, header, parts });
+                        newest = index;
+                        Surveyed::Whole(manifest)
+                    }
+                    Err(error) => Surveyed::Damaged(error),
+                }
+            };
+        }
+        let survey = Self { contents, slots, newest };
+        let damages: Vec<String> = survey.damages(folder).collect();
+        if survey.contents.is_none() && !damages.is_empty() {
+            return Err(Refusal::Damaged(damages).into());
+        }
+        Ok(survey)
+    }
+
+    fn damages(&self, folder: &impl Folder) -> impl Iterator<Item = String> {
+        FILES.into_iter().zip(&self.slots).filter_map(|(name, slot)| match slot {
+            Surveyed::Damaged(error) => Some(format!("{} ({error:#})", folder.path(name))),
+            Surveyed::Nothing | Surveyed::Whole(_) => None,
+        })
+    }
+
+    /// Sentences that say which file is damaged.
+    pub fn problems(&self, folder: &impl Folder) -> Vec<String> {
+        self.damages(folder).map(|damage| format!("A file of the journal is damaged: {damage}.")).collect()
+    }
 }
 
 impl<F: Folder> Store<F> {
-    /// Opens the journal in `folder` at a time of day in seconds since 1970. Renames a file that is damaged or has
-    /// another format.
+    /// Opens the journal that was surveyed for writing, at a time of day in seconds since 1970. If one of the two files
+    /// is damaged, renames it. Returns sentences that say so.
     ///
     /// # Errors
     /// Fails if another relay has it open, see [`is_taken`], or if the disk cannot be written: a file that was not closed
     /// is repaired first.
-    pub fn open(folder: F, opened: u64) -> anyhow::Result<Found<F>> {
-        let mut store = Self { folder, opened, slots: FILES.map(Slot::new), newest: 0, serial: 0 };
-        let (mut found, mut problems) = (Vec::new(), Vec::new());
-        for (index, name) in FILES.into_iter().enumerate() {
-            match store.slots[index].load(&store.folder) {
-                Ok(None) => {}
-                Ok(Some((manifest, header))) => found.push((manifest.serial, index, header, manifest.parts)),
-                Err(error) if is_taken(&error) => return Err(error),
-                Err(error) if is_unwritable(&error) => {
-                    let path = store.folder.path(name);
-                    return Err(error.context(format!(
-                        "{path} cannot be opened; free some space or make it writable, and start again"
-                    )));
-                }
-                Err(error) => problems.push(store.set_aside(index, &error)),
-            }
-        }
-        found.sort_by_key(|(serial, ..)| std::cmp::Reverse(*serial));
-        let mut contents = None;
-        for (serial, index, header, parts) in found {
-            store.serial = store.serial.max(serial);
+    pub fn open(folder: F, survey: Survey, opened: u64) -> anyhow::Result<(Self, Vec<String>)> {
+        let mut store = Self { folder, opened, slots: FILES.map(Slot::new), newest: survey.newest, serial: 0 };
+        let mut damaged = Vec::new();
+        for (index, surveyed) in survey.slots.into_iter().enumerate() {
             let slot = &mut store.slots[index];
-            if contents.is_some() {
-                (slot.parts, slot.is_whole) = (parts, true);
-                continue;
-            }
-            match slot.read(&parts) {
-                Ok(values) => {
-                    contents = Some(Contents { header, parts: values });
+            match surveyed {
+                Surveyed::Nothing => {}
+                Surveyed::Whole(Manifest { serial, parts }) => {
+                    let opened = store
+                        .folder
+                        .open(slot.name)
+                        .map_err(anyhow::Error::from)
+                        .and_then(|file| guarded(|| Ok(builder().create_with_backend(file)?)));
+                    slot.database = Some(opened.map_err(|error| {
+                        if is_taken(&error) { error } else { cannot_be_opened(&store.folder, slot.name, error) }
+                    })?);
                     (slot.parts, slot.is_whole) = (parts, true);
-                    store.newest = index;
+                    store.serial = store.serial.max(serial);
                 }
-                Err(error) => problems.push(store.set_aside(index, &error)),
+                Surveyed::Damaged(error) => damaged.push((index, error)),
             }
         }
-        Ok(Found { store, contents, problems })
-    }
-
-    /// Sets both files aside because their newest state cannot be used. Returns sentences that say where they went.
-    pub fn reject(&mut self, error: &anyhow::Error) -> Vec<String> {
-        let whole: Vec<usize> = (0..FILES.len()).filter(|index| self.slots[*index].is_whole).collect();
-        whole.into_iter().map(|index| self.set_aside(index, error)).collect()
+        let problems = damaged.into_iter().map(|(index, error)| store.set_aside(index, &error)).collect();
+        Ok((store, problems))
     }
 
     /// Renames a file. Returns a sentence that says why, and its new name.
-    fn set_aside(&mut self, index: usize, error: &anyhow::Error) -> String {
-        let slot = &mut self.slots[index];
-        slot.database = None;
-        (slot.parts, slot.is_whole) = (Vec::new(), false);
+    fn set_aside(&self, index: usize, error: &anyhow::Error) -> String {
+        let slot = &self.slots[index];
         let aside = format!("{}.broken-{}", slot.name, self.opened);
         let what = format!("The journal's file {} cannot be read ({error:#})", self.folder.path(slot.name));
         match self.folder.rename(slot.name, &aside) {
@@ -148,30 +191,12 @@ impl<F: Folder> Store<F> {
         }
     }
 
-    /// Closes the journal and renames its files, replacing those that were renamed before.
-    ///
-    /// # Errors
-    /// Fails if a file cannot be renamed.
-    pub fn retire(self) -> anyhow::Result<F> {
-        let Self { folder, slots, .. } = self;
-        for Slot { name, database, .. } in slots {
-            drop(database);
-            match folder.rename(name, &format!("{name}.old")) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(error).with_context(|| format!("cannot move {} out of the way", folder.path(name)));
-                }
-                _ => {}
-            }
-        }
-        Ok(folder)
-    }
-
     /// Deletes what earlier lessons left in the folder, and files that could not be read.
     ///
     /// # Errors
     /// Fails if the file system does.
     pub fn delete_set_aside(&self) -> anyhow::Result<()> {
-        delete_set_aside(&self.folder)
+        erase_set_aside(&self.folder).map(drop)
     }
 
     /// Writes a state. With `parts` it replaces the older file. Without them it updates the header of the newer file,
@@ -200,7 +225,34 @@ impl<F: Folder> Store<F> {
     }
 }
 
+/// Renames the journal's files, whatever they hold, replacing those that were renamed before.
+///
+/// # Errors
+/// Fails if a relay has the journal open, see [`is_taken`], or if a file cannot be renamed.
+pub fn retire(folder: &impl Folder) -> anyhow::Result<()> {
+    check_free(folder)?;
+    for name in FILES {
+        match folder.rename(name, &format!("{name}.old")) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("cannot move {} out of the way", folder.path(name)));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 impl Contents {
+    /// The file that holds the state, for messages.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The format of the header, one that this version reads.
+    pub fn format(&self) -> u32 {
+        self.format
+    }
+
     pub fn header(&self) -> &[u8] {
         &self.header
     }
@@ -225,6 +277,52 @@ impl Contents {
     }
 }
 
+/// A file of the journal that is open for reading.
+struct Opened {
+    database: Database,
+    format: u32,
+    manifest: Manifest,
+    header: Vec<u8>,
+}
+
+impl Opened {
+    /// Opens a file, if it exists, and reads its header.
+    ///
+    /// # Errors
+    /// A [`Refusal`] if this version does not read its format.
+    fn load(folder: &impl Folder, name: &str) -> anyhow::Result<Option<Self>> {
+        if !folder.has(name)? {
+            return Ok(None);
+        }
+        let file = Untouched::new(folder.open_to_read(name)?)?;
+        // Check every page, so that a damaged file fails here and not later.
+        let database = guarded(|| Ok(builder().set_check_integrity_on_open(true).create_with_backend(file)?))?;
+        let header = guarded(|| get(&database, HEADER, 0))?;
+        let (hash, rest) = header.split_first_chunk::<32>().context("its header is cut off")?;
+        ensure!(*hash == sha256(rest), "the checksum of its header is wrong");
+        let (format, rest) = rest.split_first_chunk().context("its header is cut off")?;
+        let format = u32::from_le_bytes(*format);
+        if !(OLDEST_FORMAT..=FORMAT).contains(&format) {
+            return Err(Refusal::Version { path: folder.path(name), format }.into());
+        }
+        let (manifest, header) = postcard::take_from_bytes(rest).context("its header cannot be understood")?;
+        Ok(Some(Self { database, format, manifest, header: header.to_vec() }))
+    }
+}
+
+fn read(database: &Database, parts: &[Part]) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
+    let read = |part: &Part| {
+        let length = usize::try_from(part.bytes).with_context(|| format!("its {} are too long", part.name))?;
+        let mut bytes = Vec::with_capacity(length);
+        for index in 0..chunks(length) {
+            bytes.extend_from_slice(&get(database, &part.name, index)?);
+        }
+        ensure!(bytes.len() == length && sha256(&bytes) == part.hash, "the checksum of its {} is wrong", part.name);
+        Ok((part.name.clone(), bytes))
+    };
+    guarded(|| parts.iter().map(read).collect())
+}
+
 impl Slot {
     fn new(name: &'static str) -> Self {
         Self { name, database: None, parts: Vec::new(), is_whole: false }
@@ -233,39 +331,6 @@ impl Slot {
     /// Returns the temporary name that a new file has until it holds a complete state.
     fn unfinished(&self) -> String {
         self.name.replace("redb", "unfinished")
-    }
-
-    /// Opens the file, if it exists, and reads its header.
-    fn load(&mut self, folder: &impl Folder) -> anyhow::Result<Option<(Manifest, Vec<u8>)>> {
-        if !folder.has(self.name)? {
-            return Ok(None);
-        }
-        let file = folder.open(self.name)?;
-        // Check every page, so that a damaged file fails here and not later.
-        let database = guarded(|| Ok(builder().set_check_integrity_on_open(true).create_with_backend(file)?))?;
-        let database = self.database.insert(database);
-        let header = guarded(|| get(database, HEADER, 0))?;
-        let (hash, rest) = header.split_first_chunk::<32>().context("its header is cut off")?;
-        ensure!(*hash == sha256(rest), "the checksum of its header is wrong");
-        let (format, rest) = rest.split_first_chunk().context("its header is cut off")?;
-        let format = u32::from_le_bytes(*format);
-        ensure!(format == FORMAT, "another version of this program wrote it: format {format}, not {FORMAT}");
-        let (manifest, header) = postcard::take_from_bytes(rest).context("its header cannot be understood")?;
-        Ok(Some((manifest, header.to_vec())))
-    }
-
-    fn read(&self, parts: &[Part]) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
-        let database = self.database.as_ref().context("it is not open")?;
-        let read = |part: &Part| {
-            let length = usize::try_from(part.bytes).with_context(|| format!("its {} are too long", part.name))?;
-            let mut bytes = Vec::with_capacity(length);
-            for index in 0..chunks(length) {
-                bytes.extend_from_slice(&get(database, &part.name, index)?);
-            }
-            ensure!(bytes.len() == length && sha256(&bytes) == part.hash, "the checksum of its {} is wrong", part.name);
-            Ok((part.name.clone(), bytes))
-        };
-        guarded(|| parts.iter().map(read).collect())
     }
 
     fn write(
@@ -374,21 +439,9 @@ fn guarded<T>(action: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
     catch_unwind(AssertUnwindSafe(action)).unwrap_or_else(|_| bail!("it is damaged"))
 }
 
-/// Deletes what earlier lessons left in the folder, and files that could not be read.
-fn delete_set_aside(folder: &impl Folder) -> anyhow::Result<()> {
-    let recording = format!("{}.old", unmask_recording::NAME);
-    let is_aside = |name: &String| {
-        *name == recording
-            || FILES
-                .iter()
-                .filter_map(|file| name.strip_prefix(file))
-                .any(|rest| rest == ".old" || rest.starts_with(".broken-"))
-    };
-    for name in folder.list()?.into_iter().filter(is_aside) {
-        folder.remove(&name).with_context(|| format!("{} cannot be deleted", folder.path(&name)))?;
-    }
-    folder.sync()?;
-    Ok(())
+fn cannot_be_opened(folder: &impl Folder, name: &str, error: anyhow::Error) -> anyhow::Error {
+    let path = folder.path(name);
+    error.context(format!("{path} cannot be opened; free some space or make it writable, and start again"))
 }
 
 /// Whether an error is the disk's and says nothing of the file.
@@ -401,6 +454,17 @@ fn is_unwritable(error: &anyhow::Error) -> bool {
         use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
         [StorageFull, QuotaExceeded, ReadOnlyFilesystem, PermissionDenied].contains(&io.kind())
     })
+}
+
+/// Checks that no relay has the journal open, whatever is in it.
+///
+/// # Errors
+/// Fails if a relay has, see [`is_taken`].
+pub(crate) fn check_free(folder: &impl Folder) -> anyhow::Result<()> {
+    match Survey::of(folder) {
+        Err(error) if is_taken(&error) => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Whether a journal could not be opened because another relay has it open.
@@ -455,8 +519,27 @@ mod tests {
 
     const LENGTH: usize = 200_000;
 
-    fn open(files: &Files) -> Found<Files> {
-        Store::open(files.clone(), 1).unwrap()
+    #[derive(Debug)]
+    struct Found {
+        store: Store<Files>,
+        contents: Option<Contents>,
+        problems: Vec<String>,
+    }
+
+    fn try_open(files: &Files) -> anyhow::Result<Found> {
+        let mut survey = Survey::of(files)?;
+        let contents = survey.contents.take();
+        let (store, problems) = Store::open(files.clone(), survey, 1)?;
+        Ok(Found { store, contents, problems })
+    }
+
+    fn open(files: &Files) -> Found {
+        try_open(files).unwrap()
+    }
+
+    /// The names and bytes of all files.
+    fn everything(files: &Files) -> Vec<(String, Option<Vec<u8>>)> {
+        files.names().into_iter().map(|name| (name.clone(), files.read(&name))).collect()
     }
 
     fn write(store: &mut Store<Files>, state: u32) -> anyhow::Result<()> {
@@ -548,15 +631,81 @@ mod tests {
         assert!(noticed >= 10, "{noticed} of 32");
     }
 
+    /// Without a state to go on from, everything stays as it is until the user asks for another lesson.
     #[test]
-    fn rubbish_in_both_files_is_set_aside() {
-        let (files, names) = journal(2);
-        names.iter().for_each(|name| files.edit(name, |bytes| *bytes = b"rubbish".to_vec()));
-        let Found { mut store, contents, problems } = open(&files);
-        assert!(contents.is_none() && problems.len() == 2);
-        write(&mut store, 5).unwrap();
+    fn rubbish_in_both_files_is_refused_and_stays() {
+        for rubbish in [&b"rubbish"[..], b""] {
+            let (files, names) = journal(2);
+            names.iter().for_each(|name| files.edit(name, |bytes| *bytes = rubbish.to_vec()));
+            let before = everything(&files);
+            let error = format!("{:#}", try_open(&files).unwrap_err());
+            assert!(error.contains(FILES[0]) && error.contains(FILES[1]) && error.contains("--new"), "{error}");
+            assert!(everything(&files) == before);
+            retire(&files).unwrap();
+            let Found { mut store, contents, .. } = open(&files);
+            assert!(contents.is_none());
+            write(&mut store, 5).unwrap();
+            drop(store);
+            holds(&open(&files).contents.unwrap(), 5);
+            assert_eq!(files.read("journal-a.redb.old").unwrap(), rubbish);
+        }
+    }
+
+    /// Gives a file's header another format.
+    fn rewrite(files: &Files, name: &str, format: u32) {
+        let database = Database::builder().create_with_backend(files.open(name).unwrap()).unwrap();
+        let header = get(&database, HEADER, 0).unwrap();
+        let body = [&format.to_le_bytes(), &header[36..]].concat();
+        let transaction = database.begin_write().unwrap();
+        let whole = [sha256(&body).as_slice(), &body].concat();
+        transaction.open_table(TABLE).unwrap().insert((HEADER, 0), whole.as_slice()).unwrap();
+        transaction.commit().unwrap();
+    }
+
+    #[test]
+    fn another_format_is_refused_by_number_and_stays() {
+        for format in [OLDEST_FORMAT - 1, FORMAT + 1] {
+            for both in [true, false] {
+                let (files, [older, newer]) = journal(2);
+                rewrite(&files, newer, format);
+                if both {
+                    rewrite(&files, older, format);
+                }
+                let before = everything(&files);
+                let error = format!("{:#}", try_open(&files).unwrap_err());
+                for word in [newer, &format!("in format {format}"), &format!("formats 8 to {FORMAT}"), "--new"] {
+                    assert!(error.contains(word) || both && error.contains(older), "no {word} in {error}");
+                }
+                assert!(everything(&files) == before);
+            }
+        }
+        let (files, [_, newer]) = journal(2);
+        rewrite(&files, newer, OLDEST_FORMAT);
+        assert_eq!(open(&files).contents.unwrap().format(), OLDEST_FORMAT);
+    }
+
+    /// Looking at a journal that was not closed repairs nothing.
+    #[test]
+    fn reading_changes_no_byte() {
+        let files = Files::new(1);
+        let mut store = open(&files).store;
+        (1..=3).for_each(|state| write(&mut store, state).unwrap());
+        files.start_host();
         drop(store);
-        holds(&open(&files).contents.unwrap(), 5);
+        let before = everything(&files);
+        files.fill(true);
+        assert_eq!(newest(&Survey::of(&files).unwrap().contents.unwrap()), 3);
+        assert!(everything(&files) == before);
+        files.fill(false);
+        drop(open(&files));
+        assert!(everything(&files) != before, "it was not closed");
+        files.edit(FILES[0], |bytes| bytes.truncate(4096));
+        let before = everything(&files);
+        let survey = Survey::of(&files).unwrap();
+        newest(survey.contents.as_ref().unwrap());
+        let problems = survey.problems(&files);
+        assert!(problems.len() == 1 && problems[0].contains(FILES[0]), "{problems:?}");
+        assert!(everything(&files) == before);
     }
 
     /// A failed write leaves the previous state, and writing resumes once the cause is gone.
@@ -587,7 +736,7 @@ mod tests {
         files.start_host();
         drop(store);
         files.fill(true);
-        let error = format!("{:#}", Store::open(files.clone(), 1).unwrap_err());
+        let error = format!("{:#}", try_open(&files).unwrap_err());
         assert!(error.contains("free some space"), "{error}");
         files.fill(false);
         let Found { contents, problems, .. } = open(&files);
@@ -624,12 +773,13 @@ mod tests {
     #[test]
     fn a_new_lesson_keeps_the_last_one_aside() {
         let (files, _) = journal(2);
-        open(&files).store.retire().unwrap();
+        retire(&files).unwrap();
         let Found { mut store, contents, .. } = open(&files);
         assert!(contents.is_none());
         write(&mut store, 1).unwrap();
-        store.retire().unwrap();
-        Store::open(Files::new(1), 1).unwrap().store.retire().unwrap();
+        drop(store);
+        retire(&files).unwrap();
+        retire(&Files::new(1)).unwrap();
         assert!(files.read("journal-b.redb.old").is_some() && files.read(FILES[1]).is_none());
     }
 

@@ -42,6 +42,8 @@ pub struct RelayConfig {
     pub model_file: Option<ModelFile>,
     /// Whether to record what the class sees, in memory and next to the journal.
     pub recording: bool,
+    /// Erases lessons that were last written more than so many days ago, at the start. If absent, they stay.
+    pub keep_days: Option<u32>,
     /// A federation of rooms to join.
     pub outer: Option<Arc<dyn OuterFederation>>,
     pub limits: Limits,
@@ -82,6 +84,7 @@ impl RelayConfig {
             shadow: None,
             model_file: None,
             recording: true,
+            keep_days: None,
             outer: None,
             limits: Limits::default(),
         }

@@ -7,6 +7,7 @@ mod candidate;
 mod coding;
 mod control;
 mod download;
+mod erasing;
 mod events;
 mod headers;
 mod limits;
@@ -40,11 +41,10 @@ use tokio::{
     task::JoinHandle,
 };
 use tracing::error;
-use unmask_core::TrainOn;
-use unmask_data::datasets::Source;
-use unmask_room::{Input, JoinAddresses, Pictures, Resumed, SharedDataSet, Snapshot};
+use unmask_room::{Input, JoinAddresses, Pictures, Reply, Resumed, Snapshot};
 use unmask_wire::view::{Control, Role, RoomView};
 
+pub(crate) use self::scopes::Scopes;
 use self::{
     addresses::{Addresses, url},
     app::App,
@@ -52,7 +52,6 @@ use self::{
     names::Names,
     pin::Pin,
     rendered::Rendered,
-    scopes::Scopes,
     secrets::Secrets,
     tls::Identity,
 };
@@ -62,16 +61,14 @@ pub use self::{
 };
 use crate::{
     clock::Clock,
-    config::{self, RelayConfig},
+    config::RelayConfig,
     connection::{self, InFlight, Refusals, ReusableBuffer, longest_update},
     joining::{JoiningRoom, Membership},
     journal::LessonKey,
     opening,
-    room::{RoomTask, Shared, reply},
+    room::{MAX_INPUTS, Shared, reply},
+    supervisor::Supervisor,
 };
-
-/// Inputs that may wait for the room. When the queue is full, senders wait at their sockets.
-const MAX_INPUTS: usize = 16;
 
 /// A running relay. Dropping it closes both ports and every connection.
 pub struct Running {
@@ -270,6 +267,16 @@ impl Running {
         file.map_err(anyhow::Error::msg)
     }
 
+    /// Has the room panic, as an error in it would.
+    #[doc(hidden)]
+    pub async fn break_room(&self) {
+        #[expect(clippy::panic, reason = "tests ask for it")]
+        let reply = Reply::new(|_| panic!("a test broke the room"));
+        if let Some(room) = self.inputs.upgrade() {
+            let _ = room.send(Input::Download { reply }).await;
+        }
+    }
+
     /// Returns when a server or the room has stopped unexpectedly.
     pub async fn broken(&mut self) {
         loop {
@@ -322,16 +329,12 @@ impl Drop for Running {
 /// - there are no such pretrained weights,
 /// - the SuperLink's address or certificates cannot be used,
 /// - the operating system provides no random numbers or threads.
-pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
+pub async fn serve(config: RelayConfig) -> anyhow::Result<Running> {
     let http_listener = listen(&config, config.http_port, "--http-port")?;
     let https_listener = listen(&config, config.https_port, "--https-port")?;
-    let (mut config, mut opened) = tokio::task::spawn_blocking(move || {
-        let opened = opening::find(&mut config)?;
-        anyhow::Ok((config, opened))
-    })
-    .await??;
+    let as_started = config.clone();
+    let (config, opened) = opening::find(config).await?;
     let resumed = opened.opening.resumed();
-    opened.opening.data_set = load_data_set(&mut config).await?;
     let (http, https) = (http_listener.local_addr()?, https_listener.local_addr()?);
     let addresses = Addresses::find(config.bind, config.host.as_deref());
     let identity = match &config.certificate {
@@ -360,6 +363,7 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
         https_address: https_address.clone(),
     };
     let (inputs, inbox) = mpsc::channel(MAX_INPUTS);
+    let (erasures, to_erase) = mpsc::channel(1);
     let (snapshot_sender, snapshots) = watch::channel(Snapshot::default());
     let events = watch::Sender::new(Arc::from(""));
     let pictures = Arc::new(Pictures::default());
@@ -371,13 +375,15 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
     let (reusable_buffer, clock, clients) = (ReusableBuffer::default(), Clock::start(), config.room.limits.clients);
     let rendered = Arc::new(Rendered::new(clock));
     let shared = Shared {
+        snapshots: snapshot_sender,
         pictures: Arc::clone(&pictures),
         in_flight: in_flight.clone(),
         reusable_buffer: reusable_buffer.clone(),
         clock,
     };
-    let room = RoomTask::open(config, opened, join_addresses, shared, snapshot_sender, &inputs.downgrade())?;
-    let room = tokio::spawn(room.run(inbox));
+    let supervisor = Supervisor::new(as_started, join_addresses, Arc::clone(&scopes), shared);
+    let room = supervisor.open(config, opened)?;
+    let room = tokio::spawn(supervisor.run(room, inbox, to_erase));
     let membership = match outer {
         Some(outer) => {
             Some(outer.join(JoiningRoom { inputs: inputs.downgrade(), snapshots: snapshots.clone() }).await?)
@@ -390,6 +396,7 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
     let (weak, published) = (inputs.downgrade(), snapshots.clone());
     let app = App {
         room: inputs,
+        erasures,
         scopes: Arc::clone(&scopes),
         https_address: https_address.into(),
         https_port: https.port(),
@@ -435,20 +442,6 @@ pub async fn serve(mut config: RelayConfig) -> anyhow::Result<Running> {
         publisher,
         membership,
     })
-}
-
-/// Loads the data set, unless it can be generated on demand. Widens the model if the data set has more classes.
-async fn load_data_set(config: &mut RelayConfig) -> anyhow::Result<Option<SharedDataSet>> {
-    let room = &mut config.room;
-    if room.data.source == Source::Generated && room.data.train_on == TrainOn::Private {
-        return Ok(None);
-    }
-    let (data, seed) = (room.data.clone(), room.data_seed());
-    let load = move || SharedDataSet::load(config::load_data_set, &data, seed);
-    let data_set = tokio::task::spawn_blocking(load).await??;
-    let classes = room.architecture.classes().max(data_set.classes.len());
-    room.architecture = room.architecture.with_classes(classes);
-    Ok(Some(data_set))
 }
 
 fn student_link(address: &str, key: &str) -> String {

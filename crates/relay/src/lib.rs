@@ -10,6 +10,7 @@ mod attackers;
 mod clock;
 mod config;
 mod connection;
+mod erasing;
 mod flower;
 mod http;
 mod joining;
@@ -20,6 +21,7 @@ mod private_file;
 mod random;
 mod recording;
 mod room;
+mod supervisor;
 
 pub use config::{CertificateFiles, Limits, ModelFile, RelayConfig};
 pub use flower::FlowerConfig;

@@ -9,7 +9,7 @@ use tokio::{
 use tracing::error;
 use unmask_core::Architecture;
 use unmask_room::{
-    Classroom, Host, Input, JoinAddresses, Journal, Moment, Outside, Parts, Pictures, Reply, Snapshot, Work,
+    Classroom, Everybody, Host, Input, JoinAddresses, Journal, Moment, Outside, Parts, Pictures, Reply, Snapshot, Work,
 };
 
 use crate::{
@@ -17,14 +17,21 @@ use crate::{
     clock::Clock,
     config::{self, RelayConfig},
     connection::{InFlight, ReusableBuffer, longest_update},
-    journal::JournalThread,
+    journal::{DataFolder, JournalThread},
     opening::Opened,
     privacy, random, recording,
 };
 
-/// What the room shares with its sockets and HTTP handlers.
+/// Inputs that may wait for the room. When the queue is full, senders wait at their sockets.
+pub(crate) const MAX_INPUTS: usize = 16;
+
+/// More sockets than one room can have.
+const SOCKETS: u64 = 1 << 40;
+
+/// What a room shares with its sockets and HTTP handlers, and with the rooms before it in this process.
 #[derive(Debug, Clone)]
 pub(crate) struct Shared {
+    pub(crate) snapshots: watch::Sender<Snapshot>,
     pub(crate) pictures: Arc<Pictures>,
     pub(crate) in_flight: InFlight,
     pub(crate) reusable_buffer: ReusableBuffer,
@@ -33,12 +40,18 @@ pub(crate) struct Shared {
 
 /// A room that runs. Dropping it writes down its last changes.
 pub(crate) struct RoomTask {
+    /// News from the room's own threads. They end with it, so that no other room hears from them.
+    news: mpsc::Receiver<Input>,
     room: Classroom,
     clock: Clock,
+    /// Whether the room writes down nothing when it is dropped.
+    is_over: bool,
+    /// Keeps the threads' way to the room open.
+    _sender: mpsc::Sender<Input>,
 }
 
 impl RoomTask {
-    /// Opens the lesson that was found.
+    /// Opens the lesson that was found, after so many others in this process.
     ///
     /// # Errors
     /// If the settings do not go together, or the system has no threads or random numbers.
@@ -47,17 +60,26 @@ impl RoomTask {
         Opened { mut opening, store }: Opened,
         addresses: JoinAddresses,
         shared: Shared,
-        snapshots: watch::Sender<Snapshot>,
-        inputs: &mpsc::WeakSender<Input>,
+        rooms_before: u64,
     ) -> anyhow::Result<Self> {
-        let Shared { pictures, in_flight, reusable_buffer, clock } = shared;
-        let journal = store.map(|store| JournalThread::start(reporter(inputs, Input::Journaled), store)).transpose()?;
+        let Shared { snapshots, pictures, in_flight, reusable_buffer, clock } = shared;
+        let (sender, news) = mpsc::channel(MAX_INPUTS);
+        let inputs = sender.downgrade();
+        let journal =
+            store.map(|store| JournalThread::start(reporter(&inputs, Input::Journaled), store)).transpose()?;
         let (archived, problem) =
-            recording::open(&config, opening.head.began, reporter(inputs, Input::Recorded), clock)?;
+            recording::open(&config, opening.head.began, reporter(&inputs, Input::Recorded), clock)?;
         opening.problems.extend(problem);
         let parts = Parts {
-            host: Box::new(RelayHost { snapshots, inputs: inputs.clone(), in_flight, reusable_buffer, clock }),
-            attackers: attackers::start(config.room.attack_budget, config.searches, inputs, clock)?,
+            host: Box::new(RelayHost {
+                snapshots,
+                inputs: inputs.clone(),
+                in_flight,
+                reusable_buffer,
+                clock,
+                folder: DataFolder(config.data_dir.clone()),
+            }),
+            attackers: attackers::start(config.room.attack_budget, config.searches, &inputs, clock)?,
             pictures,
             evaluator: config.evaluator,
             shadow: config.shadow,
@@ -67,13 +89,26 @@ impl RoomTask {
             archived,
             addresses,
             federation: config.outer.map(|outer| outer.server()),
+            sockets_before: rooms_before * SOCKETS,
             randomness: random::bytes()?,
         };
-        Ok(Self { room: Classroom::open(config.room, opening, parts, clock.now())?, clock })
+        let room = Classroom::open(config.room, opening, parts, clock.now())?;
+        Ok(Self { news, room, clock, is_over: false, _sender: sender })
+    }
+
+    /// Takes all sockets from a room that is about to be erased. It writes nothing down any longer.
+    pub(crate) fn take_everybody(&mut self) -> Everybody {
+        self.is_over = true;
+        self.room.take_everybody()
+    }
+
+    /// Has a room that broke down write nothing: its state may be half changed.
+    pub(crate) fn abandon(&mut self) {
+        self.is_over = true;
     }
 
     /// Runs until every sender of inputs is gone.
-    pub(crate) async fn run(mut self, mut inputs: mpsc::Receiver<Input>) {
+    pub(crate) async fn run(&mut self, inputs: &mut mpsc::Receiver<Input>) {
         let clock = self.clock;
         loop {
             let due = self.room.next_due().map(|due| clock.instant(due));
@@ -87,26 +122,28 @@ impl RoomTask {
                 input = inputs.recv() => {
                     let Some(input) = input else { return };
                     self.room.take(clock.now(), input);
-                    // Drain the queue first, so that a burst is published once.
-                    for _ in 0..inputs.len() {
-                        if let Ok(input) = inputs.try_recv() {
-                            self.room.take(clock.now(), input);
-                        }
+                }
+                Some(news) = self.news.recv() => self.room.take(clock.now(), news),
+                () = timer => {}
+            }
+            // Drain the queues first, so that a burst is published once.
+            for queue in [&mut *inputs, &mut self.news] {
+                for _ in 0..queue.len() {
+                    if let Ok(input) = queue.try_recv() {
+                        self.room.take(clock.now(), input);
                     }
                 }
-                () = timer => {}
             }
             self.room.work(clock.now());
         }
     }
 }
 
-/// By the time that the room is dropped, [`run`](RoomTask::run) has dropped the inputs' receiver. Otherwise the room and
-/// the journal's thread would wait for each other.
 impl Drop for RoomTask {
     fn drop(&mut self) {
-        // After a panic the state may be half changed.
-        if !thread::panicking() {
+        // The journal's thread must not wait for the room, which waits for it.
+        self.news.close();
+        if !self.is_over {
             self.room.close(self.clock.now());
         }
     }
@@ -114,14 +151,21 @@ impl Drop for RoomTask {
 
 struct RelayHost {
     snapshots: watch::Sender<Snapshot>,
-    /// Weak, so that the room does not keep itself alive.
+    /// Weak, so that the threads end with the room.
     inputs: mpsc::WeakSender<Input>,
     in_flight: InFlight,
     reusable_buffer: ReusableBuffer,
     clock: Clock,
+    folder: DataFolder,
 }
 
 impl Host for RelayHost {
+    fn erase_set_aside(&mut self) -> bool {
+        let erased =
+            if self.folder.0.is_dir() { unmask_journal::erase_set_aside(&self.folder).map(drop) } else { Ok(()) };
+        erased.inspect_err(|error| error!("what an earlier lesson left is still there: {error:#}")).is_ok()
+    }
+
     fn publish(&mut self, snapshot: Snapshot) {
         self.snapshots.send_replace(snapshot);
     }

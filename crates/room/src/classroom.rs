@@ -102,6 +102,7 @@ impl Classroom {
             None => (first_room(&config, &mut initialiser, &mut sharing, &mut randomness)?, None),
         };
         memory::check(&config, room.model().architecture)?;
+        pictures.forget_all();
         let mut classroom = Self {
             room: room.with_quorum(config.quorum),
             roster: Roster::default(),
@@ -142,6 +143,7 @@ impl Classroom {
             None if classroom.config.start => classroom.feed(Event::Start),
             None => {}
         }
+        classroom.roster.count_sockets_from(parts.sockets_before);
         classroom.journaling.changed(now.moment, true);
         classroom.recorder.changed(now.moment);
         classroom.measuring.measure(&classroom.room, &classroom.sharing, classroom.host.as_mut());

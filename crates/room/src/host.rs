@@ -28,6 +28,10 @@ pub trait Host: Send {
     /// Expects updates of this model from now on, besides those of earlier ones.
     fn expect(&mut self, architecture: Architecture);
 
+    /// Erases what earlier lessons left on the disk. A room that saves nothing asks for it when a student has its data
+    /// deleted. Returns false if something stays.
+    fn erase_set_aside(&mut self) -> bool;
+
     /// Takes the memory of an update that the room no longer needs.
     fn reuse(&mut self, buffer: Vec<f32>);
 }
@@ -88,6 +92,8 @@ pub struct Parts {
     pub addresses: JoinAddresses,
     /// The server of the federation that the room is in, if any.
     pub federation: Option<String>,
+    /// Number of sockets that rooms before it in this process had at most. Their messages may still arrive.
+    pub sockets_before: u64,
     /// The seed of all random numbers of the room that [`RoomConfig::seed`](crate::RoomConfig::seed) does not fix. It
     /// must be secret: the clients' tickets come from it.
     pub randomness: [u8; 32],

@@ -153,6 +153,11 @@ impl Journaling {
         self.journal.is_none() || self.saves >= clean_after
     }
 
+    /// Whether the lesson is saved.
+    pub(super) fn is_kept(&self) -> bool {
+        self.journal.is_some()
+    }
+
     /// Whether saving fails.
     pub(super) fn is_failing(&self) -> bool {
         self.failure.is_some()

@@ -13,7 +13,7 @@ use super::{
     data_set::SharedDataSet, door::DoorRecord, history::HistoryRecord, initialiser::InitialiserRecord, log::LogRecord,
     roster::RosterRecord, sharing::SharingRecord, stage::Stage,
 };
-use crate::{attacks::AttacksRecord, config::RoomConfig, digest::digest, journaling::Arrays};
+use crate::{attacks::AttacksRecord, config::RoomConfig, digest::digest, formats::upgraded, journaling::Arrays};
 
 /// Identifies a lesson. It is not secret.
 pub type LessonId = [u8; 16];
@@ -158,12 +158,17 @@ impl Lesson {
 }
 
 impl LastLesson {
-    /// Reads a lesson from the header that the room encoded, and the arrays for its model.
+    /// Reads a lesson from the header that the room encoded in this format, and the arrays for its model.
     ///
     /// # Errors
-    /// If they cannot be decoded, or do not belong together.
-    pub fn read(header: &[u8], arrays: impl FnOnce(Architecture) -> anyhow::Result<Arrays>) -> anyhow::Result<Self> {
-        let lesson: Lesson = postcard::from_bytes(header).context("its lesson cannot be understood")?;
+    /// If they cannot be decoded, or do not belong together, or if this version does not read the format.
+    pub fn read(
+        format: u32,
+        header: &[u8],
+        arrays: impl FnOnce(Architecture) -> anyhow::Result<Arrays>,
+    ) -> anyhow::Result<Self> {
+        let header = upgraded(format, header)?;
+        let lesson: Lesson = postcard::from_bytes(&header).context("its lesson cannot be understood")?;
         let Arrays { model, moments, records } = arrays(lesson.room.architecture())?;
         let room = Room::restore(SavedRoom { state: lesson.room.clone(), model, moments, records })?;
         Ok(Self { lesson, room })

@@ -248,6 +248,10 @@ mod tests {
     impl Host for Busy {
         fn publish(&mut self, _: Snapshot) {}
 
+        fn erase_set_aside(&mut self) -> bool {
+            true
+        }
+
         fn start(&mut self, _: Work) -> bool {
             self.0 += 1;
             true

@@ -72,6 +72,16 @@ impl Farewell {
     }
 }
 
+/// The sockets of all clients of a room that ended. They close when this is dropped.
+pub struct Everybody(Vec<Farewell>);
+
+impl Everybody {
+    /// Says goodbye to them; `is_erased` if nothing of theirs is left on the disk.
+    pub fn say_goodbye(self, is_erased: bool) {
+        self.0.iter().for_each(|farewell| farewell.say(if is_erased { FORGOTTEN } else { FORGOTTEN_BUT }));
+    }
+}
+
 impl Classroom {
     pub(super) fn lock(&mut self, on: bool) {
         self.door.lock(on);
@@ -260,9 +270,10 @@ impl Classroom {
         self.tell_lesson();
         self.say("A client had its data deleted.");
         let clean_after = self.journaling.clean_after();
+        let is_erased = self.journaling.is_kept() || self.host.erase_set_aside();
         let Some(outbox) = outbox else { return };
         let farewell = Farewell { outbox, clean_after, since: self.now.moment };
-        if self.farewells.len() < MOST_FAREWELLS {
+        if is_erased && self.farewells.len() < MOST_FAREWELLS {
             self.farewells.push(farewell);
         } else {
             farewell.say(FORGOTTEN_BUT);
@@ -283,6 +294,15 @@ impl Classroom {
             }
             false
         });
+    }
+
+    /// Takes all sockets from a room that is about to be erased.
+    pub fn take_everybody(&mut self) -> Everybody {
+        let clients: Vec<ClientId> = self.roster.present().map(Entry::id).collect();
+        clients.iter().for_each(|client| self.roster.drop_waiting(*client));
+        let outboxes = clients.into_iter().filter_map(|client| self.roster.take_outbox(client));
+        let farewells = outboxes.map(|outbox| Farewell { outbox, clean_after: 0, since: self.now.moment });
+        Everybody(farewells.chain(std::mem::take(&mut self.farewells)).collect())
     }
 
     /// Says goodbye before the room ends.

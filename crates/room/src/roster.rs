@@ -162,6 +162,11 @@ impl Roster {
         Entrance { connection, ticket: next, nickname: entry.nickname.clone(), waiting }
     }
 
+    /// Gives the sockets to come numbers after this one, so that nobody takes them for those of an earlier room.
+    pub(crate) fn count_sockets_from(&mut self, number: u64) {
+        self.connections = number;
+    }
+
     pub(crate) fn holder(&self, ticket: &Ticket) -> Option<&Entry> {
         let hash = TicketHash::of(ticket);
         self.entries.iter().find(|entry| entry.has(&hash))

@@ -18,16 +18,18 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Prints the last lesson's model, its number of rounds and the digest of its weights.
+    /// Prints the last lesson's model, its number of rounds and the digest of its weights. Changes nothing in the folder.
     ///
     /// # Errors
-    /// [`Failure::Input`] if there is no lesson, or a relay has it open; [`Failure::Other`] if the journal is damaged.
+    /// [`Failure::Input`] if there is no lesson; [`Failure::Other`] if a relay has it open, or if it cannot be read.
     pub fn run(self) -> Result<(), Failure> {
         let folder = match self.data_dir {
             Some(folder) => folder,
             None => RelayConfig::classroom().map_err(Failure::Input)?.data_dir,
         };
-        let lesson = last_lesson(&folder).map_err(Failure::Other)?.ok_or_else(|| {
+        let (lesson, problems) = last_lesson(&folder).map_err(Failure::Other)?;
+        problems.iter().for_each(|problem| eprintln!("unmask: {problem}"));
+        let lesson = lesson.ok_or_else(|| {
             Failure::Input(anyhow::anyhow!(
                 "there is no lesson in {}; choose another folder with --data-dir",
                 folder.display()

@@ -170,6 +170,10 @@ pub struct Relay {
     /// Do not record what the class sees. An existing recording of the lesson is deleted.
     #[arg(long)]
     no_recording: bool,
+    /// At the start, erase lessons in the data folder that were last written more than N days ago. erased.jsonl there
+    /// says what went.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    keep_days: Option<u32>,
     /// Longest time that a round waits until the previous one is on the disk, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     journal_seconds: Duration,
@@ -301,6 +305,7 @@ impl Relay {
             model_file: Some(model_file),
             outer: self.flower()?,
             recording: !self.no_recording,
+            keep_days: self.keep_days,
             ..base
         })
     }

@@ -40,6 +40,21 @@ pub struct SessionRequest {
     pub pin: Option<String>,
 }
 
+/// What was erased, and when: the answer of `POST /api/erase`. It names nobody.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Receipt {
+    /// In seconds since 1970.
+    pub unix: u64,
+    pub files: Vec<ErasedFile>,
+}
+
+/// A file that was erased.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErasedFile {
+    pub name: String,
+    pub bytes: u64,
+}
+
 /// The visitor's session: the answer of `GET` and `POST /api/session`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionView {

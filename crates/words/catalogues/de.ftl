@@ -679,3 +679,14 @@ federation-round = { $count ->
     [1] { $name }, Runde { $round }: hier { $done } von 1 Runde
    *[other] { $name }, Runde { $round }: hier { $done } von { $count } Runden
 }
+
+## The end of a lesson
+
+erase-button = Alles löschen
+erase-ask = Das beendet die Stunde und löscht ihr Journal, ihre Aufzeichnung und ihren Schlüssel, und was frühere Stunden im Datenordner hinterließen. Deine Downloads bleiben. Nichts bringt die Stunde zurück.
+erase-keep = Behalten
+erase-yes = Jetzt alles löschen
+erase-done = { $files ->
+    [1] 1 Datei ist gelöscht, { $kilobytes } kB. Die Quittung steht in erased.jsonl im Datenordner. Starte das Relay für eine weitere Stunde neu.
+   *[other] { $files } Dateien sind gelöscht, { $kilobytes } kB. Die Quittung steht in erased.jsonl im Datenordner. Starte das Relay für eine weitere Stunde neu.
+}

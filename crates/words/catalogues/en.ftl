@@ -680,3 +680,14 @@ federation-round = { $count ->
     [1] { $name }, round { $round }: { $done } of 1 round here
    *[other] { $name }, round { $round }: { $done } of { $count } rounds here
 }
+
+## The end of a lesson
+
+erase-button = Erase everything
+erase-ask = This ends the lesson and erases its journal, recording and key, and what earlier lessons left in the data folder. Your downloads stay. Nothing brings the lesson back.
+erase-keep = Keep
+erase-yes = Erase everything now
+erase-done = { $files ->
+    [1] 1 file is erased, { $kilobytes } kB. The receipt is in erased.jsonl in the data folder. Start the relay again for another lesson.
+   *[other] { $files } files are erased, { $kilobytes } kB. The receipt is in erased.jsonl in the data folder. Start the relay again for another lesson.
+}

@@ -644,3 +644,11 @@ federation-round = { $count ->
     [1] { $name }、ラウンド{ $round }：このルームでは1ラウンド中{ $done }
    *[other] { $name }、ラウンド{ $round }：このルームでは{ $count }ラウンド中{ $done }
 }
+
+## The end of a lesson
+
+erase-button = すべて消去
+erase-ask = 授業を終え、ジャーナル、記録、鍵と、以前の授業がデータフォルダーに残したものを消去します。ダウンロードしたファイルは残ります。授業は元に戻せません。
+erase-keep = 残す
+erase-yes = 今すぐすべて消去
+erase-done = { $files }個のファイル（{ $kilobytes } kB）を消去しました。控えはデータフォルダーの erased.jsonl にあります。次の授業には、リレーを起動し直してください。

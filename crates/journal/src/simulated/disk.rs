@@ -15,8 +15,8 @@ use unmask_room::{
 
 use super::files::Files;
 use crate::{
-    lesson::{read_lesson, save},
-    store::{Found, Store},
+    lesson::{self, Found, save},
+    store::Store,
 };
 
 /// Changes of a file in the longest save, about.
@@ -62,6 +62,11 @@ impl Disk {
 
     pub fn is_full(&self) -> bool {
         self.lock().files.is_full()
+    }
+
+    /// Puts a file there, such as one that an earlier version wrote.
+    pub fn put(&self, name: &str, content: Vec<u8>) {
+        self.lock().files.edit(name, |bytes| *bytes = content);
     }
 
     /// Ends the thread that writes the journal, until the host starts again.
@@ -110,14 +115,7 @@ impl bench::Disk for Disk {
         inside.files.start_host();
         (inside.store, inside.has_stopped) = (None, false);
         inside.waiting.clear();
-        let Found { mut store, contents, mut problems } = Store::open(inside.files.clone(), unix)?;
-        let last = match contents.map(|contents| read_lesson(&contents)) {
-            Some(Err(error)) => {
-                problems.extend(store.reject(&error));
-                None
-            }
-            last => last.transpose()?,
-        };
+        let Found { store, last, problems } = lesson::open(inside.files.clone(), unix)?;
         inside.store = Some(store);
         Ok((last, problems))
     }

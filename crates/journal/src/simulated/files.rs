@@ -209,6 +209,15 @@ impl Folder for Files {
         Ok(OpenFile { files: self.clone(), number: state.number(file)?, host: state.host })
     }
 
+    fn size(&self, file: &str) -> io::Result<u64> {
+        let state = self.lock();
+        Ok(state.contents[state.number(file)?].bytes.len() as u64)
+    }
+
+    fn open_to_read(&self, file: &str) -> io::Result<OpenFile> {
+        self.open(file)
+    }
+
     fn create(&self, file: &str) -> io::Result<OpenFile> {
         let mut state = self.lock();
         state.change()?;

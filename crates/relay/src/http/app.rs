@@ -10,11 +10,13 @@ use super::{rendered::Rendered, scopes::Scopes};
 use crate::{
     config::{Limits, ModelFile},
     connection::Common,
+    supervisor::Erasure,
 };
 
 #[derive(Clone)]
 pub(crate) struct App {
     pub(crate) room: mpsc::Sender<Input>,
+    pub(crate) erasures: mpsc::Sender<Erasure>,
     pub(crate) scopes: Arc<Scopes>,
     pub(crate) https_address: Arc<str>,
     pub(crate) https_port: u16,

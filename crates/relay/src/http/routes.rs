@@ -21,7 +21,7 @@ use unmask_wire::view::Role;
 
 use super::{
     app::App,
-    candidate, control, download,
+    candidate, control, download, erasing,
     headers::secured,
     page,
     recording::{self, FORM},
@@ -66,6 +66,9 @@ static ROUTES: &[Route] = &[
     }),
     route("POST", "/api/candidate", Some(Role::Teacher), || {
         post(candidate::candidate).layer(DefaultBodyLimit::max(candidate::MAX_FILE))
+    }),
+    route("POST", "/api/erase", Some(Role::Teacher), || {
+        post(erasing::erase).layer(DefaultBodyLimit::max(erasing::MAX_BODY))
     }),
     route("GET", "/api/session.zip", Some(Role::Teacher), || get(download::download)),
     route("GET", "/api/lesson.unmask", Some(Role::Teacher), || get(recording::recording)),

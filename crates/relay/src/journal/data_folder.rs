@@ -9,7 +9,8 @@ use std::{
 };
 
 use redb::backends::FileBackend;
-use unmask_journal::{Folder, Found, Store, is_taken};
+use unmask_journal::{Folder, Found, is_taken};
+use unmask_room::LastLesson;
 
 use crate::{clock::unix_now, private_file};
 
@@ -21,14 +22,38 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub(crate) struct DataFolder(pub(crate) PathBuf);
 
 impl DataFolder {
-    /// Opens the journal in the folder. Renames a file that is damaged or has another format.
+    /// Opens the journal in the folder, as [`unmask_journal::open`] does.
     ///
     /// # Errors
-    /// If another relay has it open.
+    /// As there, or if another relay has it open.
     pub(crate) fn open_journal(self) -> anyhow::Result<Found<Self>> {
+        self.patiently(|folder| unmask_journal::open(folder.clone(), unix_now()))
+    }
+
+    /// Reads the lesson in the folder, and changes nothing there. Returns it, and sentences that say what is damaged.
+    ///
+    /// # Errors
+    /// As [`unmask_journal::read`], or if a relay has it open.
+    pub(crate) fn read_journal(&self) -> anyhow::Result<(Option<LastLesson>, Vec<String>)> {
+        self.patiently(unmask_journal::read)
+    }
+
+    /// Sets the journal in the folder aside, whatever is in it.
+    ///
+    /// # Errors
+    /// If another relay has it open, or if a file cannot be renamed.
+    pub(crate) fn retire_journal(&self) -> anyhow::Result<()> {
+        self.patiently(unmask_journal::retire)
+    }
+
+    /// Does what needs the journal for itself, and waits for a relay that is closing it.
+    ///
+    /// # Errors
+    /// Those of the action, or if another relay has the journal open.
+    pub(crate) fn patiently<T>(&self, action: impl Fn(&Self) -> anyhow::Result<T>) -> anyhow::Result<T> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            match Store::open(self.clone(), unix_now()) {
+            match action(self) {
                 Err(error) if is_taken(&error) && Instant::now() < deadline => sleep(Duration::from_millis(50)),
                 Err(error) if is_taken(&error) => {
                     return Err(error.context(format!(
@@ -37,13 +62,13 @@ impl DataFolder {
                         self.0.display()
                     )));
                 }
-                opened => return opened,
+                done => return done,
             }
         }
     }
 
-    fn file(&self, name: &str) -> io::Result<FileBackend> {
-        let file = OpenOptions::new().read(true).write(true).open(self.0.join(name))?;
+    fn file(&self, name: &str, is_written: bool) -> io::Result<FileBackend> {
+        let file = OpenOptions::new().read(true).write(is_written).open(self.0.join(name))?;
         FileBackend::new(file).map_err(io::Error::other)
     }
 }
@@ -64,13 +89,21 @@ impl Folder for DataFolder {
         self.0.join(file).try_exists()
     }
 
+    fn size(&self, file: &str) -> io::Result<u64> {
+        Ok(fs::metadata(self.0.join(file))?.len())
+    }
+
+    fn open_to_read(&self, file: &str) -> io::Result<FileBackend> {
+        self.file(file, false)
+    }
+
     fn open(&self, file: &str) -> io::Result<FileBackend> {
-        self.file(file)
+        self.file(file, true)
     }
 
     fn create(&self, file: &str) -> io::Result<FileBackend> {
         drop(private_file::make(&self.0.join(file))?);
-        self.file(file)
+        self.file(file, true)
     }
 
     fn remove(&self, file: &str) -> io::Result<()> {
@@ -94,38 +127,44 @@ impl Folder for DataFolder {
 
 #[cfg(test)]
 mod tests {
-    use unmask_journal::Values;
+    use unmask_journal::{Contents, Store, Survey, Values, retire};
 
     use super::*;
 
-    fn open(folder: &tempfile::TempDir) -> anyhow::Result<Found<DataFolder>> {
-        DataFolder(folder.path().to_owned()).open_journal()
+    fn open(folder: &tempfile::TempDir) -> anyhow::Result<(Store<DataFolder>, Option<Contents>)> {
+        DataFolder(folder.path().to_owned()).patiently(|folder| {
+            let mut survey = Survey::of(folder)?;
+            let contents = survey.contents.take();
+            Ok((Store::open(folder.clone(), survey, 1)?.0, contents))
+        })
     }
 
     #[test]
     fn a_journal_on_this_machine_is_read_again_and_is_private() {
         let folder = tempfile::tempdir().unwrap();
-        let mut store = open(&folder).unwrap().store;
+        let (mut store, _) = open(&folder).unwrap();
         let parts = [("weights", Values::Floats(&[0.5, -2.0]))];
         (0..3).for_each(|_| store.write(b"header", Some(&parts), false).unwrap());
         drop(store);
-        let Found { store, contents, problems } = open(&folder).unwrap();
+        let (store, contents) = open(&folder).unwrap();
         let contents = contents.unwrap();
         assert_eq!((contents.header(), contents.floats("weights").unwrap()), (&b"header"[..], vec![0.5, -2.0]));
-        assert_eq!(problems, [""; 0]);
         #[cfg(unix)]
         for entry in folder.path().read_dir().unwrap() {
             let mode = std::os::unix::fs::PermissionsExt::mode(&entry.unwrap().metadata().unwrap().permissions());
             assert_eq!(mode & 0o077, 0);
         }
-        store.retire().unwrap();
-        assert!(open(&folder).unwrap().contents.is_none());
+        let path = DataFolder(folder.path().to_owned());
+        assert!(is_taken(&retire(&path).unwrap_err()), "it is open");
+        drop(store);
+        retire(&path).unwrap();
+        assert!(open(&folder).unwrap().1.is_none());
     }
 
     #[test]
     fn two_relays_do_not_share_a_journal() {
         let folder = tempfile::tempdir().unwrap();
-        let mut store = open(&folder).unwrap().store;
+        let (mut store, _) = open(&folder).unwrap();
         store.write(b"header", Some(&[]), false).unwrap();
         let error = open(&folder).unwrap_err().to_string();
         assert!(error.contains("another relay") && error.contains("--data-dir"), "{error}");

@@ -6,11 +6,10 @@
 use std::path::Path;
 
 use ring::hmac;
+use unmask_journal::KEY;
 use unmask_room::{LessonId, hex};
 
 use crate::{private_file, random};
-
-const KEY: &str = "room.key";
 
 /// The key from which a lesson's secrets are derived.
 pub(crate) struct LessonKey {

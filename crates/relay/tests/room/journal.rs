@@ -1,6 +1,7 @@
 //! The journal: what a restarted relay resumes.
 
 use std::{
+    collections::BTreeMap,
     fs::{self, OpenOptions},
     io::{Cursor, Read},
     path::{Path, PathBuf},
@@ -8,6 +9,7 @@ use std::{
 };
 
 use crate::support::{Client, Plan, Relay, Socket, config, gradient, http, http_bytes, protect, state, upgrade, view};
+use redb::ReadableTable as _;
 use tempfile::TempDir;
 use tokio_tungstenite::connect_async;
 use unmask_attack::NoSearches;
@@ -270,7 +272,7 @@ fn newer(folder: &Path) -> PathBuf {
         // A journal with only this file.
         let alone = tempfile::tempdir().unwrap();
         fs::copy(folder.join(name), alone.path().join(name)).unwrap();
-        last_lesson(alone.path()).unwrap().unwrap().round
+        last_lesson(alone.path()).unwrap().0.unwrap().round
     };
     folder.join(FILES.into_iter().max_by_key(round).unwrap())
 }
@@ -290,6 +292,124 @@ async fn a_torn_file_costs_what_was_written_last() {
     answer(&mut back, &plan).await;
     let plan = back[0].plan().await;
     assert!(plan.round == 4 && plan.weights == plans[3].weights, "the same round gives the same weights");
+}
+
+/// The names and bytes of all files in a folder.
+fn everything(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
+    entries.map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())).collect()
+}
+
+/// Gives a file of the journal the format of another version.
+fn rewrite(file: &Path, format: u32) {
+    let table = redb::TableDefinition::<(&str, u32), &[u8]>::new("lesson");
+    let database = redb::Database::open(file).unwrap();
+    let transaction = database.begin_write().unwrap();
+    let mut header = transaction.open_table(table).unwrap();
+    let mut body = header.get(("header", 0)).unwrap().unwrap().value()[32..].to_vec();
+    body[..4].copy_from_slice(&format.to_le_bytes());
+    let hash = ring::digest::digest(&ring::digest::SHA256, &body);
+    header.insert(("header", 0), [hash.as_ref(), &body].concat().as_slice()).unwrap();
+    drop(header);
+    transaction.commit().unwrap();
+}
+
+/// A relay that cannot read a lesson does not start until another one is asked for. Neither it nor `unmask journal`
+/// changes a byte.
+#[tokio::test]
+async fn a_lesson_that_cannot_be_read_stays_until_another_is_asked_for() {
+    let relay = begin().await;
+    let (_clients, _) = lesson(&relay, 1).await;
+    let token = relay.running.token().to_owned();
+    let folder = relay.stop().await;
+    let whole = everything(folder.path());
+    assert_eq!(last_lesson(folder.path()).unwrap().0.unwrap().round, 1);
+    assert!(everything(folder.path()) == whole, "it was only looked at");
+
+    let [a, b] = FILES.map(|name| folder.path().join(name));
+    let spoil: [(&str, &dyn Fn()); 3] = [
+        ("in format 1000", &|| rewrite(&a, 1000)),
+        ("in format 7", &|| [&a, &b].into_iter().for_each(|file| rewrite(file, 7))),
+        ("is damaged", &|| [&a, &b].into_iter().for_each(|file| fs::write(file, "rubbish").unwrap())),
+    ];
+    for (problem, spoil) in spoil {
+        whole.iter().for_each(|(name, bytes)| fs::write(folder.path().join(name), bytes).unwrap());
+        spoil();
+        let spoiled = everything(folder.path());
+        let mut config = config(folder.path().to_path_buf());
+        with_journal(&mut config);
+        for error in [serve(config).await.unwrap_err(), last_lesson(folder.path()).unwrap_err()] {
+            let error = format!("{error:#}");
+            for part in [problem, &a.display().to_string(), "Nothing was changed", "--new"] {
+                assert!(error.contains(part), "no {part:?} in {error}");
+            }
+        }
+        assert!(everything(folder.path()) == spoiled, "{problem}");
+    }
+
+    let spoiled = everything(folder.path());
+    let relay = Relay::within(folder, |config| {
+        config.room.journal = Some(JournalConfig { begins_anew: true, ..JournalConfig::default() });
+    })
+    .await;
+    assert_ne!(relay.running.token(), token);
+    let now = everything(relay.stop().await.path());
+    for name in FILES {
+        assert!(now[&format!("{name}.old")] == spoiled[name]);
+    }
+}
+
+/// One damaged file costs a round; to look at it costs nothing.
+#[tokio::test]
+async fn to_look_at_a_damaged_journal_changes_nothing() {
+    let relay = begin().await;
+    let (_clients, _) = lesson(&relay, 2).await;
+    let folder = relay.stop().await;
+    let newer = newer(folder.path());
+    OpenOptions::new().write(true).open(&newer).unwrap().set_len(4096).unwrap();
+    let before = everything(folder.path());
+    let (last, problems) = last_lesson(folder.path()).unwrap();
+    assert_eq!(last.unwrap().round, 1);
+    assert!(problems.len() == 1 && problems[0].contains(&newer.display().to_string()), "{problems:?}");
+    assert!(everything(folder.path()) == before);
+}
+
+/// A room that panics goes on from its journal, behind the same links. One that does so again and again ends the relay.
+#[tokio::test]
+async fn a_room_that_breaks_down_goes_on_and_not_forever() {
+    let mut relay = begin().await;
+    let (mut clients, mut plans) = lesson(&relay, 2).await;
+    let mut plan = plans.pop().unwrap();
+    let weights = plan.weights.clone();
+    let (token, pin) = (relay.running.token().to_owned(), relay.running.pin());
+    for breakdown in 1..=2 {
+        relay.running.break_room().await;
+        for client in &mut clients {
+            while client.socket.message().await.is_some() {}
+        }
+        clients = come_back(&relay, &clients).await;
+        let other = clients[1].plan().await;
+        plan = clients[0].plan().await;
+        assert_eq!((plan.round, other.round), (3, 3));
+        assert!(plan.weights == weights, "the weights after round 2");
+        let room = relay.room().await;
+        let restarts = room.log.iter().filter(|line| line.text.contains("the lesson goes on after round 2"));
+        assert_eq!((restarts.count(), room.losses.len()), (breakdown, 2));
+        assert_eq!((relay.running.token(), &room.pin), (token.as_str(), &pin));
+    }
+    answer(&mut clients, &plan).await;
+    relay.room_when("round 3 on disk", |room| room.journal.as_ref().is_some_and(|j| j.round == 3)).await;
+    relay.running.break_room().await;
+    relay.running.broken().await;
+    assert_eq!(last_lesson(relay.stop().await.path()).unwrap().0.unwrap().round, 3);
+}
+
+/// Nothing is left to go on from.
+#[tokio::test]
+async fn a_room_without_a_journal_ends_when_it_breaks_down() {
+    let mut relay = Relay::start().await;
+    relay.running.break_room().await;
+    relay.running.broken().await;
 }
 
 /// If the journal cannot be written, as on a full disk, the room reports it, continues and retries.
@@ -318,7 +438,7 @@ async fn what_cannot_be_written_is_said_and_the_room_goes_on() {
     assert_eq!(room.journal.unwrap().failure, None);
     let said = room.log.iter().filter(|line| line.text.contains("not on the disk")).count();
     assert_eq!(said, 1, "the same failure is said once");
-    assert!(last_lesson(relay.stop().await.path()).unwrap().unwrap().round >= 4);
+    assert!(last_lesson(relay.stop().await.path()).unwrap().0.unwrap().round >= 4);
 }
 
 #[tokio::test]
@@ -327,7 +447,7 @@ async fn another_lesson_begins_where_it_is_asked_for() {
     let (_clients, _) = lesson(&relay, 2).await;
     let token = relay.running.token().to_owned();
     let folder = relay.stop().await;
-    let known = last_lesson(folder.path()).unwrap().unwrap();
+    let known = last_lesson(folder.path()).unwrap().0.unwrap();
     assert_eq!(known.round, 2);
 
     let mut refused = config(folder.path().to_path_buf());
@@ -353,7 +473,7 @@ async fn another_lesson_begins_where_it_is_asked_for() {
     assert_ne!(relay.running.token(), token);
     let folder = relay.stop().await;
     assert!(folder.path().join("journal-a.redb.old").exists());
-    assert_eq!(last_lesson(folder.path()).unwrap().unwrap().round, 0);
+    assert_eq!(last_lesson(folder.path()).unwrap().0.unwrap().round, 0);
 }
 
 #[tokio::test]
@@ -361,7 +481,7 @@ async fn without_a_journal_nothing_is_written() {
     let relay = Relay::start().await;
     assert_eq!(relay.room().await.journal, None);
     let folder = relay.stop().await;
-    assert!(last_lesson(folder.path()).unwrap().is_none());
+    assert!(last_lesson(folder.path()).unwrap().0.is_none());
     assert!(!folder.path().join("room.key").exists());
 }
 
@@ -422,5 +542,5 @@ async fn the_teacher_takes_the_lesson_home() {
     assert!(read(&mut archive, "model.safetensors") == raw(Architecture::from(VitPreset::Pico), &state).unwrap());
     // The archive and the journal agree on the weights' digest.
     let folder = relay.stop().await;
-    assert_eq!(settings["weights_sha256"], last_lesson(folder.path()).unwrap().unwrap().weights);
+    assert_eq!(settings["weights_sha256"], last_lesson(folder.path()).unwrap().0.unwrap().weights);
 }

@@ -10,6 +10,7 @@ mod contest;
 mod controls;
 mod defences;
 mod encryption;
+mod erasing;
 mod evaluation;
 mod hostile;
 mod journal;

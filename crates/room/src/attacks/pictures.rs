@@ -83,6 +83,13 @@ impl Pictures {
         }
     }
 
+    /// Forgets all pictures.
+    pub(crate) fn forget_all(&self) {
+        self.forget(|_| true);
+        self.forget_candidate();
+        self.forget_originals();
+    }
+
     /// Replaces the picture that the teacher dropped; returns its path.
     pub(crate) fn keep_candidate(&self, number: u64, png: Vec<u8>) -> String {
         let path = format!("/api/candidate/{number}.png");

@@ -407,6 +407,7 @@ fn open(
         archived,
         addresses: JoinAddresses::default(),
         federation: federation.clone(),
+        sockets_before: 0,
         randomness: *seed,
     };
     Ok((Classroom::open(config, opening, parts, now)?, workers))
@@ -450,6 +451,11 @@ impl Around {
 }
 
 impl Host for Arc<Around> {
+    /// A bench has a journal, or no disk.
+    fn erase_set_aside(&mut self) -> bool {
+        true
+    }
+
     fn publish(&mut self, snapshot: Snapshot) {
         let mut effects = self.lock();
         (effects.view, effects.deadline) = (snapshot.view, snapshot.deadline);

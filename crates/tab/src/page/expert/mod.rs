@@ -4,6 +4,7 @@ mod attack_result;
 mod cards;
 mod controls;
 mod editors;
+mod erase;
 mod learning;
 mod rates;
 mod roster;
@@ -14,6 +15,7 @@ use unmask_core::TrainOn;
 use unmask_wire::view::{FederationLink, Phase};
 use unmask_words::{Language, say};
 
+pub use self::erase::EraseEverything;
 use self::{
     cards::Cards,
     controls::Controls,
@@ -35,7 +37,13 @@ const MOMENT: u32 = 2500;
 
 /// The whole view: read-only on the projector, with controls for the teacher.
 #[component]
-pub fn Expert(feed: Feed, teacher: Teacher, #[prop(into)] on_stage: Callback<()>) -> impl IntoView {
+pub fn Expert(
+    feed: Feed,
+    teacher: Teacher,
+    #[prop(into)] on_stage: Callback<()>,
+    /// What ends a live lesson, for the teacher.
+    end: ViewFn,
+) -> impl IntoView {
     let tongue = Tongue::spoken();
     view! {
         // The technical terms are English.
@@ -61,7 +69,7 @@ pub fn Expert(feed: Feed, teacher: Teacher, #[prop(into)] on_stage: Callback<()>
                     <UpdateCounts feed/>
                 </main>
             </div>
-            <Log feed teacher/>
+            <Log feed teacher end/>
         </div>
     }
 }
@@ -208,7 +216,7 @@ fn Invitation(feed: Feed) -> impl IntoView {
 
 /// The last events, newest first.
 #[component]
-fn Log(feed: Feed, teacher: Teacher) -> impl IntoView {
+fn Log(feed: Feed, teacher: Teacher, end: ViewFn) -> impl IntoView {
     let lines = feed.part(|room| room.log.iter().rev().take(30).cloned().collect::<Vec<_>>());
     view! {
         <section class="card log" aria-label="What happened">
@@ -222,6 +230,7 @@ fn Log(feed: Feed, teacher: Teacher) -> impl IntoView {
                     <a class="button" href="/api/session.zip" download data-testid="take-home">"Take the lesson home"</a>
                     <a class="button" href="/api/lesson.unmask" download data-testid="take-recording">"Take the recording"</a>
                 </p>
+                {end.run()}
             </Show>
         </section>
     }

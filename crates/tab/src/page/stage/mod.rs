@@ -31,7 +31,7 @@ use self::{
     trade_off::TradeOff,
 };
 use super::{
-    expert::Expert,
+    expert::{EraseEverything, Expert},
     logic::{
         self,
         address::Address,
@@ -62,7 +62,12 @@ pub fn Projector() -> impl IntoView {
     let may_watch = Memo::new(move |_| session.may_watch());
     view! {
         <Show when=move || may_watch.get() fallback=move || view! { <NotShown session/> }>
-            <Room feed teacher address=Address { is_audience, ..address }/>
+            <Room
+                feed
+                teacher
+                address=Address { is_audience, ..address }
+                end=move || view! { <EraseEverything teacher/> }
+            />
         </Show>
     }
 }
@@ -92,7 +97,14 @@ fn NotShown(session: Session) -> impl IntoView {
 
 /// The stage or the expert view of a live or recorded room, with keys and an address that leads back to either.
 #[component]
-pub fn Room(feed: Feed, teacher: Teacher, address: Address) -> impl IntoView {
+pub fn Room(
+    feed: Feed,
+    teacher: Teacher,
+    address: Address,
+    /// What ends a live lesson. A recorded one has none, and its page does not carry the code.
+    #[prop(optional, into)]
+    end: ViewFn,
+) -> impl IntoView {
     let is_presenting = Memo::new(move |_| teacher.is_here() && !address.is_audience);
     let stage = Stage::new(feed, teacher, is_presenting);
     let is_expert = RwSignal::new(address.is_expert);
@@ -114,7 +126,7 @@ pub fn Room(feed: Feed, teacher: Teacher, address: Address) -> impl IntoView {
         >
             {
                 tongue.keep_english(true);
-                view! { <Expert feed teacher on_stage=move |()| is_expert.set(false)/> }
+                view! { <Expert feed teacher on_stage=move |()| is_expert.set(false) end=end.clone()/> }
             }
         </Show>
     }

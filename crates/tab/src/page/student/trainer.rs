@@ -489,9 +489,8 @@ impl Trainer {
                 }
                 self.nickname.set(Some(nickname.clone()));
             }
-            Connection::Closed { reason }
-                if self.is_forgetting.get_untracked() && [FORGOTTEN, FORGOTTEN_BUT].contains(&reason.as_str()) =>
-            {
+            // The student asked for it, or the teacher erased the lesson.
+            Connection::Closed { reason } if [FORGOTTEN, FORGOTTEN_BUT].contains(&reason.as_str()) => {
                 self.is_forgetting.set(false);
                 self.is_still_on_disk.set(reason == FORGOTTEN_BUT);
                 SavedJoin::forget();

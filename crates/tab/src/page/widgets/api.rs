@@ -5,7 +5,7 @@ use gloo_file::Blob;
 use gloo_net::http::{Request, Response};
 use leptos::prelude::*;
 use serde::de::DeserializeOwned;
-use unmask_wire::view::{Control, Role, RoomView, SessionRequest, SessionView};
+use unmask_wire::view::{Control, Receipt, Role, RoomView, SessionRequest, SessionView};
 use unmask_words::say;
 use wasm_bindgen::JsValue;
 
@@ -96,6 +96,16 @@ pub async fn bytes(path: &str) -> Result<Vec<u8>, String> {
 /// A sentence with the relay's own reason.
 pub async fn control(control: &Control) -> Result<(), String> {
     send(Request::post("/api/control").json(control)).await
+}
+
+/// Erases the lesson, and returns the receipt.
+///
+/// # Errors
+/// A sentence with the relay's own reason.
+pub async fn erase_everything() -> Result<Receipt, String> {
+    let request = Request::post("/api/erase").json(&serde_json::json!({ "everything": true }));
+    let request = request.map_err(|error| unsendable(&error))?;
+    read("/api/erase", request.send().await).await.map_err(Failure::reason)
 }
 
 /// Sends the teacher's candidate, a picture file.

@@ -1,0 +1,62 @@
+//! The formats of a saved lesson that this version reads, and the steps from one to the next.
+
+use std::{borrow::Cow, net::IpAddr};
+
+use anyhow::{Context, ensure};
+use unmask_federation::RoomState;
+
+use crate::{initialiser::InitialiserRecord, lesson::LessonHead, peer::DeviceId, roster::RosterRecord};
+
+/// The format that this version writes. It changes with the encoding of anything in the journal. A change needs a step
+/// from the format before, if nothing is lost, and a lesson in `crates/journal/tests/formats`.
+pub const FORMAT: u32 = 9;
+
+/// The oldest format that this version reads.
+pub const OLDEST_FORMAT: u32 = FORMAT - STEPS.len() as u32;
+
+type Step = fn(&[u8]) -> anyhow::Result<Vec<u8>>;
+
+/// One after the other; the last one leads to [`FORMAT`]. A step must go on reading what it was written for: if a type
+/// that it names changes, the step keeps the type of before.
+const STEPS: [Step; 1] = [from_8];
+
+/// Brings what the room saved in an earlier format to the present one.
+///
+/// # Errors
+/// If this version does not read the format, or if the bytes do not have it.
+pub(crate) fn upgraded(format: u32, header: &[u8]) -> anyhow::Result<Cow<'_, [u8]>> {
+    ensure!((OLDEST_FORMAT..=FORMAT).contains(&format), "format {format} is not one of {OLDEST_FORMAT} to {FORMAT}");
+    let mut header = Cow::Borrowed(header);
+    for (number, step) in (OLDEST_FORMAT..).zip(STEPS).skip_while(|(number, _)| *number < format) {
+        header = Cow::Owned(step(&header).with_context(|| format!("its lesson is not in format {number}"))?);
+    }
+    Ok(header)
+}
+
+/// Format 9 keeps the browsers that are left out, after the bans. Nothing was kept of them before.
+fn from_8(header: &[u8]) -> anyhow::Result<Vec<u8>> {
+    type Before = (LessonHead, RoomState, InitialiserRecord, RosterRecord);
+    type Ban = (Option<IpAddr>, Option<DeviceId>);
+    type Door = (bool, Vec<Ban>);
+
+    let (_, rest) = postcard::take_from_bytes::<(Before, Door)>(header)?;
+    let before = &header[..header.len() - rest.len()];
+    let left_out = postcard::to_stdvec(&Vec::<DeviceId>::new())?;
+    Ok([before, &left_out, rest].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_without_a_step_are_refused_by_number() {
+        for format in [0, OLDEST_FORMAT - 1, FORMAT + 1] {
+            let error = upgraded(format, b"").unwrap_err().to_string();
+            assert_eq!(error, format!("format {format} is not one of 8 to 9"));
+        }
+        assert_eq!(upgraded(FORMAT, b"as it is").unwrap().as_ref(), b"as it is");
+        let error = upgraded(8, b"no lesson").unwrap_err().to_string();
+        assert_eq!(error, "its lesson is not in format 8");
+    }
+}
