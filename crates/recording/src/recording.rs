@@ -343,8 +343,10 @@ fn head_of(line: &[u8]) -> Result<Head, RecordingError> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use unmask_core::ClientId;
-    use unmask_wire::view::{AttackView, ClientState, ClientView, LogLine, LossPoint, TablesView};
+    use unmask_core::{ClientId, PictureAddress, TradeOffColumn, TradeOffColumns};
+    use unmask_wire::view::{
+        AttackView, ClientState, ClientView, LeakView, LogLine, LossPoint, MembershipView, TablesView,
+    };
 
     use super::*;
     use crate::Player;
@@ -362,7 +364,7 @@ mod tests {
             may_show,
             lends_update: false,
             is_robot: false,
-            original: may_show.then(|| format!("/api/original/{id}.png")),
+            original: may_show.then(|| PictureAddress::on_server(&format!("original/{id}.png"))),
         }
     }
 
@@ -389,12 +391,13 @@ mod tests {
             .map(|round| LossPoint { round, loss: 0.1, updates: 1, defence: Default::default() })
             .collect();
         let attack = |(id, _): &(u32, bool)| {
-            let [positions, patches] = tables(*id, round).map(Some);
+            let own = |address: String| Some(PictureAddress::try_from(address).unwrap());
+            let [positions, patches] = tables(*id, round).map(own);
             AttackView {
                 client: ClientId(*id),
                 round,
                 nickname: format!("Ada {id}"),
-                picture: Some(address(*id, round)),
+                picture: own(address(*id, round)),
                 ssim: Some(0.3),
                 tables: Some(TablesView { positions, patches, ..TablesView::default() }),
                 ..AttackView::default()
@@ -446,7 +449,7 @@ mod tests {
                     player.seek(1000 * second as u64 + 500);
                     let mut wanted = shown(&rooms[second]);
                     crate::shown::readdress(&mut wanted, |address| {
-                        Some(format!("data:image/png;base64,{}", STANDARD.encode(png(address))))
+                        Some(PictureAddress::embedded(&STANDARD.encode(png(address))))
                     });
                     prop_assert_eq!(player.room().unwrap(), wanted);
                 }
@@ -550,7 +553,7 @@ mod tests {
                 ..Default::default()
             }),
             data: Some(unmask_wire::view::DataView { source: format!("folder:/{secret}"), ..Default::default() }),
-            membership: Some(unmask_wire::view::MembershipView { picture: secret.clone(), ..Default::default() }),
+            membership: Some(MembershipView { picture: PictureAddress::on_server(&secret), ..Default::default() }),
             deadline_seconds: Some(314_159.0),
             ..RoomView::default()
         };
@@ -601,6 +604,59 @@ mod tests {
         let mut recording = Recording::new("0.1.0", 0);
         recording.add(0, &room(1, &[(1, true)]), huge).unwrap_err();
         assert!(recording.is_empty());
+    }
+
+    /// A file that another program wrote, whose pages would load pictures from another machine.
+    #[test]
+    fn foreign_addresses_are_refused_or_cleaned() {
+        const FOREIGN: &str = "https://foreign.example/a.png";
+        let whole = serde_json::to_value(RoomView {
+            leaks: vec![LeakView { client: ClientId(1), picture: None, remark: None }],
+            membership: Some(MembershipView::default()),
+            columns: Some(TradeOffColumns {
+                model: "vit".to_owned(),
+                robots: 1,
+                test_pictures: 1,
+                chance: 0.1,
+                columns: vec![TradeOffColumn {
+                    defence: Default::default(),
+                    rounds: 1,
+                    accuracy: None,
+                    ssim: None,
+                    picture: None,
+                }],
+            }),
+            ..room(3, &[(1, true)])
+        })
+        .unwrap();
+        let played = |value: &Value| {
+            let head = Recording::new("0.1.0", 0).text_from(0).unwrap();
+            let line = Line::state(0, Change::To(value.clone())).unwrap().text().unwrap();
+            let mut player = Player::new(read((head + &line).as_bytes()));
+            assert!(player.step());
+            player.room()
+        };
+        played(&whole).unwrap();
+        for place in [
+            "/clients/0/original",
+            "/attacks/0/picture",
+            "/attacks/0/tables/positions",
+            "/attacks/0/tables/patches",
+            "/leaks/0/picture",
+            "/membership/picture",
+            "/columns/columns/0/picture",
+        ] {
+            let mut hostile = whole.clone();
+            *hostile.pointer_mut(place).unwrap() = FOREIGN.into();
+            let refusal = played(&hostile).unwrap_err();
+            assert!(refusal.contains("may not load a picture from") && refusal.contains(FOREIGN), "{place}: {refusal}");
+        }
+        for place in ["/http_address", "/https_address", "/qr_svg"] {
+            let mut hostile = whole.clone();
+            *hostile.pointer_mut(place).unwrap() = FOREIGN.into();
+            let room = serde_json::to_string(&played(&hostile).unwrap()).unwrap();
+            assert!(!room.contains(FOREIGN), "{place}: {room}");
+        }
     }
 
     #[test]

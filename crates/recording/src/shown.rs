@@ -1,7 +1,7 @@
 //! Selects what may be kept of a room: what the class saw, and nothing that opens the room.
 
 use serde_json::Value;
-use unmask_core::ClientId;
+use unmask_core::{ClientId, PictureAddress};
 use unmask_wire::view::{AttackView, ClientView, DataView, FederationView, LeakView, MembershipView, RoomView};
 
 /// Prefix of a data set's name, before the folder that it is read from.
@@ -43,7 +43,10 @@ pub fn shown(room: &RoomView) -> RoomView {
         clients: room.clients.iter().map(client).collect(),
         attacks: room.attacks.iter().map(attack).collect(),
         leaks: room.leaks.iter().map(leak).collect(),
-        membership: room.membership.as_ref().map(|told| MembershipView { picture: String::new(), ..told.clone() }),
+        membership: room
+            .membership
+            .as_ref()
+            .map(|told| MembershipView { picture: PictureAddress::default(), ..told.clone() }),
         data: room.data.as_ref().map(data),
         ..room.clone()
     }
@@ -77,7 +80,7 @@ pub fn addresses(room: &RoomView) -> impl Iterator<Item = Address<'_>> {
 }
 
 /// Replaces each picture's address, or removes it.
-pub(crate) fn readdress(room: &mut RoomView, address: impl Fn(&str) -> Option<String>) {
+pub(crate) fn readdress(room: &mut RoomView, address: impl Fn(&str) -> Option<PictureAddress>) {
     let made = room.attacks.iter_mut().flat_map(|card| {
         let tables = card.tables.iter_mut().flat_map(|tables| [&mut tables.positions, &mut tables.patches]);
         tables.chain([&mut card.picture])
