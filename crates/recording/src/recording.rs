@@ -10,6 +10,7 @@ use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use serde::{Deserialize, de::Error as _};
 use serde_json::Value;
 use thiserror::Error;
+use unmask_core::ClientId;
 use unmask_wire::view::RoomView;
 
 use crate::{
@@ -27,6 +28,9 @@ pub const MAX_BYTES: usize = 32 << 20;
 const MAX_LINE: usize = 4 << 20;
 /// Most list entries that all changes of a recording may move. Each state of a long lesson drops points of curves.
 pub(crate) const WORK: u64 = 200_000_000;
+/// Most pictures of its own of one client: each is a few kilobytes, and a client may show another one every second. Later
+/// ones are left out, so that they take no space from the rest of the lesson.
+const MAX_ORIGINALS: usize = 16;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const PNG: [u8; 8] = [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a];
 
@@ -126,7 +130,8 @@ impl Recording {
         let Some(change) = Change::between(&self.last, &value) else { return Ok(()) };
         let mut added = BTreeSet::new();
         let new = |Address { client, address, is_original }: Address<'_>| {
-            let is_new = !self.known.contains(address) && added.insert(address.to_owned());
+            let is_too_many = || is_original && self.originals_of(client) >= MAX_ORIGINALS;
+            let is_new = !self.known.contains(address) && !is_too_many() && added.insert(address.to_owned());
             let png = is_new.then(|| picture(address)).flatten().filter(|png| png.starts_with(&PNG))?;
             Some(Picture { address: address.to_owned(), client, is_original, png })
         };
@@ -146,6 +151,11 @@ impl Recording {
         self.lines.extend(lines);
         (self.last, self.last_at) = (value, at);
         Ok(())
+    }
+
+    fn originals_of(&self, client: ClientId) -> usize {
+        let is_own = |line: &&Line| matches!(line, Line::Picture(own) if own.is_original && own.client == client);
+        self.lines.iter().filter(is_own).count()
     }
 
     /// Removes what is to be forgotten from all states; returns whether there was anything.
@@ -343,7 +353,7 @@ fn head_of(line: &[u8]) -> Result<Head, RecordingError> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use unmask_core::{ClientId, PictureAddress, TradeOffColumn, TradeOffColumns};
+    use unmask_core::{PictureAddress, TradeOffColumn, TradeOffColumns};
     use unmask_wire::view::{
         AttackView, ClientState, ClientView, LeakView, LogLine, LossPoint, MembershipView, TablesView,
     };
@@ -589,6 +599,26 @@ mod tests {
         let recording = recorded(&[room.clone(), RoomView { deadline_seconds: Some(3.0), ..room.clone() }, room]);
         // The reconstruction, its two tables, the original, and one state.
         assert_eq!(recording.len(), 5);
+    }
+
+    /// Somebody who shows another picture each second for an hour leaves the recording to the others.
+    #[test]
+    fn pictures_of_one_client_do_not_fill_the_recording() {
+        let mut recording = Recording::new("0.1.0", 0);
+        let large = |address: &str| Some([&png(address)[..], &[7; 3000]].concat());
+        let mut last = room(1, &[(1, true), (2, true)]);
+        for second in 0..3600 {
+            last.clients[0].original = Some(PictureAddress::on_server(&format!("original/{}.png", 100 + second)));
+            recording.add(1000 * second, &last, large).unwrap();
+        }
+        assert!(recording.bytes() < MAX_BYTES / 32, "{} bytes", recording.bytes());
+        let mut player = Player::new(recording);
+        player.seek(5_000);
+        let shown = player.room().unwrap();
+        assert!(shown.clients.iter().all(|client| client.original.is_some()), "first pictures are kept");
+        player.seek(u64::MAX);
+        let shown: Vec<_> = player.room().unwrap().clients.iter().map(|client| client.original.is_some()).collect();
+        assert_eq!(shown, [false, true]);
     }
 
     #[test]
