@@ -128,7 +128,7 @@ mod tests {
 
     fn dynamic(picture: &Picture) -> DynamicImage {
         let (width, height) = (picture.width() as u32, picture.height() as u32);
-        DynamicImage::ImageRgb8(image::RgbImage::from_raw(width, height, picture.rgb().to_vec()).unwrap())
+        DynamicImage::ImageRgb8(RgbImage::from_raw(width, height, picture.rgb().to_vec()).unwrap())
     }
 
     #[test]

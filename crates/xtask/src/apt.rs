@@ -1,6 +1,6 @@
 //! Installs what only the system's package manager has: compiler, browser, Vulkan.
 
-use std::io::{self, BufRead, IsTerminal as _, Write as _};
+use std::io::{self, BufRead, IsTerminal as _};
 use std::path::Path;
 use std::process::Command;
 
