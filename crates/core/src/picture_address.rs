@@ -27,12 +27,12 @@ pub struct ForeignAddress(String);
 impl PictureAddress {
     /// The address of `path` below `/api/`, without the characters that no such address contains.
     pub fn on_server(path: &str) -> Self {
-        Self(SERVER.chars().chain(path.chars().filter(|c| is_of_path(*c))).collect())
+        Self(SERVER.chars().chain(path.chars().filter(|c| c.is_ascii() && is_of_path(*c as u8))).collect())
     }
 
-    /// The address of a PNG file in base64.
+    /// The address of a PNG file in base64; no picture if this is not base64.
     pub fn embedded(base64: &str) -> Self {
-        Self(EMBEDDED.chars().chain(base64.chars().filter(|c| is_of_base64(*c))).collect())
+        if base64.bytes().all(is_of_base64) { Self([EMBEDDED, base64].concat()) } else { Self::default() }
     }
 
     pub fn as_str(&self) -> &str {
@@ -40,25 +40,24 @@ impl PictureAddress {
     }
 }
 
-fn is_of_path(character: char) -> bool {
-    character.is_ascii_alphanumeric() || "-_./".contains(character)
+fn is_of_path(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/')
 }
 
-fn is_of_base64(character: char) -> bool {
-    character.is_ascii_alphanumeric() || "+/=".contains(character)
+fn is_of_base64(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=')
 }
 
 impl TryFrom<String> for PictureAddress {
     type Error = ForeignAddress;
 
     fn try_from(address: String) -> Result<Self, ForeignAddress> {
-        let path = address.strip_prefix(SERVER).map(|path| path.chars().all(is_of_path));
-        let base64 = address.strip_prefix(EMBEDDED).map(|base64| base64.chars().all(is_of_base64));
-        if address.is_empty() || path.or(base64) == Some(true) {
-            Ok(Self(address))
-        } else {
-            Err(ForeignAddress(address.chars().take(SHOWN).collect()))
-        }
+        let is_own = match (address.strip_prefix(SERVER), address.strip_prefix(EMBEDDED)) {
+            (Some(path), _) => path.bytes().all(is_of_path),
+            (_, Some(base64)) => base64.bytes().all(is_of_base64),
+            _ => address.is_empty(),
+        };
+        if is_own { Ok(Self(address)) } else { Err(ForeignAddress(address.chars().take(SHOWN).collect())) }
     }
 }
 
