@@ -181,6 +181,11 @@ async fn a_folder_plays_from_any_web_server() {
     let browser = Browser::start().await;
     let page = browser.open(&format!("http://localhost:{port}/our%20class/replay.html#expert"), DESKTOP).await;
     shows_round(&page, 2).await;
+    // This server sends no policy; the page has its own.
+    let refused = "window.refused || (document.addEventListener('securitypolicyviolation', event => {
+        window.refused = event.blockedURI;
+    }), new Image().src = 'https://foreign.example/a.png', null)";
+    assert!(page.wait_for(refused).await.to_string().contains("foreign.example"));
 }
 
 fn serve(folder: PathBuf) -> u16 {

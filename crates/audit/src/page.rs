@@ -348,6 +348,7 @@ mod tests {
         ] {
             assert!(page.contains(part), "{part}\n{page}");
         }
+        assert!(page.contains(unmask_html::POLICY), "{page}");
         let without = page.replace("src=\"data:", "");
         assert!(!without.contains("src=") && !page.contains("href=") && !page.contains("<script"), "{page}");
         assert!(!page.contains("not what counting says"));

@@ -18,6 +18,7 @@ mod layout;
 mod lenet;
 mod nth_of;
 mod optimiser;
+mod picture_address;
 mod pictures;
 mod processor;
 mod resnet;
@@ -50,6 +51,7 @@ pub use layout::{Param, ParamGroup, ParamLayout, UnknownGroup};
 pub use lenet::LenetConfig;
 pub use nth_of::{NthOf, ParseNthOfError};
 pub use optimiser::{OptimiserKind, ParseOptimiserError};
+pub use picture_address::{ForeignAddress, PictureAddress};
 pub use pictures::{
     InitialWeights, ParsePartitionError, Partition, TrainOn, TrainingPictures, UnknownInitialWeights, UnknownTrainOn,
 };

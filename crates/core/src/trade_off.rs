@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AttackMethod, Defence, OptimiserKind, SchemaVersion, text::words};
+use crate::{AttackMethod, Defence, OptimiserKind, PictureAddress, SchemaVersion, text::words};
 
 /// All points that were measured together, and their provenance.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -113,7 +113,7 @@ pub struct TradeOffColumn {
     /// SSIM of what an attacker who knows the mask reads from an update at the initial weights; absent until measured.
     pub ssim: Option<f32>,
     /// The attacker's picture as a `data:` address.
-    pub picture: Option<String>,
+    pub picture: Option<PictureAddress>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

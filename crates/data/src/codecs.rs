@@ -2,15 +2,16 @@
 
 use std::io::Cursor;
 
-use image::{DynamicImage, ImageDecoder, ImageEncoder, ImageFormat, ImageReader, Limits, metadata::Orientation};
+use image::{
+    DynamicImage, ImageDecoder, ImageEncoder, ImageFormat, ImageReader, Limits, RgbImage, metadata::Orientation,
+};
 
-use crate::Picture;
+use crate::{MAX_PIXELS, Picture, PictureError};
 
-/// The largest number of pixels that [`decode`] accepts.
-pub const MAX_PIXELS: u64 = 64_000_000;
-
-/// The most memory a decoder may allocate: enough for [`MAX_PIXELS`] at 16 bits and four channels.
-const MAX_BYTES: u64 = MAX_PIXELS * 8 + (64 << 20);
+/// The most bytes of decoded pixels: enough for [`MAX_PIXELS`] with four channels of 8 bits.
+const MAX_DECODED: u64 = MAX_PIXELS * 4;
+/// The most memory a decoder may allocate: the pixels, and a progressive JPEG's coefficients beside them.
+const MAX_ALLOCATED: u64 = 2 * MAX_DECODED + (64 << 20);
 
 #[derive(Debug, thiserror::Error)]
 pub enum NotAPicture {
@@ -18,17 +19,28 @@ pub enum NotAPicture {
     UnknownFormat,
     #[error("the picture has {width} x {height} pixels, more than {limit} million: make it smaller first", limit = MAX_PIXELS / 1_000_000)]
     TooLarge { width: u32, height: u32 },
+    #[error(
+        "the picture has {width} x {height} pixels and takes {megabytes} MB, more than {limit}: make it smaller, or save \
+         it with 8 bits for each colour", limit = MAX_DECODED / 1_000_000
+    )]
+    TooDeep {
+        width: u32,
+        height: u32,
+        /// Millions of bytes, decoded.
+        megabytes: u64,
+    },
     #[error("the picture cannot be read: {0}")]
     Broken(#[from] image::ImageError),
     #[error(transparent)]
-    Empty(#[from] crate::PictureError),
+    Empty(#[from] PictureError),
 }
 
 /// Decodes a PNG, JPEG or WebP file to 8-bit RGB. Applies the EXIF orientation, puts transparent pictures on white, and
 /// takes the first frame of an animation.
 ///
 /// # Errors
-/// [`NotAPicture`]: another format, more than [`MAX_PIXELS`] pixels (the header is enough to tell), or broken data.
+/// [`NotAPicture`]: another format, more than [`MAX_PIXELS`] pixels, more than four bytes for each of so many pixels (the header
+/// is enough to tell both), or broken data.
 pub fn decode(bytes: &[u8]) -> Result<Picture, NotAPicture> {
     Ok(decode_turned(bytes, true)?.0)
 }
@@ -50,26 +62,38 @@ fn decode_turned(bytes: &[u8], is_turned: bool) -> Result<(Picture, bool), NotAP
         _ => return Err(NotAPicture::UnknownFormat),
     }
     let mut limits = Limits::default();
-    limits.max_alloc = Some(MAX_BYTES);
+    limits.max_alloc = Some(MAX_ALLOCATED);
     reader.limits(limits);
     let mut decoder = reader.into_decoder()?;
     let (width, height) = decoder.dimensions();
     if u64::from(width) * u64::from(height) > MAX_PIXELS {
         return Err(NotAPicture::TooLarge { width, height });
     }
+    let decoded = decoder.total_bytes();
+    if decoded > MAX_DECODED {
+        return Err(NotAPicture::TooDeep { width, height, megabytes: decoded.div_ceil(1_000_000) });
+    }
     // Broken EXIF data does not make the picture unreadable.
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
-    let mut image = DynamicImage::from_decoder(decoder)?;
-    if is_turned {
-        image.apply_orientation(orientation);
-    }
+    let image = DynamicImage::from_decoder(decoder)?;
     let (width, height) = (image.width() as usize, image.height() as usize);
     let picture = if image.color().has_alpha() {
-        Picture::from_rgba(width, height, image.to_rgba8().as_raw())
+        Picture::from_rgba(width, height, image.into_rgba8().as_raw())?
     } else {
-        Picture::new(width, height, image.into_rgb8().into_raw())
+        Picture::new(width, height, image.into_rgb8().into_raw())?
     };
-    Ok((picture?, orientation != Orientation::NoTransforms))
+    let has_orientation = orientation != Orientation::NoTransforms;
+    let picture = if is_turned && has_orientation { turned(picture, orientation)? } else { picture };
+    Ok((picture, has_orientation))
+}
+
+/// Turning is last, because it copies the picture: as 8-bit RGB it is smallest.
+fn turned(picture: Picture, orientation: Orientation) -> Result<Picture, PictureError> {
+    let (width, height) = (picture.width() as u32, picture.height() as u32);
+    let image = RgbImage::from_raw(width, height, picture.into_rgb()).unwrap_or_default();
+    let mut image = DynamicImage::ImageRgb8(image);
+    image.apply_orientation(orientation);
+    Picture::new(image.width() as usize, image.height() as usize, image.into_rgb8().into_raw())
 }
 
 /// Encodes a picture as PNG.
@@ -104,7 +128,7 @@ mod tests {
 
     fn dynamic(picture: &Picture) -> DynamicImage {
         let (width, height) = (picture.width() as u32, picture.height() as u32);
-        DynamicImage::ImageRgb8(image::RgbImage::from_raw(width, height, picture.rgb().to_vec()).unwrap())
+        DynamicImage::ImageRgb8(RgbImage::from_raw(width, height, picture.rgb().to_vec()).unwrap())
     }
 
     #[test]
@@ -192,6 +216,17 @@ mod tests {
             error.to_string(),
             "the picture has 10000 x 10000 pixels, more than 64 million: make it smaller first"
         );
+    }
+
+    /// 7000 x 6000 pixels of 8 bytes: the header says 16 bits for each of four channels.
+    #[test]
+    fn refuses_deep_pixels_from_the_header() {
+        let mut bytes = encode_png(&picture()).unwrap();
+        bytes[16..26].copy_from_slice(&[0, 0, 0x1b, 0x58, 0, 0, 0x17, 0x70, 16, 6]);
+        let crc = crc32(&bytes[12..29]);
+        bytes[29..33].copy_from_slice(&crc.to_be_bytes());
+        let error = decode(&bytes).unwrap_err().to_string();
+        assert!(error.contains("7000 x 6000 pixels and takes 336 MB, more than 256: make it smaller"), "{error}");
     }
 
     fn crc32(bytes: &[u8]) -> u32 {

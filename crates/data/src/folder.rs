@@ -44,6 +44,26 @@ fn unreadable(failures: &[(PathBuf, FileFailure)]) -> String {
 /// # Errors
 /// [`FolderError`]: the folder cannot be listed, or no file in it is a picture.
 pub fn load_folder(path: &Path) -> Result<Folder, FolderError> {
+    load(path, |picture| picture)
+}
+
+/// As [`load_folder`], but crops each picture to its centre square, and shrinks it to `side` x `side` pixels if it is
+/// larger, before it reads the next one: photographs of a phone would fill the memory.
+///
+/// # Errors
+/// As [`load_folder`].
+///
+/// # Panics
+/// If `side` is zero.
+pub fn load_squares(path: &Path, side: usize) -> Result<Folder, FolderError> {
+    load(path, |picture| match picture.width().min(picture.height()) {
+        shorter if shorter > side => picture.thumbnail(side),
+        _ => picture.crop_square(),
+    })
+}
+
+/// Reads all pictures, and keeps what `kept` makes of each.
+fn load(path: &Path, kept: impl Fn(Picture) -> Picture) -> Result<Folder, FolderError> {
     let unreadable = |source| FolderError::Unreadable { path: path.to_owned(), source };
     let mut files = Vec::new();
     for entry in std::fs::read_dir(path).map_err(unreadable)? {
@@ -59,7 +79,7 @@ pub fn load_folder(path: &Path) -> Result<Folder, FolderError> {
         match read(&file) {
             Ok(picture) => {
                 let name = file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-                folder.pictures.push((name.unwrap_or_default(), picture));
+                folder.pictures.push((name.unwrap_or_default(), kept(picture)));
             }
             Err(failure) => folder.failures.push((file, failure)),
         }
@@ -94,6 +114,18 @@ mod tests {
         let names: Vec<_> = read.pictures.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["b", "c"]);
         assert_eq!(read.failures.len(), 1);
+    }
+
+    #[test]
+    fn squares_are_at_most_as_large_as_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, width, height) in [("large.png", 40, 20), ("small.png", 6, 4)] {
+            let picture = Picture::new(width, height, vec![90; 3 * width * height]).unwrap();
+            std::fs::write(folder.path().join(name), encode_png(&picture).unwrap()).unwrap();
+        }
+        let squares = load_squares(folder.path(), 16).unwrap().pictures;
+        let sides: Vec<_> = squares.iter().map(|(name, it)| (name.as_str(), it.width(), it.height())).collect();
+        assert_eq!(sides, [("large", 16, 16), ("small", 4, 4)]);
     }
 
     #[test]

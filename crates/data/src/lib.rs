@@ -33,13 +33,13 @@ mod resize;
 mod samples;
 
 #[cfg(feature = "codecs")]
-pub use codecs::{MAX_PIXELS, NotAPicture, decode, decode_as_stored, encode_png};
+pub use codecs::{NotAPicture, decode, decode_as_stored, encode_png};
 #[cfg(feature = "codecs")]
-pub use folder::{FileFailure, Folder, FolderError, load_folder};
+pub use folder::{FileFailure, Folder, FolderError, load_folder, load_squares};
 /// The error of [`encode_png`].
 #[cfg(feature = "codecs")]
 pub use image::ImageError;
-pub use picture::{Picture, PictureError, chw_to_hwc, hwc_to_chw};
+pub use picture::{MAX_PIXELS, Picture, PictureError, chw_to_hwc, hwc_to_chw};
 #[cfg(feature = "samples")]
 pub use samples::sample_photographs;
 

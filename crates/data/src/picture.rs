@@ -2,6 +2,10 @@
 
 use crate::resize::resize;
 
+/// The largest number of pixels in a picture that a relay, a tab or a command decodes. A program can tell from the
+/// file's header, before it takes the memory.
+pub const MAX_PIXELS: u64 = 64_000_000;
+
 /// A picture of 8-bit RGB pixels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Picture {
@@ -70,6 +74,12 @@ impl Picture {
         &self.rgb
     }
 
+    /// The same as [`rgb`](Self::rgb), without a copy.
+    #[cfg(feature = "codecs")]
+    pub(crate) fn into_rgb(self) -> Vec<u8> {
+        self.rgb
+    }
+
     /// The largest centred square.
     #[must_use]
     pub fn crop_square(&self) -> Self {
@@ -79,13 +89,17 @@ impl Picture {
 
     /// The centred part of this size, which is at most that of the picture.
     fn part(&self, width: usize, height: usize) -> Self {
+        let rgb = self.rows(width, height).flatten().copied().collect();
+        Self { width, height, rgb }
+    }
+
+    /// The rows of that part.
+    fn rows(&self, width: usize, height: usize) -> impl Iterator<Item = &[u8]> {
         let (left, top) = ((self.width - width) / 2, (self.height - height) / 2);
-        let row = |y: usize| {
+        (top..top + height).map(move |y| {
             let start = (y * self.width + left) * 3;
             &self.rgb[start..start + width * 3]
-        };
-        let rgb = (top..top + height).flat_map(row).copied().collect();
-        Self { width, height, rgb }
+        })
     }
 
     /// `[height, width, 3]` values in [0, 1].
@@ -102,8 +116,8 @@ impl Picture {
     /// If `side` is zero.
     pub fn for_model(&self, side: usize) -> Vec<f32> {
         assert!(side > 0, "a model's image side is at least one pixel");
-        let square = self.crop_square();
-        let hwc = resize(&square.to_hwc(), [square.width, square.height], [side, side]);
+        let shorter = self.width.min(self.height);
+        let hwc = resize(self.rows(shorter, shorter), [shorter, shorter], [side, side]);
         hwc_to_chw(&hwc, side, side)
     }
 
@@ -114,12 +128,12 @@ impl Picture {
     pub fn fitted(&self, width: usize, height: usize) -> Vec<f32> {
         assert!(width > 0 && height > 0, "a picture has at least one pixel");
         let is_too_wide = self.width * height > self.height * width;
-        let part = if is_too_wide {
-            self.part((self.height * width / height).max(1), self.height)
+        let [wide, high] = if is_too_wide {
+            [(self.height * width / height).max(1), self.height]
         } else {
-            self.part(self.width, (self.width * height / width).max(1))
+            [self.width, (self.width * height / width).max(1)]
         };
-        part.squashed(width, height)
+        resize(self.rows(wide, high), [wide, high], [width, height])
     }
 
     /// The whole picture, resized to `width` x `height` pixels whatever its form: `[height, width, 3]` in [0, 1].
@@ -128,7 +142,7 @@ impl Picture {
     /// If a side is zero.
     pub fn squashed(&self, width: usize, height: usize) -> Vec<f32> {
         assert!(width > 0 && height > 0, "a picture has at least one pixel");
-        resize(&self.to_hwc(), [self.width, self.height], [width, height])
+        resize(self.rows(self.width, self.height), [self.width, self.height], [width, height])
     }
 
     /// The centred part with this share of each side.

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::Deserialize;
 use serde_json::Value;
+use unmask_core::PictureAddress;
 use unmask_wire::view::RoomView;
 
 use crate::{
     line::{Line, Picture, Written},
     recording::{Recording, WORK},
-    shown::readdress,
+    shown::{readdress, take_out_addresses},
 };
 
 /// The room at one moment of a recording. A step forward costs only the change; a jump back starts from the beginning.
@@ -67,14 +68,16 @@ impl Player {
         self.made.checked_sub(1).and_then(|last| self.states.get(last)).map_or(0, |(at, _)| *at)
     }
 
-    /// The room, with its pictures embedded as `data:` URLs. A removed picture is absent.
+    /// The room, with its pictures embedded as `data:` URLs. A removed picture is absent, and so is what leads to a room:
+    /// other programs write files too.
     ///
     /// # Errors
     /// In words, if the state does not describe a room.
     pub fn room(&self) -> Result<RoomView, String> {
         let mut room = self.recorded()?;
+        take_out_addresses(&mut room);
         readdress(&mut room, |address| {
-            Some(format!("data:image/png;base64,{}", STANDARD.encode(self.picture(address)?)))
+            self.picture(address).map(|png| PictureAddress::embedded(&STANDARD.encode(png)))
         });
         Ok(room)
     }

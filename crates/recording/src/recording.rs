@@ -10,6 +10,7 @@ use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use serde::{Deserialize, de::Error as _};
 use serde_json::Value;
 use thiserror::Error;
+use unmask_core::ClientId;
 use unmask_wire::view::RoomView;
 
 use crate::{
@@ -27,6 +28,9 @@ pub const MAX_BYTES: usize = 32 << 20;
 const MAX_LINE: usize = 4 << 20;
 /// Most list entries that all changes of a recording may move. Each state of a long lesson drops points of curves.
 pub(crate) const WORK: u64 = 200_000_000;
+/// Most pictures of its own of one client: each is a few kilobytes, and a client may show another one every second. Later
+/// ones are left out, so that they take no space from the rest of the lesson.
+const MAX_ORIGINALS: usize = 16;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const PNG: [u8; 8] = [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a];
 
@@ -126,7 +130,8 @@ impl Recording {
         let Some(change) = Change::between(&self.last, &value) else { return Ok(()) };
         let mut added = BTreeSet::new();
         let new = |Address { client, address, is_original }: Address<'_>| {
-            let is_new = !self.known.contains(address) && added.insert(address.to_owned());
+            let is_too_many = || is_original && self.originals_of(client) >= MAX_ORIGINALS;
+            let is_new = !self.known.contains(address) && !is_too_many() && added.insert(address.to_owned());
             let png = is_new.then(|| picture(address)).flatten().filter(|png| png.starts_with(&PNG))?;
             Some(Picture { address: address.to_owned(), client, is_original, png })
         };
@@ -146,6 +151,11 @@ impl Recording {
         self.lines.extend(lines);
         (self.last, self.last_at) = (value, at);
         Ok(())
+    }
+
+    fn originals_of(&self, client: ClientId) -> usize {
+        let is_own = |line: &&Line| matches!(line, Line::Picture(own) if own.is_original && own.client == client);
+        self.lines.iter().filter(is_own).count()
     }
 
     /// Removes what is to be forgotten from all states; returns whether there was anything.
@@ -343,8 +353,10 @@ fn head_of(line: &[u8]) -> Result<Head, RecordingError> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use unmask_core::ClientId;
-    use unmask_wire::view::{AttackView, ClientState, ClientView, LogLine, LossPoint, TablesView};
+    use unmask_core::{PictureAddress, TradeOffColumn, TradeOffColumns};
+    use unmask_wire::view::{
+        AttackView, ClientState, ClientView, LeakView, LogLine, LossPoint, MembershipView, TablesView,
+    };
 
     use super::*;
     use crate::Player;
@@ -363,7 +375,7 @@ mod tests {
             lends_update: false,
             is_robot: false,
             neighbours: 0,
-            original: may_show.then(|| format!("/api/original/{id}.png")),
+            original: may_show.then(|| PictureAddress::on_server(&format!("original/{id}.png"))),
         }
     }
 
@@ -390,12 +402,13 @@ mod tests {
             .map(|round| LossPoint { round, loss: 0.1, updates: 1, defence: Default::default() })
             .collect();
         let attack = |(id, _): &(u32, bool)| {
-            let [positions, patches] = tables(*id, round).map(Some);
+            let own = |address: String| Some(PictureAddress::try_from(address).unwrap());
+            let [positions, patches] = tables(*id, round).map(own);
             AttackView {
                 client: ClientId(*id),
                 round,
                 nickname: format!("Ada {id}"),
-                picture: Some(address(*id, round)),
+                picture: own(address(*id, round)),
                 ssim: Some(0.3),
                 tables: Some(TablesView { positions, patches, ..TablesView::default() }),
                 ..AttackView::default()
@@ -447,7 +460,7 @@ mod tests {
                     player.seek(1000 * second as u64 + 500);
                     let mut wanted = shown(&rooms[second]);
                     crate::shown::readdress(&mut wanted, |address| {
-                        Some(format!("data:image/png;base64,{}", STANDARD.encode(png(address))))
+                        Some(PictureAddress::embedded(&STANDARD.encode(png(address))))
                     });
                     prop_assert_eq!(player.room().unwrap(), wanted);
                 }
@@ -551,7 +564,7 @@ mod tests {
                 ..Default::default()
             }),
             data: Some(unmask_wire::view::DataView { source: format!("folder:/{secret}"), ..Default::default() }),
-            membership: Some(unmask_wire::view::MembershipView { picture: secret.clone(), ..Default::default() }),
+            membership: Some(MembershipView { picture: PictureAddress::on_server(&secret), ..Default::default() }),
             deadline_seconds: Some(314_159.0),
             ..RoomView::default()
         };
@@ -589,6 +602,26 @@ mod tests {
         assert_eq!(recording.len(), 5);
     }
 
+    /// Somebody who shows another picture each second for an hour leaves the recording to the others.
+    #[test]
+    fn pictures_of_one_client_do_not_fill_the_recording() {
+        let mut recording = Recording::new("0.1.0", 0);
+        let large = |address: &str| Some([&png(address)[..], &[7; 3000]].concat());
+        let mut last = room(1, &[(1, true), (2, true)]);
+        for second in 0..3600 {
+            last.clients[0].original = Some(PictureAddress::on_server(&format!("original/{}.png", 100 + second)));
+            recording.add(1000 * second, &last, large).unwrap();
+        }
+        assert!(recording.bytes() < MAX_BYTES / 32, "{} bytes", recording.bytes());
+        let mut player = Player::new(recording);
+        player.seek(5_000);
+        let shown = player.room().unwrap();
+        assert!(shown.clients.iter().all(|client| client.original.is_some()), "first pictures are kept");
+        player.seek(u64::MAX);
+        let shown: Vec<_> = player.room().unwrap().clients.iter().map(|client| client.original.is_some()).collect();
+        assert_eq!(shown, [false, true]);
+    }
+
     #[test]
     fn a_full_recording_stays_as_it_is() {
         let mut recording = Recording::new("0.1.0", 0);
@@ -602,6 +635,59 @@ mod tests {
         let mut recording = Recording::new("0.1.0", 0);
         recording.add(0, &room(1, &[(1, true)]), huge).unwrap_err();
         assert!(recording.is_empty());
+    }
+
+    /// A file that another program wrote, whose pages would load pictures from another machine.
+    #[test]
+    fn foreign_addresses_are_refused_or_cleaned() {
+        const FOREIGN: &str = "https://foreign.example/a.png";
+        let whole = serde_json::to_value(RoomView {
+            leaks: vec![LeakView { client: ClientId(1), picture: None, remark: None }],
+            membership: Some(MembershipView::default()),
+            columns: Some(TradeOffColumns {
+                model: "vit".to_owned(),
+                robots: 1,
+                test_pictures: 1,
+                chance: 0.1,
+                columns: vec![TradeOffColumn {
+                    defence: Default::default(),
+                    rounds: 1,
+                    accuracy: None,
+                    ssim: None,
+                    picture: None,
+                }],
+            }),
+            ..room(3, &[(1, true)])
+        })
+        .unwrap();
+        let played = |value: &Value| {
+            let head = Recording::new("0.1.0", 0).text_from(0).unwrap();
+            let line = Line::state(0, Change::To(value.clone())).unwrap().text().unwrap();
+            let mut player = Player::new(read((head + &line).as_bytes()));
+            assert!(player.step());
+            player.room()
+        };
+        played(&whole).unwrap();
+        for place in [
+            "/clients/0/original",
+            "/attacks/0/picture",
+            "/attacks/0/tables/positions",
+            "/attacks/0/tables/patches",
+            "/leaks/0/picture",
+            "/membership/picture",
+            "/columns/columns/0/picture",
+        ] {
+            let mut hostile = whole.clone();
+            *hostile.pointer_mut(place).unwrap() = FOREIGN.into();
+            let refusal = played(&hostile).unwrap_err();
+            assert!(refusal.contains("may not load a picture from") && refusal.contains(FOREIGN), "{place}: {refusal}");
+        }
+        for place in ["/http_address", "/https_address", "/qr_svg"] {
+            let mut hostile = whole.clone();
+            *hostile.pointer_mut(place).unwrap() = FOREIGN.into();
+            let room = serde_json::to_string(&played(&hostile).unwrap()).unwrap();
+            assert!(!room.contains(FOREIGN), "{place}: {room}");
+        }
     }
 
     #[test]

@@ -1,10 +1,8 @@
 //! Selects what may be kept of a room: what the class saw, and nothing that opens the room.
 
 use serde_json::Value;
-use unmask_core::ClientId;
-use unmask_wire::view::{
-    AttackView, ClientState, ClientView, DataView, FederationView, LeakView, MembershipView, RoomView,
-};
+use unmask_core::{ClientId, PictureAddress};
+use unmask_wire::view::{AttackView, ClientState, ClientView, DataView, LeakView, RoomView};
 
 /// Prefix of a data set's name, before the folder that it is read from.
 const FOLDER: &str = "folder:";
@@ -29,26 +27,32 @@ pub fn shown(room: &RoomView) -> RoomView {
         source: if data.source.starts_with(FOLDER) { FOLDER.to_owned() } else { data.source.clone() },
         ..data.clone()
     };
-    RoomView {
+    let mut shown = RoomView {
         deadline_seconds: None,
-        http_address: String::new(),
-        https_address: String::new(),
-        qr_svg: String::new(),
-        pin: String::new(),
         banned: 0,
         journal: None,
-        federation: room.federation.as_ref().map(|federation| FederationView {
-            superlink: String::new(),
-            // An error contains the address too.
-            remark: None,
-            ..federation.clone()
-        }),
         clients: room.clients.iter().filter(is_in).map(client).collect(),
         attacks: room.attacks.iter().map(attack).collect(),
         leaks: room.leaks.iter().map(leak).collect(),
-        membership: room.membership.as_ref().map(|told| MembershipView { picture: String::new(), ..told.clone() }),
         data: room.data.as_ref().map(data),
         ..room.clone()
+    };
+    take_out_addresses(&mut shown);
+    shown
+}
+
+/// Takes out what leads to the room: its addresses, PIN and QR code, and the photograph that the teacher dropped.
+pub(crate) fn take_out_addresses(room: &mut RoomView) {
+    for text in [&mut room.http_address, &mut room.https_address, &mut room.qr_svg, &mut room.pin] {
+        text.clear();
+    }
+    if let Some(federation) = &mut room.federation {
+        federation.superlink.clear();
+        // An error contains the address too.
+        federation.remark = None;
+    }
+    if let Some(told) = &mut room.membership {
+        told.picture = PictureAddress::default();
     }
 }
 
@@ -80,7 +84,7 @@ pub fn addresses(room: &RoomView) -> impl Iterator<Item = Address<'_>> {
 }
 
 /// Replaces each picture's address, or removes it.
-pub(crate) fn readdress(room: &mut RoomView, address: impl Fn(&str) -> Option<String>) {
+pub(crate) fn readdress(room: &mut RoomView, address: impl Fn(&str) -> Option<PictureAddress>) {
     let made = room.attacks.iter_mut().flat_map(|card| {
         let tables = card.tables.iter_mut().flat_map(|tables| [&mut tables.positions, &mut tables.patches]);
         tables.chain([&mut card.picture])

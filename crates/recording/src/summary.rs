@@ -70,7 +70,7 @@ impl Summary {
 
 #[cfg(test)]
 mod tests {
-    use unmask_core::{AttackMethod, ClientId, Defence};
+    use unmask_core::{AttackMethod, ClientId, Defence, PictureAddress};
     use unmask_lesson::{Poll, Question};
     use unmask_wire::view::LessonView;
 
@@ -83,7 +83,7 @@ mod tests {
             round,
             client: ClientId(1),
             ssim,
-            picture: Some(round.to_string()),
+            picture: Some(PictureAddress::on_server(&round.to_string())),
             ..AttackView::default()
         }
     }
@@ -106,7 +106,7 @@ mod tests {
             summary.findings.iter().map(|found| (found.result.defence.to_string(), found.result.round)).collect();
         let found: Vec<(&str, u32)> = found.iter().map(|(defence, round)| (defence.as_str(), *round)).collect();
         assert_eq!(found, [("random-binary:0.5", 5), ("random-binary:0.5", 5), ("none", 3), ("none", 3)]);
-        assert_eq!(summary.findings[2].png.as_deref(), Some(&b"3"[..]));
+        assert_eq!(summary.findings[2].png.as_deref(), Some(&b"/api/3"[..]));
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod addresses;
 mod app;
 mod caller;
 mod candidate;
+mod check;
 mod coding;
 mod control;
 mod download;
@@ -34,6 +35,7 @@ use std::{
 };
 
 use anyhow::Context;
+use axum::Extension;
 use axum_server::{Handle, tls_rustls::RustlsConfig};
 use serde::Serialize;
 use tokio::{
@@ -49,13 +51,14 @@ use self::{
     addresses::{Addresses, url},
     app::App,
     limits::Gatekeeper,
-    names::Names,
+    names::{Names, OverTls},
     pin::Pin,
     rendered::Rendered,
     secrets::Secrets,
     tls::Identity,
 };
 pub use self::{
+    check::{Arrival, Finding, NetworkCheck, Verdict},
     replay::{Replaying, export_replay, replay},
     routes::{Route, routes},
 };
@@ -422,7 +425,7 @@ pub async fn serve(config: RelayConfig) -> anyhow::Result<Running> {
     let secure = gatekeeper
         .guard(secure)
         .handle(handles[1].clone())
-        .serve(whole.into_make_service_with_connect_info::<SocketAddr>());
+        .serve(whole.layer(Extension(OverTls)).into_make_service_with_connect_info::<SocketAddr>());
     let servers = vec![tokio::spawn(report("HTTP", plain)), tokio::spawn(report("HTTPS", secure))];
     Ok(Running {
         http,

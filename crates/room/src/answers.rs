@@ -62,7 +62,7 @@ fn level(attack: &AttackView) -> Option<Level> {
 
 #[cfg(test)]
 mod tests {
-    use unmask_core::{ClientId, Defence};
+    use unmask_core::{ClientId, Defence, PictureAddress};
     use unmask_lesson::{Place, Poll, Scene, masked};
     use unmask_wire::view::{LessonView, MembershipView, PollView, SearchView};
 
@@ -83,7 +83,7 @@ mod tests {
     }
 
     fn seen(attack: AttackMethod, ssim: f32) -> AttackView {
-        let picture = Some("a picture".to_owned());
+        let picture = Some(PictureAddress::on_server("a"));
         AttackView { attack, client: ClientId(1), picture, recent: vec![ssim; 3], ..AttackView::default() }
     }
 

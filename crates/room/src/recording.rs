@@ -167,6 +167,7 @@ impl Recorder {
 mod tests {
     use std::sync::{Mutex, PoisonError};
 
+    use unmask_core::PictureAddress;
     use unmask_wire::view::AttackView;
 
     use super::*;
@@ -206,7 +207,7 @@ mod tests {
     }
 
     /// A view with a card of this client, which shows this picture.
-    fn view(client: u32, picture: Option<&String>) -> Arc<RoomView> {
+    fn view(client: u32, picture: Option<&PictureAddress>) -> Arc<RoomView> {
         let card = AttackView { client: ClientId(client), picture: picture.cloned(), ..AttackView::default() };
         Arc::new(RoomView { attacks: vec![card], ..RoomView::default() })
     }
@@ -217,9 +218,9 @@ mod tests {
         let pictures = Pictures::default();
         let [first, second] = [1, 2].map(|byte| pictures.keep(ClientId(1), "april", "1-", vec![byte]));
         for (seconds, picture, shown) in [
-            (5, &first, Some(vec![first.clone()])),
+            (5, &first, Some(vec![first.to_string()])),
             (6, &first, Some(Vec::new())),
-            (7, &second, Some(vec![second.clone()])),
+            (7, &second, Some(vec![second.to_string()])),
         ] {
             recorder.changed(at(seconds));
             recorder.record_if_due(at(seconds), &view(1, Some(picture)), &pictures);

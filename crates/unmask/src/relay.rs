@@ -1,7 +1,9 @@
 //! `unmask relay`: the room.
 
+pub mod browser;
+mod check;
 mod evaluation;
-pub mod greeting;
+mod greeting;
 mod help;
 mod shadow;
 mod weights;
@@ -26,8 +28,9 @@ use unmask_relay::{
 use unmask_simulation::StartWeights;
 
 use self::{
+    browser::open_secret_link,
     evaluation::OnHeldOut,
-    greeting::{greeting, open_page, write_ready},
+    greeting::{greeting, write_ready},
     shadow::ShadowRobots,
 };
 use crate::{Failure, interrupt::asked_to_stop, model::model_argument, with_april_block};
@@ -194,6 +197,10 @@ pub struct Relay {
     /// Folder for the certificate and the lesson; by default the user's data folder.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
+    /// Test the network before class: say what this machine can tell, and wait for a phone that tells the rest. Opens no
+    /// room.
+    #[arg(long, conflicts_with = "new")]
+    check: bool,
     /// Write addresses, links and secrets to this file as JSON when the room is open.
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
@@ -207,19 +214,21 @@ impl Relay {
     /// [`Failure::Input`] for unusable ports, folders, pictures, weights or addresses; [`Failure::Other`] if the room
     /// breaks down.
     pub async fn run(self, given: Vec<String>) -> Result<(), Failure> {
+        if self.check {
+            return check::run(&self.config(given).map_err(Failure::Input)?).await;
+        }
         let (mut running, mut clients) = self.start(given).await?;
         // A closed pipe is not an error: nobody reads the greeting then.
         let _ = std::io::stdout().write_all(greeting(&running).as_bytes());
         if let Some(file) = &self.ready_file {
             write_ready(&running, file).map_err(Failure::Input)?;
         }
-        if self.open {
-            open_page(&running.local_teacher_link());
-        }
+        let page = if self.open { open_secret_link(&running.local_teacher_link()) } else { None };
         tokio::select! {
             () = asked_to_stop() => {}
             () = running.broken() => return Err(Failure::Other(anyhow::anyhow!("the room broke down; its log says why"))),
         }
+        drop(page);
         clients.shutdown().await;
         running.shutdown().await;
         Ok(())

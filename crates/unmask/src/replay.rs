@@ -12,7 +12,7 @@ use rust_embed::RustEmbed;
 use unmask_recording::{MAX_BYTES, NAME, Read, Recording};
 use unmask_relay::{export_replay, replay};
 
-use crate::{Failure, interrupt::asked_to_stop, relay::greeting::open_page, run_async, say};
+use crate::{Failure, interrupt::asked_to_stop, relay::browser::open_page, run_async, say};
 
 const EXAMPLE: &str = "\
 Examples

@@ -7,7 +7,8 @@ mod tables;
 use serde::{Deserialize, Serialize};
 use unmask_core::{
     Aggregation, Architecture, AttackFamily, AttackMethod, ClientId, Defence, EncryptionStart, Explanation,
-    InitialWeights, MembershipVerdict, OptimiserKind, Partition, Rule, TradeOffColumns, TradeOffPoint, TrainOn,
+    InitialWeights, MembershipVerdict, OptimiserKind, Partition, PictureAddress, Rule, TradeOffColumns, TradeOffPoint,
+    TrainOn,
 };
 use unmask_lesson::{Poll, Scene};
 
@@ -115,7 +116,7 @@ pub struct ClientView {
     #[serde(default)]
     pub neighbours: u32,
     /// Address of its own picture as a 32 x 32 PNG, while its owner shows it to the class.
-    pub original: Option<String>,
+    pub original: Option<PictureAddress>,
 }
 
 /// One point of the loss curve.
@@ -150,7 +151,7 @@ pub struct AttackView {
     /// Duration of the attack so far.
     pub seconds: f64,
     /// Address of the reconstruction as PNG, if any.
-    pub picture: Option<String>,
+    pub picture: Option<PictureAddress>,
     /// Pictures side by side in the reconstruction: 1, or the batch.
     pub pictures: u16,
     /// Why there is no reconstruction, or a remark about it.
@@ -173,7 +174,7 @@ pub struct AttackView {
 pub struct LeakView {
     pub client: ClientId,
     /// Address of the reconstruction as PNG, if any.
-    pub picture: Option<String>,
+    pub picture: Option<PictureAddress>,
     /// Why there is none, as a clause.
     pub remark: Option<String>,
 }
@@ -246,8 +247,8 @@ pub struct LabelView {
 /// Whether a candidate picture from the teacher is the client's.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct MembershipView {
-    /// Address of the candidate as PNG, as the model sees it.
-    pub picture: String,
+    /// Address of the candidate as PNG, as the model sees it; empty in recordings, which do not keep it.
+    pub picture: PictureAddress,
     /// The client that shows this picture to the class; `None` for a file.
     pub owner: Option<ClientId>,
     /// Whether these are exactly the values that its owner trains on, and not a copy from a file or in another size.

@@ -113,7 +113,7 @@ picture-no-canvas = Dieser Browser kann keine Bilder zeichnen. Verwende einen an
 picture-unknown = „{ $name }“ ist kein Bild, das diese Seite lesen kann. Wähle eine Datei in PNG, JPEG, WebP, GIF oder AVIF.
 picture-heic = „{ $name }“ ist ein HEIC-Foto, das die meisten Browser nicht lesen können. Wähle einen Screenshot davon oder nimm hier die Kamera.
 picture-empty = „{ $name }“ hat angeblich { $width } × { $height } Pixel; da gibt es nichts zu zeigen. Wähle ein anderes Bild.
-picture-too-large = „{ $name }“ hat { $width } × { $height } Pixel ({ $megapixels } Megapixel); erlaubt sind 64 Megapixel. Verkleinere es oder wähle ein anderes Bild.
+picture-too-large = „{ $name }“ hat { $width } × { $height } Pixel ({ $megapixels } Megapixel); erlaubt sind { $limit } Megapixel. Verkleinere es oder wähle ein anderes Bild.
 
 ## The way into the room
 

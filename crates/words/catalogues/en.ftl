@@ -114,7 +114,7 @@ picture-no-canvas = This browser has no canvas to draw pictures on. Use another 
 picture-unknown = “{ $name }” is not a picture that this page can read. Choose a PNG, JPEG, WebP, GIF or AVIF file.
 picture-heic = “{ $name }” is a HEIC photograph, which most browsers cannot read. Take a screenshot of it and choose that, or use the camera here.
 picture-empty = “{ $name }” claims to be { $width } × { $height } pixels, so there is nothing to show. Choose another picture.
-picture-too-large = “{ $name }” has { $width } × { $height } pixels ({ $megapixels } megapixels); the limit is 64 megapixels. Make it smaller, or choose another picture.
+picture-too-large = “{ $name }” has { $width } × { $height } pixels ({ $megapixels } megapixels); the limit is { $limit } megapixels. Make it smaller, or choose another picture.
 
 ## The way into the room
 

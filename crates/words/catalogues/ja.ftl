@@ -113,7 +113,7 @@ picture-no-canvas = このブラウザーは画像を描けません。別のブ
 picture-unknown = 「{ $name }」は、このページで読める画像ではありません。PNG、JPEG、WebP、GIF、AVIFのどれかを選んでください。
 picture-heic = 「{ $name }」はHEICの写真で、ほとんどのブラウザーでは読めません。そのスクリーンショットを選ぶか、ここでカメラを使ってください。
 picture-empty = 「{ $name }」の大きさは{ $width } × { $height }ピクセルになっていて、表示するものがありません。別の写真を選んでください。
-picture-too-large = 「{ $name }」は{ $width } × { $height }ピクセル（{ $megapixels }メガピクセル）あります。上限は64メガピクセルです。小さくするか、別の写真を選んでください。
+picture-too-large = 「{ $name }」は{ $width } × { $height }ピクセル（{ $megapixels }メガピクセル）あります。上限は{ $limit }メガピクセルです。小さくするか、別の写真を選んでください。
 
 ## The way into the room
 

@@ -1,5 +1,6 @@
 //! Installs what only the system's package manager has: compiler, browser, Vulkan.
 
+use std::io::{self, BufRead, IsTerminal as _};
 use std::path::Path;
 use std::process::Command;
 
@@ -99,7 +100,7 @@ impl Need {
     }
 }
 
-/// Makes sure that all of `needs` are met. Installs what is missing, if allowed.
+/// Makes sure that all of `needs` are met. Installs what is missing, if allowed; before it uses sudo, it asks.
 ///
 /// # Errors
 /// Something required stays missing; the message has the command to run.
@@ -123,6 +124,9 @@ pub fn ensure(env: &Env, needs: &[Need]) -> Result<()> {
     let Some(privilege) = privilege(env) else {
         return stop_unless_optional(&missing, &format!("run this, then start again:\n  {by_hand}"));
     };
+    if !privilege.is_empty() && !may_use_sudo(&packages) {
+        return stop_unless_optional(&missing, &format!("run this, then start again:\n  {by_hand}"));
+    }
     println!("Installing {} with apt (once) ...", packages.join(", "));
     let installed = env::run(&mut apt(env, privilege, &["update"]))
         .and_then(|()| env::run(apt(env, privilege, &["install", "-y"]).args(&packages)));
@@ -133,13 +137,32 @@ pub fn ensure(env: &Env, needs: &[Need]) -> Result<()> {
     stop_unless_optional(&missing, &format!("run this, then start again:\n  {by_hand}"))
 }
 
+/// Asks the person at the terminal whether sudo may install these packages. A machine that only runs checks says so in
+/// the variable `CI`, and is not asked; without a terminal and without that variable, nothing is installed.
+fn may_use_sudo(packages: &[&str]) -> bool {
+    if std::env::var_os("CI").is_some_and(|value| !value.is_empty()) {
+        return true;
+    }
+    let input = io::stdin();
+    input.is_terminal() && agrees(packages, &mut input.lock(), &mut io::stdout())
+}
+
+/// Asks, and reads the answer. Only a clear yes is one.
+fn agrees(packages: &[&str], input: &mut impl BufRead, output: &mut impl io::Write) -> bool {
+    let names = packages.join(", ");
+    let asked = write!(output, "May sudo install {names} with apt-get, for all users of this machine? [y/N] ");
+    let mut answer = String::new();
+    let is_read = asked.and_then(|()| output.flush()).and_then(|()| input.read_line(&mut answer)).is_ok();
+    is_read && ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str())
+}
+
 fn stop_unless_optional(missing: &[&Need], remedy: &str) -> Result<()> {
     let names = |is_optional: bool| -> Vec<&str> {
         missing.iter().filter(|need| need.is_optional == is_optional).map(|need| need.what).collect()
     };
     let (required, optional) = (names(false), names(true));
     if !required.is_empty() {
-        bail!("missing, and this program cannot install: {}; {remedy}", required.join(", "));
+        bail!("missing, and not installed by this program: {}; {remedy}", required.join(", "));
     }
     if !optional.is_empty() {
         println!("Continuing without {}; to get it, {remedy}", optional.join(" and "));
@@ -159,7 +182,7 @@ fn is_ubuntu(os_release: &str) -> bool {
         .any(|ids| ids.trim_matches('"').split_whitespace().any(|id| id == "ubuntu"))
 }
 
-/// The words before apt-get: none for root, sudo if it asks for no password; `None` otherwise.
+/// The words before apt-get: none for root, sudo if it needs no password; `None` otherwise.
 fn privilege(env: &Env) -> Option<&'static [&'static str]> {
     if env::read(env.command("id").arg("-u")).as_deref() == Some("0") {
         return Some(&[]);
@@ -210,6 +233,18 @@ mod tests {
         let missing: Vec<&Need> = needs.iter().collect();
         assert_eq!(packages(&missing, false), ["chromium", "chromium-driver"]);
         assert_eq!(packages(&missing, true), ["chromium-browser", "chromium-chromedriver"]);
+    }
+
+    #[test]
+    fn sudo_is_asked_for_with_the_names_of_all_packages() {
+        for (answer, is_agreed) in
+            [("y\n", true), ("Yes\n", true), ("\n", false), ("n\n", false), ("", false), ("why?\n", false)]
+        {
+            let mut output = Vec::new();
+            assert_eq!(agrees(&["chromium", "xvfb"], &mut answer.as_bytes(), &mut output), is_agreed, "{answer:?}");
+            let asked = String::from_utf8(output).expect("text");
+            assert!(asked.contains("sudo install chromium, xvfb with apt-get"), "{asked}");
+        }
     }
 
     #[test]

@@ -4,9 +4,12 @@ use std::path::Path;
 
 use anyhow::Context;
 use tracing::{info, warn};
-use unmask_data::{Picture, load_folder, photograph_label};
+use unmask_data::{Picture, load_squares, photograph_label};
 
 use crate::PrivatePicture;
+
+/// Largest side of a picture that a client keeps, in pixels: several times the side of the largest model.
+const SIDE: usize = 1024;
 
 /// A picture with its class. It never leaves this machine.
 #[derive(Debug, Clone)]
@@ -24,12 +27,13 @@ impl Sample {
     }
 }
 
-/// Reads a folder of PNG, JPEG and WebP files; their names decide their labels.
+/// Reads a folder of PNG, JPEG and WebP files; their names decide their labels. Keeps the centre squares, which are what
+/// models see, at most [`SIDE`] pixels large.
 ///
 /// # Errors
 /// The folder cannot be listed or contains no picture. Other files only cause a warning.
 pub fn load_samples(folder: &Path) -> anyhow::Result<Vec<Sample>> {
-    let folder = load_folder(folder)?;
+    let folder = load_squares(folder, SIDE)?;
     for (path, failure) in &folder.failures {
         warn!("{} is left out: {failure}", path.display());
     }

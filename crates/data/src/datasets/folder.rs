@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{FileFailure, FolderError, Picture, load_folder};
+use crate::{FileFailure, FolderError, Picture, load_squares};
 use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
@@ -75,13 +75,13 @@ impl ClassFolder {
         let mut left_out = Vec::new();
         let mut pictures = Vec::new();
         for (class, folder) in &classes {
-            let read =
-                load_folder(folder).map_err(|source| ClassFolderError::EmptyClass { class: class.clone(), source })?;
+            let read = load_squares(folder, most)
+                .map_err(|source| ClassFolderError::EmptyClass { class: class.clone(), source })?;
             if read.pictures.len() < 2 {
                 return Err(ClassFolderError::SinglePicture { class: class.clone(), path: folder.clone() });
             }
             left_out.extend(read.failures);
-            pictures.push(read.pictures.into_iter().map(|(_, picture)| at_most(picture, most)).collect::<Vec<_>>());
+            pictures.push(read.pictures.into_iter().map(|(_, picture)| picture).collect::<Vec<_>>());
         }
         let side = median_side(&pictures).clamp(MIN_SIDE, most);
         let names: Vec<String> = classes.into_iter().map(|(class, _)| class).collect();
@@ -130,11 +130,6 @@ fn class_folders(path: &Path) -> Result<Vec<(String, PathBuf)>, ClassFolderError
 /// error.
 fn entries(folder: &Path) -> usize {
     fs::read_dir(folder).map_or(0, Iterator::count)
-}
-
-/// Crops to the centre square and shrinks it to `side` if it is larger.
-fn at_most(picture: Picture, side: usize) -> Picture {
-    if picture.width().min(picture.height()) > side { picture.thumbnail(side) } else { picture.crop_square() }
 }
 
 fn median_side(pictures: &[Vec<Picture>]) -> usize {

@@ -221,6 +221,7 @@ mod tests {
         let page = page("cat", &[row("cat")]);
         assert!(page.contains(&format!("data:image/png;base64,{}", STANDARD.encode("x.png"))));
         assert!(page.contains(&STANDARD.encode(truth_file(0, 0))));
+        assert!(page.contains(unmask_html::POLICY), "{page}");
         assert!(!page.contains("src=\"http") && !page.contains("href="), "nothing is loaded from elsewhere");
         assert!(page.contains("1 of 4 rows are there") && page.contains("not yet computed"));
         assert!(page.contains("<b>0.75</b>") && page.contains("31.2 dB, leaves 0.1 % unexplained"));

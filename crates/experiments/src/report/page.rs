@@ -265,6 +265,7 @@ mod tests {
         ] {
             assert!(page.contains(part), "{part}\n{page}");
         }
+        assert!(page.contains(unmask_html::POLICY), "{page}");
         assert!(!page.contains("src=") && !page.contains("href=") && !page.contains("<script"), "{page}");
     }
 

@@ -193,7 +193,7 @@ fn settings(files: &LessonFiles) -> serde_json::Value {
 
 #[cfg(test)]
 mod tests {
-    use unmask_core::ClientId;
+    use unmask_core::{ClientId, PictureAddress};
     use unmask_wire::view::{AttackView, ClientState, ClientView};
 
     use super::*;
@@ -225,7 +225,7 @@ mod tests {
         let card = |id: u32| AttackView {
             client: ClientId(id),
             round: 7,
-            picture: Some(format!("/api/reconstruction/{id}.png")),
+            picture: Some(PictureAddress::on_server(&format!("reconstruction/{id}.png"))),
             ..AttackView::default()
         };
         let view = RoomView {

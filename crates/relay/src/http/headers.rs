@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use anyhow::Context as _;
 use axum::{
     http::{HeaderName, HeaderValue, header},
     response::Response,
@@ -30,12 +31,26 @@ pub(crate) async fn secured(mut response: Response) -> Response {
 
 /// Computed once, because the pages do not change while the relay runs.
 static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
-    let policy = policy(&page::documents());
+    let policy = policy(&page::documents()) + NO_FRAMES;
     HeaderValue::from_str(&policy).unwrap_or_else(|error| {
         error!("the content security policy {policy:?} is invalid ({error}); using the strictest one instead");
         HeaderValue::from_static("default-src 'none'")
     })
 });
+
+/// What only a header can forbid: an element of the page cannot.
+const NO_FRAMES: &str = "; frame-ancestors 'none'";
+
+/// Adds the policy to a document that other servers will serve, or that is opened from a disk. It stands at the start of
+/// the head, because a policy governs only what follows it.
+///
+/// # Errors
+/// The document has no head.
+pub(super) fn with_policy(document: &str) -> anyhow::Result<String> {
+    let element = unmask_html::policy(&policy(document)).into_string();
+    let (before, after) = document.split_once("<head>").context("the page has no <head> for its policy")?;
+    Ok(format!("{before}<head>{element}{after}"))
+}
 
 /// Returns the policy for these documents, which allows each inline script by its hash.
 fn policy(documents: &str) -> String {
@@ -44,7 +59,7 @@ fn policy(documents: &str) -> String {
     format!(
         "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'{hashes}; worker-src 'self'; style-src 'self' \
          'unsafe-inline'; img-src 'self' data: blob:; media-src 'self' blob:; connect-src 'self'; object-src 'none'; \
-         base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+         base-uri 'none'; form-action 'self'"
     )
 }
 
@@ -76,6 +91,26 @@ mod tests {
             "{policy}"
         );
         assert!(policy.contains("connect-src 'self';") && !policy.contains("ws:"), "{policy}");
+    }
+
+    /// The folder that `unmask replay --export` writes comes without this server's headers.
+    #[test]
+    fn an_exported_page_has_its_own_policy() {
+        let page = "<!DOCTYPE html><html><head><link href=\"a.css\"></head><script>start();</script></html>";
+        let exported = with_policy(page).unwrap();
+        let (head, rest) = exported.split_once("<link").unwrap();
+        let policy = head.split_once("<head><meta http-equiv=\"Content-Security-Policy\" content=\"").unwrap().1;
+        let policy = policy.strip_suffix("\">").unwrap();
+        assert_eq!(format!("<link{rest}"), page.split_once("<head>").unwrap().1);
+        assert!(policy.contains("'sha256-E6jQvrT2ZivWG9GJ4AAEZf4MhI7l3QkLroW4hgvUT4c='"), "{policy}");
+        assert!(policy.starts_with("default-src 'self';") && policy.contains("connect-src 'self';"), "{policy}");
+        let sources = policy.split("; ").flat_map(|directive| directive.split(' ').skip(1));
+        for source in sources.filter(|source| !source.starts_with("'sha256-")) {
+            let own = ["'self'", "'none'", "'unsafe-inline'", "'wasm-unsafe-eval'", "data:", "blob:"];
+            assert!(own.contains(&source), "{source} in {policy}");
+        }
+        assert!(!policy.contains("frame-ancestors"), "an element cannot forbid frames: {policy}");
+        with_policy("<p>no head").unwrap_err();
     }
 
     #[test]

@@ -37,11 +37,18 @@ impl Names {
     }
 }
 
-/// Whether an `Origin` matches the `Host` in name and port. A different port may be a different program.
-pub(super) fn is_same_origin(origin: &str, host: &str) -> bool {
+/// Whether the request came over TLS; the HTTPS port adds it to each of its requests.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OverTls;
+
+/// Whether an `Origin` matches the `Host` in name and port, and in its scheme if the request came over TLS. A different
+/// port may be a different program, and anybody in the network can make a page for `http:`.
+///
+/// Over plain HTTP, a page of `https:` with the relay's own name and port can only come through a proxy that ends TLS.
+pub(super) fn is_same_origin(origin: &str, host: &str, is_over_tls: bool) -> bool {
     let Some((scheme, authority)) = origin.split_once("://") else { return false };
     let usual = match scheme {
-        "http" => ":80",
+        "http" if !is_over_tls => ":80",
         "https" => ":443",
         _ => return false,
     };
@@ -92,7 +99,8 @@ mod tests {
             ("https://classroom.test:443", "Classroom.test"),
             ("http://[::1]:8080", "[::1]:8080"),
         ] {
-            assert!(is_same_origin(origin, host), "{origin}");
+            assert!(is_same_origin(origin, host, false), "{origin}");
+            assert_eq!(is_same_origin(origin, host, true), origin.starts_with("https:"), "{origin} over TLS");
         }
         for foreign in [
             "null",
@@ -105,7 +113,9 @@ mod tests {
             "https://evil.test:8080",
             "ftp://localhost:8080",
         ] {
-            assert!(!is_same_origin(foreign, "localhost:8080"), "{foreign}");
+            for is_over_tls in [false, true] {
+                assert!(!is_same_origin(foreign, "localhost:8080", is_over_tls), "{foreign}");
+            }
         }
     }
 }

@@ -17,9 +17,14 @@ use crate::journal::LessonKey;
 
 /// Wrong attempts that one address may make within [`WINDOW`].
 const TRIES: usize = 5;
-/// Wrong attempts from all addresses before the PIN changes. All attempts are then blocked for [`WINDOW`]. Guessing for
-/// an hour, from any number of addresses, succeeds with a probability of 0.3 %.
-const ALL_TRIES: u32 = 50;
+/// Further wrong attempts within [`WINDOW`], for all addresses that have used theirs: a class shares one address, and a
+/// right PIN behind it must be compared although somebody there typed wrong ones.
+const SPARE: usize = 5;
+/// Wrong attempts from all addresses before the PIN changes. All attempts are then blocked for [`WINDOW`], except by
+/// QR code, which needs no PIN. Only [`TRIES`] of one address count: nobody closes the door from there alone.
+/// Guessing for an hour, from any number of addresses, succeeds with a probability of 0.3 %: nine addresses may guess
+/// 45 times a minute and take the spare attempts, and ten close the door.
+const ALL_TRIES: usize = 50;
 const WINDOW: Duration = Duration::from_secs(60);
 
 /// A room's PIN. It does not implement `Debug`, so that it cannot leak into a log.
@@ -32,10 +37,19 @@ struct Guarded {
     /// Number of the lesson's earlier PINs.
     number: u32,
     pin: String,
-    /// Wrong attempts within the last [`WINDOW`], oldest first; at most [`ALL_TRIES`], since a new PIN clears them.
-    wrong: VecDeque<(Instant, IpAddr)>,
-    all: u32,
+    /// Wrong attempts within the last [`WINDOW`], oldest first. Each address counts its first ones in `counted`, so there
+    /// are fewer than [`ALL_TRIES`] addresses with [`TRIES`] each, and [`SPARE`] further attempts.
+    wrong: VecDeque<Wrong>,
+    /// Where the wrong attempts came from that count for a new PIN: fewer than [`ALL_TRIES`].
+    counted: Vec<IpAddr>,
     closed_until: Option<Instant>,
+}
+
+struct Wrong {
+    at: Instant,
+    from: IpAddr,
+    /// Whether the address had used its own attempts.
+    is_spare: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -68,23 +82,22 @@ impl Pin {
         if let Some(until) = guarded.closed_until.filter(|until| *until > now) {
             return Try::TooMany(until - now);
         }
-        while guarded.wrong.front().is_some_and(|(at, _)| *at + WINDOW <= now) {
+        while guarded.wrong.front().is_some_and(|wrong| wrong.at + WINDOW <= now) {
             guarded.wrong.pop_front();
         }
         let from = neighbourhood(from);
-        let mut own = guarded.wrong.iter().filter(|(_, address)| *address == from).map(|(at, _)| *at);
-        let first = own.next();
-        if let Some(first) = first
-            && own.count() + 1 >= TRIES
-        {
-            return Try::TooMany(first + WINDOW - now);
-        }
+        let is_spare = match guarded.allowance(from) {
+            Ok(is_spare) => is_spare,
+            Err(until) => return Try::TooMany(until - now),
+        };
         if guarded.pin.as_bytes().ct_eq(given.as_bytes()).into() {
             return Try::Right;
         }
-        guarded.wrong.push_back((now, from));
-        guarded.all += 1;
-        if guarded.all < ALL_TRIES {
+        guarded.wrong.push_back(Wrong { at: now, from, is_spare });
+        if guarded.counted.iter().filter(|counted| **counted == from).count() < TRIES {
+            guarded.counted.push(from);
+        }
+        if guarded.counted.len() < ALL_TRIES {
             return Try::Wrong;
         }
         *guarded = Guarded::new(&self.key, guarded.number.saturating_add(1), Some(now + WINDOW));
@@ -107,7 +120,30 @@ fn neighbourhood(address: IpAddr) -> IpAddr {
 impl Guarded {
     fn new(key: &LessonKey, number: u32, closed_until: Option<Instant>) -> Self {
         let pin = format!("{:06}", key.number(&format!("pin {number}"), 1_000_000));
-        Self { number, pin, wrong: VecDeque::new(), all: 0, closed_until }
+        Self { number, pin, wrong: VecDeque::new(), counted: Vec::new(), closed_until }
+    }
+
+    /// Whether an attempt from this address would be a spare one, if it is compared at all.
+    ///
+    /// # Errors
+    /// When the next attempt will be compared.
+    fn allowance(&self, address: IpAddr) -> Result<bool, Instant> {
+        let ends = |wrong: &Wrong| wrong.at + WINDOW;
+        let mut own = self.wrong.iter().filter(|wrong| wrong.from == address && !wrong.is_spare).map(ends);
+        let own_ends = own.next();
+        if own.count() + 1 < TRIES {
+            return Ok(false);
+        }
+        let mut spare = self.wrong.iter().filter(|wrong| wrong.is_spare).map(ends);
+        let spare_ends = spare.next();
+        if spare.count() + 1 < SPARE {
+            return Ok(true);
+        }
+        // Both lists have entries, the oldest first.
+        match own_ends.into_iter().chain(spare_ends).min() {
+            Some(until) => Err(until),
+            None => Ok(false),
+        }
     }
 }
 
@@ -128,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn address_has_five_wrong_tries_a_minute() {
+    fn address_has_five_wrong_tries_a_minute_and_a_right_pin_behind_it_is_taken() {
         let pin = drawn();
         let (right, begun) = (pin.get(), Instant::now());
         assert!(right.len() == 6 && right.bytes().all(|digit| digit.is_ascii_digit()), "{right}");
@@ -138,11 +174,43 @@ mod tests {
             assert_eq!(pin.attempt(&wrong, address(1), now), Try::Wrong);
         }
         let now = begun + Duration::from_secs(10);
-        // The right PIN is refused too, or guessing could go on.
+        // The others behind this address come in, and cost nothing.
+        for _ in 0..100 {
+            assert_eq!(pin.attempt(&right, address(1), now), Try::Right);
+        }
+        for _ in 0..SPARE {
+            assert_eq!(pin.attempt(&wrong, address(1), now), Try::Wrong);
+        }
+        // Now the right PIN is refused too, or guessing could go on.
         assert_eq!(pin.attempt(&right, address(1), now), Try::TooMany(Duration::from_secs(50)));
         assert_eq!(pin.attempt(&right, address(2), now), Try::Right);
         assert_eq!(pin.attempt(&right, address(1), begun + WINDOW), Try::Right);
         assert_eq!(pin.attempt("", address(1), begun + WINDOW), Try::Wrong);
+    }
+
+    /// The spare attempts are for all addresses together, and come back after a minute.
+    #[test]
+    fn spare_tries_are_shared() {
+        let pin = drawn();
+        let (right, now) = (pin.get(), Instant::now());
+        let spend =
+            |number: u8| (0..100).filter(|_| pin.attempt(&other(&right), address(number), now) == Try::Wrong).count();
+        assert_eq!([1, 2, 3].map(spend), [TRIES + SPARE, TRIES, TRIES]);
+        assert_eq!(pin.attempt(&right, address(2), now), Try::TooMany(WINDOW));
+        assert_eq!(pin.attempt(&right, address(2), now + WINDOW), Try::Right);
+    }
+
+    /// Somebody who types wrong PINs for an hour does not change the PIN that the projector shows.
+    #[test]
+    fn nobody_closes_the_door_alone() {
+        let pin = drawn();
+        let (right, begun) = (pin.get(), Instant::now());
+        for second in 0..3600 {
+            let tried = pin.attempt(&other(&right), address(1), begun + Duration::from_secs(second));
+            assert!(!matches!(tried, Try::Renewed { .. }), "after {second} s");
+        }
+        assert_eq!((pin.get(), pin.lock().counted.len()), (right, TRIES));
+        assert!(pin.lock().wrong.len() <= TRIES + SPARE);
     }
 
     #[test]
@@ -156,7 +224,7 @@ mod tests {
         let second = pin.get();
         assert_eq!(pin.attempt(&second, address(200), now), Try::TooMany(WINDOW));
         assert_eq!(pin.attempt(&second, address(200), now + WINDOW), Try::Right);
-        assert!(pin.lock().wrong.is_empty());
+        assert!(pin.lock().wrong.is_empty() && pin.lock().counted.is_empty());
     }
 
     #[test]
@@ -174,7 +242,7 @@ mod tests {
         let pin = drawn();
         let (wrong, now) = (other(&pin.get()), Instant::now());
         let host = |number: u16| IpAddr::from([0x2001, 0xdb8, 0, 1, number, 2, 3, number]);
-        for number in 0..TRIES as u16 {
+        for number in 0..(TRIES + SPARE) as u16 {
             assert_eq!(pin.attempt(&wrong, host(number), now), Try::Wrong);
         }
         assert!(matches!(pin.attempt(&wrong, host(99), now), Try::TooMany(_)));

@@ -22,7 +22,12 @@ use axum_server::Handle;
 use tokio::task::JoinHandle;
 use unmask_recording::{NAME, Recording};
 
-use super::{headers::secured, limits, page, recording::FORM, scopes::host};
+use super::{
+    headers::{secured, with_policy},
+    limits, page,
+    recording::FORM,
+    scopes::host,
+};
 
 /// A server of a recorded lesson. Dropping it closes the port.
 #[derive(Debug)]
@@ -100,7 +105,12 @@ pub fn export_replay(recording: &Recording, folder: &Path) -> anyhow::Result<()>
     };
     for file in page::files_of_replay() {
         let (name, bytes) = file.context("the page in this program cannot be unpacked")?;
-        write(if name == page::INDEX { page::REPLAY_DOCUMENT } else { &name }, &bytes)?;
+        if name == page::INDEX {
+            let document = with_policy(str::from_utf8(&bytes).context("the page in this program is not text")?)?;
+            write(page::REPLAY_DOCUMENT, document.as_bytes())?;
+        } else {
+            write(&name, &bytes)?;
+        }
     }
     write(NAME, &recording.packed()?)
 }

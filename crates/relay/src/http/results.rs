@@ -95,9 +95,9 @@ fn document(files: &LessonFiles, summary: &Summary) -> String {
         html lang="en" {
             head {
                 meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
                 // The page shows text that students typed.
-                meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'";
+                (unmask_html::policy(unmask_html::POLICY))
+                meta name="viewport" content="width=device-width, initial-scale=1";
                 title { "unmask: what our class found out" }
                 style { (PreEscaped(STYLE)) }
             }

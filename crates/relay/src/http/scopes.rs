@@ -11,7 +11,7 @@ use axum::{
 use unmask_wire::view::Role;
 
 use super::{
-    names::{Names, is_same_origin},
+    names::{Names, OverTls, is_same_origin},
     pin::Pin,
     secrets::Secrets,
 };
@@ -44,7 +44,9 @@ impl Scopes {
             return Some((StatusCode::MISDIRECTED_REQUEST, sentence));
         }
         let has_origin = headers.contains_key(header::ORIGIN);
-        if has_origin && !text(headers, header::ORIGIN).is_some_and(|origin| is_same_origin(origin, host)) {
+        let is_over_tls = request.extensions().get::<OverTls>().is_some();
+        let is_own = |origin: &str| is_same_origin(origin, host, is_over_tls);
+        if has_origin && !text(headers, header::ORIGIN).is_some_and(is_own) {
             let sentence = "This request comes from a page of another site. Open the relay's own page. If you have, \
                             start the relay with --host and the name in the address.";
             return Some((StatusCode::FORBIDDEN, sentence.to_owned()));

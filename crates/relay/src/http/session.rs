@@ -1,6 +1,9 @@
 //! `/api/session`: exchanges a secret or a PIN for a cookie, so that the page does not have to keep either.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 
 use axum::{
     Json,
@@ -48,7 +51,7 @@ pub(crate) async fn open(
         SessionRequest { secret: Some(secret), .. } => scopes.secrets.role_of(&secret).ok_or_else(|| {
             refusal("This link is of another room, or of an earlier lesson. Scan the QR code again, or type the PIN.")
         }),
-        SessionRequest { pin: Some(pin), .. } => try_pin(&app, &pin, address).await.map(|()| Role::Student),
+        SessionRequest { pin: Some(pin), .. } => try_pin(&app, &pin, address.ip()).await.map(|()| Role::Student),
         SessionRequest { secret: None, pin: None } => {
             Err(bad_request("A session takes a \"secret\" or a \"pin\"; the request has neither.".to_owned()))
         }
@@ -80,14 +83,14 @@ fn view(app: &App, role: Option<Role>) -> SessionView {
     SessionView { role, https_address: Some(app.https_address.to_string()), classes, superlink }
 }
 
-async fn try_pin(app: &App, pin: &str, address: SocketAddr) -> Result<(), Response> {
+async fn try_pin(app: &App, pin: &str, from: IpAddr) -> Result<(), Response> {
     // People type spaces between groups of digits.
     let pin: String = pin.split_whitespace().collect();
-    match app.scopes.pin.attempt(&pin, address.ip(), Instant::now()) {
+    match app.scopes.pin.attempt(&pin, from, Instant::now()) {
         Try::Right => Ok(()),
         Try::Wrong => Err(refusal("This is not the PIN that the projector shows; type its six digits again.")),
         Try::Renewed { pin, number } => {
-            warn!(address = %address.ip(), "too many wrong PINs; the room has a new one");
+            warn!(address = %from, "too many wrong PINs; the room has a new one");
             // A separate task, since the projector must show the new PIN even if the caller hangs up.
             let room = app.room.clone();
             tokio::spawn(async move { room.send(Input::PinRenewed { pin, number }).await });

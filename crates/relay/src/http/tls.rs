@@ -12,8 +12,10 @@ use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair};
 use ring::digest::{SHA256, digest};
 use rustls::{
     ServerConfig,
+    client::verify_server_name,
     crypto::ring::default_provider,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+    server::ParsedCertificate,
 };
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +35,7 @@ const MAX_NAMES: usize = 60;
 
 pub(crate) struct Identity {
     pub(crate) config: Arc<ServerConfig>,
+    certificate: CertificateDer<'static>,
     /// SHA-256 of the certificate in browsers' notation.
     pub(crate) fingerprint: String,
     /// Why the certificate was just created, if it was.
@@ -96,7 +99,7 @@ impl Identity {
             .and_then(Iterator::collect)
             .with_context(|| name(certificate))?;
         let first = chain.first().with_context(|| format!("{} holds no certificate", name(certificate)))?;
-        let fingerprint = fingerprint(first);
+        let (certificate, fingerprint) = (first.clone(), fingerprint(first));
         let key = PrivateKeyDer::from_pem_file(key).with_context(|| name(key))?;
         let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()?
@@ -104,7 +107,13 @@ impl Identity {
             .with_single_cert(chain, key)
             .context("certificate and key do not fit together")?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Self { config: Arc::new(config), fingerprint, made_because })
+        Ok(Self { config: Arc::new(config), certificate, fingerprint, made_because })
+    }
+
+    /// Whether the certificate is for this host name or address.
+    pub(crate) fn covers(&self, host: &str) -> bool {
+        let Ok(name) = ServerName::try_from(host) else { return false };
+        ParsedCertificate::try_from(&self.certificate).is_ok_and(|parsed| verify_server_name(&parsed, &name).is_ok())
     }
 }
 

@@ -25,7 +25,7 @@ async fn a_picture_is_shown_until_another_one_or_none() {
     for number in [1, 2] {
         assert_eq!(drop_file(&relay, &png(&picture(number))).await, (204, String::new()));
         let path = relay.room().await.membership.unwrap().picture;
-        assert_eq!(path, format!("/api/candidate/{number}.png"));
+        assert_eq!(path.as_str(), format!("/api/candidate/{number}.png"));
         let (status, _, shown) = relay.get(&path).await;
         assert_eq!((status, decode(&shown).unwrap().to_hwc()), (200, picture(number)));
     }

@@ -34,7 +34,7 @@ async fn show(relay: &Relay, client: &mut Client, grey: u8) -> String {
     assert_eq!(client.answer().await, RelayMessage::Original { is_shown: true });
     let nickname = client.nickname.clone();
     let room = relay.room_when("an original", |room| view(room, &nickname).original.is_some()).await;
-    view(&room, &nickname).original.clone().unwrap()
+    view(&room, &nickname).original.clone().unwrap().into()
 }
 
 async fn get(running: &Running, path: &str, secret: &str) -> (u16, Vec<u8>) {

@@ -195,6 +195,7 @@ async fn the_class_gets_a_page_of_its_results() {
         text
     };
     let page = text("results.html");
+    assert!(page.contains("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "), "{page}");
     for part in ["Ada", "0.97", "recognisable", "1 round", &letters, unmask_words::take_home()[0]] {
         assert!(page.contains(part), "{part} is not in {page}");
     }

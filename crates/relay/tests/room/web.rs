@@ -14,7 +14,7 @@ use tokio::{
     net::TcpStream,
     time::timeout,
 };
-use tokio_tungstenite::{Connector, connect_async_tls_with_config};
+use tokio_tungstenite::{Connector, connect_async_tls_with_config, tungstenite::Error};
 use unmask_relay::{CertificateFiles, Running, serve};
 use unmask_wire::{RelayMessage, view::RoomView};
 
@@ -40,8 +40,8 @@ async fn room_describes_itself() {
     assert!(said("projector").ends_with(&format!("/projector#view={}", relay.running.projector_secret())));
 }
 
-/// Joins over HTTPS under each name, trusting only this certificate.
-async fn greet_over_https(running: &Running, trusted: &CertificateDer<'static>) {
+/// Trusts only this certificate.
+fn trusting(trusted: &CertificateDer<'static>) -> Connector {
     let mut roots = RootCertStore::empty();
     roots.add(trusted.clone()).unwrap();
     let tls = ClientConfig::builder_with_provider(Arc::new(default_provider()))
@@ -49,7 +49,12 @@ async fn greet_over_https(running: &Running, trusted: &CertificateDer<'static>) 
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let connector = Connector::Rustls(Arc::new(tls));
+    Connector::Rustls(Arc::new(tls))
+}
+
+/// Joins over HTTPS under each name, trusting only this certificate.
+async fn greet_over_https(running: &Running, trusted: &CertificateDer<'static>) {
+    let connector = trusting(trusted);
     for host in ["localhost", "127.0.0.1"] {
         let address = format!("wss://{host}:{}/ws", running.https().port());
         let request = upgrade_to(&address, running.room_key());
@@ -88,6 +93,24 @@ async fn certificate_that_is_given_is_shown() {
     assert_eq!(relay.certificate_made_because(), None);
     assert!(!own.path().join("certificate.pem").exists());
     greet_over_https(&relay, &given).await;
+}
+
+/// Anybody in the network can make a page of http: under the relay's name. It does not reach what came over TLS.
+#[tokio::test]
+async fn a_page_over_http_cannot_open_a_socket_over_https() {
+    let folder = tempfile::tempdir().unwrap();
+    let relay = serve(config(folder.path().into())).await.unwrap();
+    let connector = trusting(&CertificateDer::from_pem_file(folder.path().join("certificate.pem")).unwrap());
+    let own = format!("localhost:{}", relay.https().port());
+    for (scheme, is_opened) in [("https", true), ("http", false)] {
+        let mut request = upgrade_to(&format!("wss://{own}/ws"), relay.room_key());
+        request.headers_mut().insert("origin", format!("{scheme}://{own}").parse().unwrap());
+        match connect_async_tls_with_config(request, None, true, Some(connector.clone())).await {
+            Ok(_) => assert!(is_opened, "{scheme}"),
+            Err(Error::Http(answer)) => assert!(!is_opened && answer.status() == 403, "{scheme}: {}", answer.status()),
+            Err(error) => panic!("{scheme}: {error}"),
+        }
+    }
 }
 
 #[tokio::test]

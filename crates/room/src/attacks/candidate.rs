@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use unmask_attack::{GoOn, Membership, Searches, WholeUpdate};
-use unmask_core::{ClientId, Defence, MembershipVerdict};
+use unmask_core::{ClientId, Defence, MembershipVerdict, PictureAddress};
 use unmask_data::{ImageError, Picture, chw_to_hwc, encode_png};
 use unmask_wire::view::MembershipView;
 
@@ -80,7 +80,7 @@ impl MembershipCard {
         self.pictures
     }
 
-    pub(super) fn ask(&mut self, picture: String, owner: Option<ClientId>, is_exact: bool) {
+    pub(super) fn ask(&mut self, picture: PictureAddress, owner: Option<ClientId>, is_exact: bool) {
         self.view = Some(MembershipView { picture, owner, is_exact, ..MembershipView::default() });
     }
 
@@ -265,13 +265,13 @@ mod tests {
     fn the_newest_answer_about_the_newest_picture_is_shown() {
         let mut card = MembershipCard::default();
         let [old, new] = [(); 2].map(|()| card.next_number());
-        card.ask("/new.png".to_owned(), None, true);
+        card.ask(PictureAddress::on_server("new.png"), None, true);
         assert_eq!(show(&mut card, &about(1, 5), old), (None, ClientId::default()));
         assert_eq!(show(&mut card, &about(1, 5), new), (Some(MembershipVerdict::Member), ClientId(1)));
         assert_eq!(show(&mut card, &about(2, 4), new).1, ClientId(1), "of an older update");
         assert_eq!(show(&mut card, &about(2, 6), new).1, ClientId(2));
         let next = card.next_number();
-        card.ask("/next.png".to_owned(), None, false);
+        card.ask(PictureAddress::on_server("next.png"), None, false);
         assert_eq!(show(&mut card, &about(2, 7), new).0, None);
         assert_eq!(show(&mut card, &about(2, 7), next).0, Some(MembershipVerdict::Member));
         card.forget_picture();
@@ -282,13 +282,17 @@ mod tests {
     fn an_answer_goes_with_its_client_or_model_and_the_picture_stays() {
         let (mut card, owner) = (MembershipCard::default(), ClientId(5));
         let number = card.next_number();
-        card.ask("/own.png".to_owned(), Some(owner), true);
+        card.ask(PictureAddress::on_server("own.png"), Some(owner), true);
         assert!(card.is_of(owner) && !card.is_of(ClientId(1)));
         show(&mut card, &about(1, 1), number);
         card.forget_client(owner);
         assert!(card.view().unwrap().verdict.is_some());
-        let asked =
-            MembershipView { picture: "/own.png".to_owned(), owner: Some(owner), is_exact: true, ..Default::default() };
+        let asked = MembershipView {
+            picture: PictureAddress::on_server("own.png"),
+            owner: Some(owner),
+            is_exact: true,
+            ..Default::default()
+        };
         card.forget_client(ClientId(1));
         assert_eq!(card.view(), Some(&asked));
         show(&mut card, &about(1, 2), number);

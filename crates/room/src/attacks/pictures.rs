@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use unmask_core::{AttackMethod, ClientId};
+use unmask_core::{AttackMethod, ClientId, PictureAddress};
 
 use super::candidate::CandidatePicture;
 
@@ -24,7 +24,7 @@ pub(crate) const MOST_PICTURES: usize = KEPT * AttackMethod::ALL.len() + MOST_EV
 #[derive(Debug)]
 struct Reconstructed {
     client: ClientId,
-    path: String,
+    path: PictureAddress,
     png: Bytes,
 }
 
@@ -33,14 +33,14 @@ struct KeptPictures {
     /// Numbers all pictures, so that a path never refers to two of them.
     number: u64,
     attacks: BTreeMap<&'static str, VecDeque<Reconstructed>>,
-    candidate: Option<(String, Bytes)>,
+    candidate: Option<(PictureAddress, Bytes)>,
     /// Pictures that clients show of their own; never written to disk.
     originals: BTreeMap<ClientId, Original>,
 }
 
 #[derive(Debug)]
 struct Original {
-    path: String,
+    path: PictureAddress,
     png: Bytes,
     /// `[32, 32, 3]` in [0, 1], as its owner sent it.
     values: Vec<f32>,
@@ -53,10 +53,10 @@ pub struct Pictures(Mutex<KeptPictures>);
 impl Pictures {
     /// Keeps a picture that an attack made from a client's update, and forgets the attack's oldest. Returns its path,
     /// whose last part begins with `prefix`.
-    pub(crate) fn keep(&self, client: ClientId, attack: &'static str, prefix: &str, png: Vec<u8>) -> String {
+    pub(crate) fn keep(&self, client: ClientId, attack: &'static str, prefix: &str, png: Vec<u8>) -> PictureAddress {
         let mut kept = self.lock();
         kept.number += 1;
-        let path = format!("/api/reconstruction/{attack}/{prefix}{}.png", kept.number);
+        let path = PictureAddress::on_server(&format!("reconstruction/{attack}/{prefix}{}.png", kept.number));
         let pictures = kept.attacks.entry(attack).or_default();
         if pictures.len() == (if attack == EVERYBODY { MOST_EVERYBODY } else { KEPT }) {
             pictures.pop_front();
@@ -91,8 +91,8 @@ impl Pictures {
     }
 
     /// Replaces the picture that the teacher dropped; returns its path.
-    pub(crate) fn keep_candidate(&self, number: u64, png: Vec<u8>) -> String {
-        let path = format!("/api/candidate/{number}.png");
+    pub(crate) fn keep_candidate(&self, number: u64, png: Vec<u8>) -> PictureAddress {
+        let path = PictureAddress::on_server(&format!("candidate/{number}.png"));
         self.lock().candidate = Some((path.clone(), png.into()));
         path
     }
@@ -105,7 +105,7 @@ impl Pictures {
     pub(crate) fn keep_original(&self, client: ClientId, values: &[f32], png: Vec<u8>) {
         let mut kept = self.lock();
         kept.number += 1;
-        let path = format!("/api/original/{}.png", kept.number);
+        let path = PictureAddress::on_server(&format!("original/{}.png", kept.number));
         kept.originals.insert(client, Original { path, png: png.into(), values: values.into() });
     }
 
@@ -119,7 +119,7 @@ impl Pictures {
         std::mem::take(&mut self.lock().originals).into_keys().collect()
     }
 
-    pub(crate) fn original(&self, client: ClientId) -> Option<String> {
+    pub(crate) fn original(&self, client: ClientId) -> Option<PictureAddress> {
         self.lock().originals.get(&client).map(|original| original.path.clone())
     }
 
@@ -136,7 +136,7 @@ impl Pictures {
         let candidate = kept.candidate.iter().map(|(path, png)| (path, png));
         let originals = kept.originals.values().map(|original| (&original.path, &original.png));
         let mut all = made.chain(candidate).chain(originals);
-        all.find(|(own, _)| *own == path).map(|(_, png)| png.clone())
+        all.find(|(own, _)| own.as_str() == path).map(|(_, png)| png.clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, KeptPictures> {
@@ -153,7 +153,8 @@ mod tests {
         let pictures = Pictures::default();
         let ada = ClientId(1);
         let april = pictures.keep(ada, "april", "1-", vec![0]);
-        let paths: Vec<String> = (1..=KEPT as u8 + 1).map(|i| pictures.keep(ada, "embedding", "2-", vec![i])).collect();
+        let paths: Vec<PictureAddress> =
+            (1..=KEPT as u8 + 1).map(|i| pictures.keep(ada, "embedding", "2-", vec![i])).collect();
         assert_eq!(pictures.get(&paths[0]), None);
         assert_eq!(pictures.get(&paths[1]).as_deref(), Some(&[2][..]));
         assert_eq!(pictures.get(&april).as_deref(), Some(&[0][..]));

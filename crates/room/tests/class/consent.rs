@@ -22,7 +22,7 @@ fn attacked(class: &Class, client: &mut Client) -> String {
     let room = class.room_when("a reconstruction", is_shown);
     let path = find_card(&room, "embedding").and_then(|card| card.picture.clone()).unwrap();
     assert!(class.picture(&path).is_some());
-    path
+    path.into()
 }
 
 /// Asserts that no picture, card or label remains.
@@ -71,7 +71,7 @@ fn the_wall_shows_everybody_who_agreed() {
     }
     let room = class.room_when("two leaks", |room| room.leaks.len() == 2);
     assert_eq!(room.leaks.iter().map(|leak| leak.client).collect::<Vec<_>>(), [ada.id, bob.id]);
-    let paths: Vec<String> = room.leaks.iter().map(|leak| leak.picture.clone().expect("a picture")).collect();
+    let paths: Vec<_> = room.leaks.iter().map(|leak| leak.picture.clone().expect("a picture")).collect();
     let shown = [0, 1].map(|client: usize| class.picture(&paths[client]).expect("a picture"));
     assert_ne!(shown[0], shown[1]);
 

@@ -134,7 +134,7 @@ fn show(class: &Class, client: &mut Client, grey: u8) -> String {
     assert_eq!(client.answer(), RelayMessage::Original { is_shown: true });
     let nickname = client.nickname.clone();
     let room = class.room_when("an original", |room| view(room, &nickname).original.is_some());
-    view(&room, &nickname).original.clone().unwrap()
+    view(&room, &nickname).original.clone().unwrap().into()
 }
 
 /// Every way to withdraw an original works within a second.
@@ -223,7 +223,7 @@ fn a_student_is_forgotten() {
     assert!(room.log.iter().any(|line| line.text == "Bob joined."), "{:?}", room.log);
     assert!(room.attacks.is_empty() && room.label.is_none());
     assert_eq!(room.lesson.poll.unwrap().voters, 1);
-    for path in [reconstruction, original] {
+    for path in [reconstruction.to_string(), original] {
         assert_eq!(class.picture(&path), None, "{path}");
     }
     // The ticket no longer restores the client.

@@ -241,7 +241,7 @@ impl World {
             if let (Some(person), Some(address)) = (person, address)
                 && let Some(png) = self.bench.picture(address)
             {
-                looked.push((person.name.clone(), address.clone(), STANDARD.encode(png)));
+                looked.push((person.name.clone(), address.to_string(), STANDARD.encode(png)));
             }
         }
         for (name, address, png) in looked {

@@ -1,14 +1,8 @@
 //! What a starting room tells its teacher, or the program that started it.
 
-use std::{
-    fs,
-    io::Write as _,
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{fs, io::Write as _, path::Path};
 
 use anyhow::Context;
-use tracing::warn;
 use unmask_relay::{Resumed, Running};
 
 use crate::counted;
@@ -73,19 +67,4 @@ pub(super) fn write_ready(running: &Running, file: &Path) -> anyhow::Result<()> 
         .and_then(|mut unfinished| unfinished.write_all(ready.as_bytes()))
         .and_then(|()| fs::rename(&unfinished, file))
         .with_context(|| format!("cannot write {}; choose another place with --ready-file", file.display()))
-}
-
-/// Opens `link` in a browser if there is a desktop. The link is printed in any case.
-pub fn open_page(link: &str) {
-    let has_desktop = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
-    let opener = match std::env::consts::OS {
-        "macos" => "open",
-        _ if has_desktop => "xdg-open",
-        _ => return,
-    };
-    let started =
-        Command::new(opener).arg(link).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    if let Err(error) = started {
-        warn!("{opener} does not start ({error}); open the teacher link by hand");
-    }
 }

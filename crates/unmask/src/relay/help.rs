@@ -47,6 +47,7 @@ Shards are public: the relay has them too. After each round the model is tested 
 Examples
 
     unmask relay --open                                a lesson, with the teacher's page opened on this machine
+    unmask relay --check                               before class: what a phone would meet in this network
     unmask relay --headless 4 --start                  a room that trains immediately, with four headless clients
     unmask relay --defence random-binary:0.5           masks from the first round on
     unmask relay --rule fedavg:epochs=2,rate=0.05      clients send weights, not gradients

@@ -1,15 +1,15 @@
 //! The numbers that the wall takes apart.
 
 use serde::{Deserialize, Serialize};
-use unmask_core::VitConfig;
+use unmask_core::{PictureAddress, VitConfig};
 
 /// The tables of embedding inversion, a pixel for each number that arrived.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TablesView {
     /// Address of G_pos without the class token's row, `[patches, dim]`, as PNG.
-    pub positions: Option<String>,
+    pub positions: Option<PictureAddress>,
     /// Address of G_E, `[dim, patch * patch * 3]`, as PNG.
-    pub patches: Option<String>,
+    pub patches: Option<PictureAddress>,
     /// Side of a patch in pixels.
     pub patch: u16,
     /// Patches along each side of the picture.

@@ -4,7 +4,7 @@
 use std::{fs, ops::ControlFlow, path::Path};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use unmask_core::{AttackMethod, TradeOffColumn, TradeOffColumns};
+use unmask_core::{AttackMethod, PictureAddress, TradeOffColumn, TradeOffColumns};
 use unmask_data::{
     Picture,
     datasets::{DataSet, Source},
@@ -130,7 +130,7 @@ impl LiveTradeOff<'_> {
         let path = folder.path().join(PICTURES).join(picture);
         let png = fs::read(&path).map_err(|source| ExperimentError::Io { path, source })?;
         column.ssim = Some(ssim as f32);
-        column.picture = Some(format!("data:image/png;base64,{}", STANDARD.encode(png)));
+        column.picture = Some(PictureAddress::embedded(&STANDARD.encode(png)));
         Ok(())
     }
 }

@@ -20,7 +20,7 @@ pub fn AttackResult(feed: Feed, teacher: Teacher, method: AttackMethod) -> impl 
     let result = feed.attack(method);
     let ssim = optional(result, |result| result.ssim);
     let psnr = optional(result, |result| result.psnr);
-    let picture = optional(result, |result| result.picture.clone());
+    let picture = optional(result, |result| result.picture.clone().map(String::from));
     let picture = Memo::new(move |_| picture());
     let search = optional(result, |result| result.search.clone());
     let search = Memo::new(move |_| search());

@@ -304,7 +304,7 @@ fn Candidate(membership: Memo<Option<MembershipView>>) -> impl IntoView {
             <img
                 // Recordings leave the photograph out.
                 hidden=holds(membership, |membership| membership.picture.is_empty())
-                src=part(membership, |membership| membership.picture.clone())
+                src=part(membership, |membership| membership.picture.to_string())
                 alt="The photograph as the model sees it"/>
             <div>
                 <p class="verdict-line" role="status">

@@ -23,7 +23,7 @@ pub fn columns(measured: &TradeOffColumns, room: Defence) -> Vec<Column> {
     let nearest = nearest(&measured.columns, room);
     let column = |(place, column): (usize, &TradeOffColumn)| Column {
         rate: decimal(uniform_rate(column.defence).unwrap_or_default().to_string()),
-        picture: column.picture.clone(),
+        picture: column.picture.clone().map(String::from),
         right: column.accuracy.map(|accuracy| (accuracy.clamp(0.0, 1.0) * 100.0, percent(accuracy))),
         is_nearest: nearest == Some(place),
     };
@@ -50,6 +50,8 @@ fn nearest(columns: &[TradeOffColumn], room: Defence) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use unmask_core::PictureAddress;
+
     use super::*;
 
     fn measured() -> TradeOffColumns {
@@ -58,7 +60,7 @@ mod tests {
             rounds: if accuracy.is_some() { 20 } else { 10 },
             accuracy,
             ssim: None,
-            picture: accuracy.map(|_| "data:,".to_owned()),
+            picture: accuracy.map(|_| PictureAddress::embedded("")),
         };
         let columns = [("none", Some(0.768)), ("random-binary:0.5", Some(0.606)), ("random-binary:0.8", None)];
         TradeOffColumns {

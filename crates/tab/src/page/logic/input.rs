@@ -1,6 +1,7 @@
 //! Checks input from outside before use: addresses, PINs, and picture files before they are decoded.
 
 use imagesize::{Compression, ImageError, ImageType};
+use unmask_data::MAX_PIXELS;
 
 use unmask_words::say;
 
@@ -64,9 +65,6 @@ pub fn grouped_pin(pin: &str) -> String {
     }
 }
 
-/// The maximum number of pixels in a picture: decoding 64 megapixels takes 256 MB.
-pub const PIXEL_LIMIT: u64 = 64_000_000;
-
 /// The header must lie within this many bytes; in a JPEG, camera metadata comes before the size.
 pub const HEADER_BYTES: u64 = 1 << 20;
 
@@ -82,7 +80,7 @@ pub enum HeaderError {
     Heic { name: String },
     /// The header claims zero pixels.
     Empty { name: String, width: u64, height: u64 },
-    /// More than [`PIXEL_LIMIT`] pixels.
+    /// More than [`MAX_PIXELS`] pixels.
     TooLarge {
         name: String,
         width: u64,
@@ -100,7 +98,7 @@ impl HeaderError {
             Self::Heic { name } => say::picture::heic(name),
             Self::Empty { name, width, height } => say::picture::empty(name, width, height),
             Self::TooLarge { name, width, height, megapixels } => {
-                say::picture::too_large(name, width, height, megapixels)
+                say::picture::too_large(name, width, height, megapixels, MAX_PIXELS / 1_000_000)
             }
         }
     }
@@ -128,7 +126,7 @@ pub fn check_picture(name: &str, start: &[u8]) -> Result<(u64, u64), HeaderError
     if pixels == 0 {
         return Err(HeaderError::Empty { name: name.to_owned(), width, height });
     }
-    if pixels > PIXEL_LIMIT {
+    if pixels > MAX_PIXELS {
         let megapixels = pixels.div_ceil(1_000_000);
         return Err(HeaderError::TooLarge { name: name.to_owned(), width, height, megapixels });
     }

@@ -26,10 +26,10 @@ impl Shown {
         let owner = room.clients.iter().find(|client| client.id == result.client)?;
         let TablesView { positions, patches, per_side, .. } = result.tables.clone()?;
         Some(Self {
-            original: owner.original.clone(),
-            solved: result.picture.clone()?,
-            positions: positions?,
-            patches: patches?,
+            original: owner.original.clone().map(String::from),
+            solved: result.picture.clone()?.into(),
+            positions: positions?.into(),
+            patches: patches?.into(),
             tiles: Tiles { per_side: per_side.into() },
         })
     }

@@ -32,7 +32,7 @@ const ROWS: [f32; 3] = [50.0, 110.0, 150.0];
 #[component]
 pub fn Membership(stage: Stage) -> impl IntoView {
     let membership = stage.feed.optional(|room| room.membership.clone());
-    let picture = Memo::new(move |_| membership.with(|it| it.as_ref().map(|it| it.picture.clone())));
+    let picture = Memo::new(move |_| membership.with(|it| it.as_ref().map(|it| it.picture.to_string())));
     let is_asked = Memo::new(move |_| stage.place.get().beat() == Beat::AskUsed);
     let verdict = move || membership.with(|it| it.as_ref()?.verdict.map(|verdict| verdict.to_string()));
     let target = stage.feed.optional(|room| {
@@ -99,7 +99,9 @@ fn Scale(membership: Memo<Option<MembershipView>>) -> impl IntoView {
 fn Candidates(stage: Stage) -> impl IntoView {
     let shown = stage.feed.part(|room| {
         let volunteers = room.clients.iter().filter(|client| client.is_volunteer());
-        let shown = |client: &ClientView| Some((client.id, shown_nickname(&client.nickname), client.original.clone()?));
+        let shown = |client: &ClientView| -> Option<(ClientId, String, String)> {
+            Some((client.id, shown_nickname(&client.nickname), client.original.clone()?.into()))
+        };
         volunteers.filter_map(shown).take(4).collect::<Vec<_>>()
     });
     let shown_button = move |(client, name, source): (ClientId, String, String)| {

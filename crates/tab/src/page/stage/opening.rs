@@ -116,7 +116,7 @@ const PICTURES: usize = 9;
 fn Company(feed: Feed) -> impl IntoView {
     let company = feed.part(|room| {
         let here = room.clients.iter().filter(|client| client.state.is_here()).take(PICTURES);
-        here.map(|client| (client.nickname.clone(), client.original.clone())).collect::<Vec<_>>()
+        here.map(|client| (client.nickname.clone(), client.original.clone().map(String::from))).collect::<Vec<_>>()
     });
     let company = Memo::new(move |_| company.get().unwrap_or_default());
     let member = move |(nickname, picture): (String, Option<String>)| {

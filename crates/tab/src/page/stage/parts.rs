@@ -249,13 +249,13 @@ impl Reel {
                 let Some(room) = room else { return };
                 reel.forget_who_left(room);
                 for result in &room.attacks {
-                    let Some(address) = &result.picture else { continue };
-                    if asked.with_value(|asked| asked.contains(address)) {
+                    let Some(address) = result.picture.as_deref() else { continue };
+                    if asked.with_value(|asked| asked.iter().any(|known| known == address)) {
                         reel.score(address, result.ssim);
                         continue;
                     }
                     asked.update_value(|asked| {
-                        asked.push(address.clone());
+                        asked.push(address.to_owned());
                         let surplus = asked.len().saturating_sub(SEARCH_FRAMES + OTHER_FRAMES);
                         asked.drain(..surplus);
                     });
@@ -269,7 +269,7 @@ impl Reel {
                         round: result.round,
                         seconds: result.search.as_ref().map_or(result.seconds, |search| search.elapsed),
                         ssim: result.ssim,
-                        address: address.clone(),
+                        address: address.to_owned(),
                         source: String::new(),
                     };
                     spawn_local(reel.hold(frame));
@@ -438,7 +438,7 @@ pub fn Original(stage: Stage) -> impl IntoView {
         <Shot
             testid="original"
             title=Signal::derive(title)
-            picture=Signal::derive(move || target.with(|target| target.as_ref()?.original.clone()))
+            picture=Signal::derive(move || target.with(|target| target.as_ref()?.original.clone()).map(String::from))
             empty=Signal::derive(move || empty.get().unwrap_or(say::empty::waiting()).to_owned())
             has_level=true
         />
@@ -480,7 +480,7 @@ pub fn Attacked(
         <Shot
             testid="attacked"
             title
-            picture=Signal::derive(move || result.with(|result| result.as_ref()?.picture.clone()))
+            picture=Signal::derive(move || result.with(|result| result.as_ref()?.picture.clone()).map(String::from))
             empty=Signal::derive(empty)
             level=Signal::derive(level)
             has_level=true

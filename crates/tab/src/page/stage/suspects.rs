@@ -33,7 +33,7 @@ pub fn suspects(room: &RoomView, coming: impl Fn(&RoomView) -> Vec<unmask_lesson
         let client = room.clients.iter().find(|client| client.id == suspect.client);
         Suspect {
             name: unmask_words::suspect(place, suspect),
-            picture: client.and_then(|client| client.original.clone()),
+            picture: client.and_then(|client| client.original.clone()).map(String::from),
             votes: bars.as_ref().and_then(|bars| bars.get(place)).map(|bar| (bar.people, bar.robots)),
             is_right: match asked {
                 Some(asked) => asked.poll.correct.map(usize::from) == Some(place),

@@ -26,7 +26,7 @@ fn tiles(room: &RoomView) -> Vec<Tile> {
     let tile = |(owner, leak): (&ClientView, &LeakView)| Tile {
         client: leak.client,
         name: shown_nickname(&owner.nickname),
-        picture: leak.picture.clone(),
+        picture: leak.picture.clone().map(String::from),
     };
     leaks.into_iter().map(tile).collect()
 }
