@@ -50,8 +50,15 @@ fn say(room: &mut Bench, socket: usize, message: &ClientMessage, values: &[f32])
 fn join(room: &mut Bench, browser: u128, nickname: &str) -> usize {
     let socket = room.connect_from(browser);
     let (nickname, device) = (nickname.to_owned(), "CPU".to_owned());
-    let hello =
-        ClientMessage::Hello { nickname, resume: None, device, may_show: true, may_lend: false, is_robot: false };
+    let hello = ClientMessage::Hello {
+        nickname,
+        resume: None,
+        device,
+        may_show: true,
+        may_lend: false,
+        is_robot: false,
+        commitment: [0; 32],
+    };
     say(room, socket, &hello, &[]);
     socket
 }
@@ -72,7 +79,8 @@ fn one_round(room: &mut Bench, sockets: [usize; 2]) {
     for socket in sockets {
         let (plan, length) = plan(room, socket);
         let (round, policy) = (plan.round, plan.policy);
-        let update = ClientMessage::Update { round, policy, loss: 2.25, samples: 1, form: UpdateForm::Dense };
+        let update =
+            ClientMessage::Update { round, policy, loss: 2.25, samples: 1, form: UpdateForm::Dense, draw: None };
         say(room, socket, &update, &vec![0.01; length]);
     }
     room.pass(Duration::from_secs(5));

@@ -44,7 +44,7 @@ use tokio::{
 };
 use tracing::error;
 use unmask_room::{Input, JoinAddresses, Pictures, Reply, Resumed, Snapshot};
-use unmask_wire::view::{Control, Role, RoomView};
+use unmask_wire::view::{Control, RoomView};
 
 pub(crate) use self::scopes::Scopes;
 use self::{
@@ -132,7 +132,7 @@ impl Running {
 
     /// Returns the link in the QR code, which holds the room key.
     pub fn student_link(&self) -> String {
-        student_link(&self.best_address(), self.room_key())
+        student_link(&self.best_address(), &self.room_key())
     }
 
     /// Returns the address for programs on this machine: plain HTTP, unless the relay serves HTTPS only.
@@ -144,21 +144,21 @@ impl Running {
 
     /// Returns the link for a client on this machine, with the room key.
     pub fn own_student_link(&self) -> String {
-        student_link(&self.own_address(), self.room_key())
+        student_link(&self.own_address(), &self.room_key())
     }
 
     /// Returns the secret that admits students.
-    pub fn room_key(&self) -> &str {
-        self.scopes.secrets.of(Role::Student)
+    pub fn room_key(&self) -> String {
+        self.scopes.secrets.students()
     }
 
     /// Returns the secret that shows the room without its controls.
     pub fn projector_secret(&self) -> &str {
-        self.scopes.secrets.of(Role::Projector)
+        self.scopes.secrets.projector()
     }
 
     pub fn token(&self) -> &str {
-        self.scopes.secrets.of(Role::Teacher)
+        self.scopes.secrets.teacher()
     }
 
     /// Returns the six-digit PIN for students who type the address. It changes after many wrong attempts.
@@ -235,7 +235,7 @@ impl Running {
             student: self.student_link(),
             projector: self.projector_link(),
             teacher: self.teacher_link(),
-            room_key: self.room_key(),
+            room_key: &self.room_key(),
             pin: self.pin(),
             token: self.token(),
             fingerprint: &self.fingerprint,
@@ -350,7 +350,7 @@ pub async fn serve(config: RelayConfig) -> anyhow::Result<Running> {
         None => LessonKey::fleeting()?,
     };
     let scopes = Arc::new(Scopes {
-        secrets: Secrets::of_lesson(&key),
+        secrets: Secrets::of_lesson(key.clone(), opened.opening.keys()),
         pin: Pin::of_lesson(key, opened.opening.pins()),
         names: Names::new(&addresses),
         cookie: format!("unmask-{}", http.port()),
@@ -361,7 +361,7 @@ pub async fn serve(config: RelayConfig) -> anyhow::Result<Running> {
     let https_address = url("https", best, https.port());
     let join_addresses = JoinAddresses {
         http_address: url("http", best, http.port()),
-        qr_svg: qr::svg(&student_link(&https_address, scopes.secrets.of(Role::Student))),
+        qr_svg: scopes.qr_svg(&https_address),
         pin: scopes.pin.get(),
         https_address: https_address.clone(),
     };

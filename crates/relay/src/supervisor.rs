@@ -52,7 +52,8 @@ impl Supervisor {
     /// # Errors
     /// As [`RoomTask::open`].
     pub(crate) fn open(&self, config: RelayConfig, opened: Opened) -> anyhow::Result<RoomTask> {
-        let addresses = JoinAddresses { pin: self.scopes.pin.get(), ..self.addresses.clone() };
+        let (qr_svg, pin) = (self.scopes.qr_svg(&self.addresses.https_address), self.scopes.pin.get());
+        let addresses = JoinAddresses { qr_svg, pin, ..self.addresses.clone() };
         RoomTask::open(config, opened, addresses, self.shared.clone(), self.rooms)
     }
 

@@ -237,6 +237,11 @@ impl Classroom {
                 self.door.renew_pin(pin, number);
                 self.say("Too many wrong PINs were tried; the room has a new PIN.".to_owned());
             }
+            Input::KeyRenewed { qr_svg, keys, pin, pins } => {
+                self.door.renew_key(qr_svg, keys);
+                self.door.renew_pin(pin, pins);
+                self.say("The teacher gave the room a new key. Who is here stays; others scan the new QR code.");
+            }
             Input::Attacked(report) => self.take_report(report),
             Input::Evaluated(evaluation) => {
                 if let Some(point) = self.measuring.measured(evaluation, self.sharing.data_set()) {

@@ -89,6 +89,8 @@ impl Classroom {
                     self.say(line);
                 }
             }
+            // The relay answers it with another key.
+            Control::NewKey => {}
             Control::TrainOn { .. } => {}
             Control::Lesson { scene, beat } => {
                 if self.stage.go(scene, beat) {

@@ -22,6 +22,8 @@ pub enum NoEntry {
     Banned,
     #[error("the room is locked; ask the teacher to unlock it")]
     Locked,
+    #[error("the room has a new key; scan the QR code on the projector again")]
+    EarlierKey,
     #[error("the room is full with {clients} clients; ask the teacher")]
     Full { clients: usize },
     #[error("{PER_BROWSER} tabs of this browser are in the room already; close one of them")]
@@ -47,11 +49,18 @@ pub(crate) struct DoorRecord {
     left_out: Vec<DeviceId>,
     /// Number of PINs before the current one; reveals none of them without the lesson's key.
     pins: u32,
+    /// Number of the students' keys before the present one.
+    keys: u32,
+    approves: bool,
 }
 
 impl DoorRecord {
     pub(crate) fn pins(&self) -> u32 {
         self.pins
+    }
+
+    pub(crate) fn keys(&self) -> u32 {
+        self.keys
     }
 }
 
@@ -63,12 +72,21 @@ pub(crate) struct Door {
     /// Browsers of clients that were left out for refused updates.
     left_out: Recent<DeviceId>,
     pins: u32,
+    keys: u32,
     addresses: JoinAddresses,
 }
 
 impl Door {
     pub(crate) fn new(addresses: JoinAddresses, approves: bool) -> Self {
-        Self { is_locked: false, approves, bans: Recent::new(BANS), left_out: Recent::new(BANS), pins: 0, addresses }
+        Self {
+            is_locked: false,
+            approves,
+            bans: Recent::new(BANS),
+            left_out: Recent::new(BANS),
+            pins: 0,
+            keys: 0,
+            addresses,
+        }
     }
 
     pub(crate) fn addresses(&self) -> &JoinAddresses {
@@ -145,13 +163,27 @@ impl Door {
         (self.addresses.pin, self.pins) = (pin, number);
     }
 
-    pub(crate) fn record(&self) -> DoorRecord {
-        let (bans, left_out) = (self.bans.iter().cloned().collect(), self.left_out.iter().copied().collect());
-        DoorRecord { is_locked: self.is_locked, bans, left_out, pins: self.pins }
+    /// Shows students another key; `keys` came before it.
+    pub(crate) fn renew_key(&mut self, qr_svg: String, keys: u32) {
+        (self.addresses.qr_svg, self.keys) = (qr_svg, keys);
     }
 
-    /// Restores the lock, bans and PIN count; the addresses stay as they are now.
-    pub(crate) fn restore(&mut self, DoorRecord { is_locked, bans, left_out, pins }: DoorRecord) {
+    pub(crate) fn record(&self) -> DoorRecord {
+        let (bans, left_out) = (self.bans.iter().cloned().collect(), self.left_out.iter().copied().collect());
+        DoorRecord {
+            is_locked: self.is_locked,
+            bans,
+            left_out,
+            pins: self.pins,
+            keys: self.keys,
+            approves: self.approves,
+        }
+    }
+
+    /// Restores the lock, bans and the numbers of PINs and keys; the addresses stay as they are now.
+    pub(crate) fn restore(&mut self, record: DoorRecord) {
+        let DoorRecord { is_locked, bans, left_out, pins, keys, approves } = record;
+        (self.keys, self.approves) = (keys, self.approves || approves);
         (self.is_locked, self.bans, self.pins) = (is_locked, Recent::new(BANS).refilled(bans), pins);
         self.left_out = Recent::new(BANS).refilled(left_out);
     }

@@ -9,7 +9,7 @@ use crate::{initialiser::InitialiserRecord, lesson::LessonHead, peer::DeviceId, 
 
 /// The format that this version writes. It changes with the encoding of anything in the journal. A change needs a step
 /// from the format before, if nothing is lost, and a lesson in `crates/journal/tests/formats`.
-pub const FORMAT: u32 = 9;
+pub const FORMAT: u32 = 10;
 
 /// The oldest format that this version reads.
 pub const OLDEST_FORMAT: u32 = FORMAT - STEPS.len() as u32;
@@ -18,7 +18,7 @@ type Step = fn(&[u8]) -> anyhow::Result<Vec<u8>>;
 
 /// One after the other; the last one leads to [`FORMAT`]. A step must go on reading what it was written for: if a type
 /// that it names changes, the step keeps the type of before.
-const STEPS: [Step; 1] = [from_8];
+const STEPS: [Step; 2] = [from_8, from_9];
 
 /// Brings what the room saved in an earlier format to the present one.
 ///
@@ -45,6 +45,17 @@ fn from_8(header: &[u8]) -> anyhow::Result<Vec<u8>> {
     Ok([before, &left_out, rest].concat())
 }
 
+/// Format 10 keeps the number of the students' keys, and whether the teacher approves newcomers, at the end of the door.
+fn from_9(header: &[u8]) -> anyhow::Result<Vec<u8>> {
+    type Before = (LessonHead, RoomState, InitialiserRecord, RosterRecord);
+    type Ban = (Option<IpAddr>, Option<DeviceId>);
+    type Door = (bool, Vec<Ban>, Vec<DeviceId>, u32);
+
+    let (_, rest) = postcard::take_from_bytes::<(Before, Door)>(header)?;
+    let before = &header[..header.len() - rest.len()];
+    Ok([before, &postcard::to_stdvec(&(0_u32, false))?, rest].concat())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,7 +64,7 @@ mod tests {
     fn formats_without_a_step_are_refused_by_number() {
         for format in [0, OLDEST_FORMAT - 1, FORMAT + 1] {
             let error = upgraded(format, b"").unwrap_err().to_string();
-            assert_eq!(error, format!("format {format} is not one of 8 to 9"));
+            assert_eq!(error, format!("format {format} is not one of 8 to 10"));
         }
         assert_eq!(upgraded(FORMAT, b"as it is").unwrap().as_ref(), b"as it is");
         let error = upgraded(8, b"no lesson").unwrap_err().to_string();

@@ -33,6 +33,8 @@ pub struct Hello {
     /// See [`ClientMessage::Hello`](unmask_wire::ClientMessage::Hello).
     pub commitment: [u8; 32],
     pub peer: Peer,
+    /// Whether it knows only an earlier key of the room.
+    pub has_earlier_key: bool,
 }
 
 /// A client's connection and its outgoing messages, or the reason why it may not come in.
@@ -60,6 +62,8 @@ pub enum Input {
     DataSetLoaded { data_set: Result<Box<SharedDataSet>, LoadError>, reply: Answer },
     /// The room has a new PIN after too many wrong tries; `number` PINs came before it.
     PinRenewed { pin: String, number: u32 },
+    /// The students have another key, and another PIN, after so many.
+    KeyRenewed { qr_svg: String, keys: u32, pin: String, pins: u32 },
     /// A report from an attack.
     Attacked(Report),
     /// The result of measuring a model.
@@ -88,7 +92,8 @@ impl Input {
             | Self::Left { .. }
             | Self::Control { .. }
             | Self::DataSetLoaded { .. }
-            | Self::PinRenewed { .. } => true,
+            | Self::PinRenewed { .. }
+            | Self::KeyRenewed { .. } => true,
             Self::Message { message, .. } => {
                 matches!(
                     message,

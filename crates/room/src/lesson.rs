@@ -217,6 +217,11 @@ impl Opening {
         self.last.as_ref().map_or(0, |last| last.lesson.door.pins())
     }
 
+    /// Number of keys that students had before the present one.
+    pub fn keys(&self) -> u32 {
+        self.last.as_ref().map_or(0, |last| last.lesson.door.keys())
+    }
+
     /// The state that the room resumes from, if it resumes a lesson.
     pub fn resumed(&self) -> Option<Resumed> {
         self.last.as_ref().map(|last| last.resumed())

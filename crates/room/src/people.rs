@@ -21,8 +21,9 @@ impl Classroom {
     pub(super) fn admit(&mut self, hello: &Hello) -> Admission {
         let known = hello.resume.and_then(|ticket| self.roster.holder(&ticket));
         let (known, is_present) = (known.map(Entry::id), known.is_some_and(Entry::is_present));
+        let objection = self.door.objection(&hello.peer).or(hello.has_earlier_key.then_some(NoEntry::EarlierKey));
         if known.is_none()
-            && let Some(objection) = self.door.objection(&hello.peer)
+            && let Some(objection) = objection
         {
             self.say_turned_away(&objection);
             return Err(objection);

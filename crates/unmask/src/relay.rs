@@ -306,7 +306,6 @@ impl Relay {
                 }),
                 approve_first: self.approve_first,
                 limits: RoomLimits { expected: self.expect.map(|expected| expected as usize), ..base.room.limits },
-                ..base.room
             },
             searches: Some(Arc::new(GradientMatching::new(OpenDevice::cpu()))),
             evaluator: Some(Arc::new(OnHeldOut(OpenDevice::cpu()))),

@@ -544,6 +544,8 @@ pub enum Control {
     Approve { client: Option<ClientId> },
     /// Disconnects all clients from this client's network address.
     RemoveFrom { client: ClientId },
+    /// Replaces the students' key and the PIN. Who is in the room can come back; others need the new QR code.
+    NewKey,
     /// Gives a client another nickname.
     Rename { client: ClientId, nickname: String },
     /// Disconnects a client; it can come back as a new one.

@@ -20,11 +20,24 @@ pub(crate) async fn control(State(app): State<App>, body: Bytes) -> Response {
         Ok(control) => control,
         Err(error) => return bad_request(format!("The control cannot be read: {error}.")),
     };
+    if control == Control::NewKey {
+        return new_key(app).await;
+    }
     let (reply, receiver) = reply();
     if app.room.send(Input::Control { control, reply }).await.is_err() {
         return stopping();
     }
     answer(receiver).await
+}
+
+/// Replaces the students' key and the PIN, and shows the new ones.
+async fn new_key(app: App) -> Response {
+    let (keys, (pin, pins)) = (app.scopes.secrets.renew(), app.scopes.pin.renew());
+    let qr_svg = app.scopes.qr_svg(&app.https_address);
+    match app.room.send(Input::KeyRenewed { qr_svg, keys, pin, pins }).await {
+        Ok(()) => StatusCode::NO_CONTENT.into_response(),
+        Err(_) => stopping(),
+    }
 }
 
 pub(crate) async fn answer(receiver: oneshot::Receiver<Result<(), ControlError>>) -> Response {

@@ -76,6 +76,13 @@ impl Pin {
         self.lock().pin.clone()
     }
 
+    /// Draws another PIN. Returns it, and how many came before.
+    pub(crate) fn renew(&self) -> (String, u32) {
+        let mut guarded = self.lock();
+        *guarded = Guarded::new(&self.key, guarded.number.saturating_add(1), None);
+        (guarded.pin.clone(), guarded.number)
+    }
+
     /// Checks a PIN in constant time.
     pub(crate) fn attempt(&self, given: &str, from: IpAddr, now: Instant) -> Try {
         let mut guarded = self.lock();

@@ -42,10 +42,16 @@ pub(crate) async fn picture(State(app): State<App>, uri: Uri) -> Response {
     }
 }
 
-pub(crate) async fn connect(State(app): State<App>, peer: Peer, upgrade: WebSocketUpgrade) -> Response {
+pub(crate) async fn connect(
+    State(app): State<App>,
+    peer: Peer,
+    request: HeaderMap,
+    upgrade: WebSocketUpgrade,
+) -> Response {
+    let has_earlier_key = app.scopes.has_earlier_key(&request);
     upgrade
         .max_message_size(MAX_FRAME)
         .max_frame_size(MAX_FRAME)
         .max_write_buffer_size(MAX_WRITE_BUFFER)
-        .on_upgrade(move |socket| connection::run(socket, peer, app.room, app.sockets))
+        .on_upgrade(move |socket| connection::run(socket, (peer, has_earlier_key), app.room, app.sockets))
 }

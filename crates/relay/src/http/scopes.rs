@@ -13,7 +13,9 @@ use unmask_wire::view::Role;
 use super::{
     names::{Names, OverTls, is_same_origin},
     pin::Pin,
+    qr,
     secrets::Secrets,
+    student_link,
 };
 
 pub(crate) struct Scopes {
@@ -30,6 +32,19 @@ impl Scopes {
     pub(crate) fn role(&self, headers: &HeaderMap) -> Option<Role> {
         let bearer = bearer(headers).and_then(|secret| self.secrets.role_of(secret));
         bearer.or_else(|| self.role_by_cookie(headers))
+    }
+
+    /// The QR code of the students' link.
+    pub(crate) fn qr_svg(&self, address: &str) -> String {
+        qr::svg(&student_link(address, &self.secrets.students()))
+    }
+
+    /// Whether a student's request carries an earlier key of the room.
+    pub(crate) fn has_earlier_key(&self, headers: &HeaderMap) -> bool {
+        let mut given = bearer(headers).into_iter().chain(cookies(headers, &self.cookie));
+        given
+            .find(|secret| self.secrets.role_of(secret).is_some())
+            .is_some_and(|secret| self.secrets.is_earlier(secret))
     }
 
     /// Returns why a request is refused regardless of its role.

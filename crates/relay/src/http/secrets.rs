@@ -1,54 +1,115 @@
 //! The three secrets of a room, one for each role.
 
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+
 use ring::digest::{Digest, SHA256, digest};
 use subtle::ConstantTimeEq;
 use unmask_wire::view::Role;
 
 use crate::journal::LessonKey;
 
-const ROLES: [Role; 3] = [Role::Student, Role::Projector, Role::Teacher];
-
-/// The secrets of all roles. They do not implement `Debug`, so that they cannot leak into a log.
+/// The secrets of all roles, each 128 bits in 32 hexadecimal digits. They do not implement `Debug`, so that they cannot leak
+/// into a log.
 pub(crate) struct Secrets {
-    /// In the order of [`ROLES`], each 128 bits in 32 hexadecimal digits, with its SHA-256.
-    secrets: [(String, Digest); 3],
+    lesson: LessonKey,
+    projector: Secret,
+    teacher: Secret,
+    students: RwLock<StudentSecrets>,
+}
+
+/// A secret and its SHA-256.
+struct Secret(String, Digest);
+
+struct StudentSecrets {
+    present: Secret,
+    /// Hashes of the earlier ones. Who is in the room comes back with one.
+    earlier: Vec<Digest>,
 }
 
 impl Secrets {
-    /// Returns a lesson's secrets, which are the same after a restart.
-    pub(crate) fn of_lesson(lesson: &LessonKey) -> Self {
-        let secret = |role| {
-            let secret = lesson.secret(purpose(role));
-            let hash = hash(&secret);
-            (secret, hash)
-        };
-        Self { secrets: ROLES.map(secret) }
+    /// Returns a lesson's secrets, which are the same after a restart; `keys` is the number of the students' earlier ones.
+    pub(crate) fn of_lesson(lesson: LessonKey, keys: u32) -> Self {
+        let [projector, teacher] = ["projector", "teacher"].map(|purpose| Secret::of(&lesson, purpose));
+        let students = RwLock::new(StudentSecrets::of(&lesson, keys));
+        Self { lesson, projector, teacher, students }
     }
 
-    pub(crate) fn of(&self, role: Role) -> &str {
-        let place = ROLES.iter().position(|other| *other == role).unwrap_or_default();
-        &self.secrets[place].0
+    pub(crate) fn projector(&self) -> &str {
+        &self.projector.0
+    }
+
+    pub(crate) fn teacher(&self) -> &str {
+        &self.teacher.0
+    }
+
+    pub(crate) fn students(&self) -> String {
+        self.read().present.0.clone()
+    }
+
+    pub(crate) fn of(&self, role: Role) -> String {
+        match role {
+            Role::Student => self.students(),
+            Role::Projector => self.projector().to_owned(),
+            Role::Teacher => self.teacher().to_owned(),
+        }
     }
 
     /// Returns the role that a secret belongs to, in constant time, by comparing it with the hashes of all secrets.
     pub(crate) fn role_of(&self, given: &str) -> Option<Role> {
-        let given = hash(given);
-        let mut found = None;
-        for (role, (_, known)) in ROLES.into_iter().zip(&self.secrets) {
-            if bool::from(known.as_ref().ct_eq(given.as_ref())) {
+        let (given, students) = (hash(given), self.read());
+        let mut found = students.is_earlier(&given).then_some(Role::Student);
+        for (role, secret) in
+            [(Role::Student, &students.present), (Role::Projector, &self.projector), (Role::Teacher, &self.teacher)]
+        {
+            if is_same(&secret.1, &given) {
                 found = Some(role);
             }
         }
         found
     }
+
+    /// Whether the students had this secret before the present one.
+    pub(crate) fn is_earlier(&self, given: &str) -> bool {
+        self.read().is_earlier(&hash(given))
+    }
+
+    /// Gives students another secret. Returns how many they had before.
+    pub(crate) fn renew(&self) -> u32 {
+        let mut students = self.students.write().unwrap_or_else(PoisonError::into_inner);
+        let keys = u32::try_from(students.earlier.len()).unwrap_or(u32::MAX).saturating_add(1);
+        *students = StudentSecrets::of(&self.lesson, keys);
+        keys
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, StudentSecrets> {
+        self.students.read().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-fn purpose(role: Role) -> &'static str {
-    match role {
-        Role::Student => "student",
-        Role::Projector => "projector",
-        Role::Teacher => "teacher",
+impl Secret {
+    fn of(lesson: &LessonKey, purpose: &str) -> Self {
+        let secret = lesson.secret(purpose);
+        let hash = hash(&secret);
+        Self(secret, hash)
     }
+}
+
+impl StudentSecrets {
+    fn of(lesson: &LessonKey, keys: u32) -> Self {
+        let secret = |number| {
+            let purpose = if number == 0 { "student".to_owned() } else { format!("student {number}") };
+            Secret::of(lesson, &purpose)
+        };
+        Self { present: secret(keys), earlier: (0..keys).map(|number| secret(number).1).collect() }
+    }
+
+    fn is_earlier(&self, given: &Digest) -> bool {
+        self.earlier.iter().fold(false, |found, known| found | is_same(known, given))
+    }
+}
+
+fn is_same(known: &Digest, given: &Digest) -> bool {
+    known.as_ref().ct_eq(given.as_ref()).into()
 }
 
 fn hash(secret: &str) -> Digest {
@@ -59,18 +120,33 @@ fn hash(secret: &str) -> Digest {
 mod tests {
     use super::*;
 
+    const ROLES: [Role; 3] = [Role::Student, Role::Projector, Role::Teacher];
+
     #[test]
     fn each_role_has_a_secret_of_its_own() {
-        let secrets = || Secrets::of_lesson(&LessonKey::fleeting().unwrap());
+        let secrets = || Secrets::of_lesson(LessonKey::fleeting().unwrap(), 0);
         let (secrets, others) = (secrets(), secrets());
         for role in ROLES {
-            let secret = secrets.of(role);
+            let secret = &secrets.of(role);
             assert!(secret.len() == 32 && secret.bytes().all(|byte| byte.is_ascii_hexdigit()), "{secret}");
             assert_eq!(secrets.role_of(secret), Some(role));
-            for wrong in [&secret[1..], &secret.to_uppercase(), &format!("{secret} "), others.of(role), ""] {
+            for wrong in [&secret[1..], &secret.to_uppercase() as &str, &format!("{secret} "), &others.of(role), ""] {
                 // A secret without letters is unchanged in upper case.
                 assert!(wrong == secret || secrets.role_of(wrong).is_none(), "{wrong}");
             }
         }
+    }
+
+    #[test]
+    fn students_get_another_secret_and_keep_the_earlier_ones_to_come_back() {
+        let key = LessonKey::fleeting().unwrap();
+        let secrets = Secrets::of_lesson(key.clone(), 0);
+        let first = secrets.of(Role::Student);
+        assert_eq!((secrets.renew(), secrets.renew()), (1, 2));
+        assert!(secrets.is_earlier(&first) && secrets.role_of(&first) == Some(Role::Student));
+        let last = secrets.of(Role::Student);
+        assert!(last != first && !secrets.is_earlier(&last) && !secrets.is_earlier(&secrets.of(Role::Teacher)));
+        let restarted = Secrets::of_lesson(key, 2);
+        assert!(restarted.of(Role::Student) == last && restarted.is_earlier(&first));
     }
 }

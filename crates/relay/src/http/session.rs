@@ -48,6 +48,9 @@ pub(crate) async fn open(
     };
     let scopes = &app.scopes;
     let role = match request {
+        SessionRequest { secret: Some(secret), .. } if scopes.secrets.is_earlier(&secret) => {
+            Err(refusal("This room has a new key. Scan the QR code on the projector again, or type the PIN."))
+        }
         SessionRequest { secret: Some(secret), .. } => scopes.secrets.role_of(&secret).ok_or_else(|| {
             refusal("This link is of another room, or of an earlier lesson. Scan the QR code again, or type the PIN.")
         }),
@@ -58,7 +61,7 @@ pub(crate) async fn open(
     };
     match role {
         Ok(role) => {
-            let secret = Some((scopes.cookie.clone(), scopes.secrets.of(role).to_owned()));
+            let secret = Some((scopes.cookie.clone(), scopes.secrets.of(role)));
             let cookies = [secret, new_device(&app, &headers)].into_iter().flatten();
             let cookies = cookies.map(|(name, value)| cookie(&name, &value, scopes.is_cookie_secure));
             let cookies = AppendHeaders(cookies.map(|cookie| (header::SET_COOKIE, cookie)));

@@ -12,6 +12,7 @@ use unmask_room::{LessonId, hex};
 use crate::{private_file, random};
 
 /// The key from which a lesson's secrets are derived.
+#[derive(Clone)]
 pub(crate) struct LessonKey {
     key: hmac::Key,
     lesson: LessonId,

@@ -79,7 +79,7 @@ async fn a_relay_that_starts_again_goes_on() {
     let (clients, plans) = lesson(&relay, 3).await;
     let before = relay.room().await;
     let secrets =
-        |running: &Running| [running.token(), running.projector_secret(), running.room_key()].map(str::to_owned);
+        |running: &Running| [running.token().to_owned(), running.projector_secret().to_owned(), running.room_key()];
     let (opened, pin) = (secrets(&relay.running), relay.running.pin());
     let folder = relay.stop().await;
 

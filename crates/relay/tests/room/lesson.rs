@@ -51,7 +51,7 @@ async fn an_original_is_for_projector_and_teacher() {
     let path = show(&relay, &mut ada, 200).await;
     let running = &relay.running;
     assert_eq!(get(running, &first, running.token()).await.0, 404, "{first} is not the newest");
-    for (secret, wanted) in [(running.room_key(), 403), (running.projector_secret(), 200), (running.token(), 200)] {
+    for (secret, wanted) in [(&*running.room_key(), 403), (running.projector_secret(), 200), (running.token(), 200)] {
         assert_eq!(get(running, &path, secret).await.0, wanted, "{secret}");
     }
     let (_, png) = get(running, &path, running.projector_secret()).await;

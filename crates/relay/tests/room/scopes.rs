@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, net::SocketAddr};
 
-use crate::support::{Relay, host, http, upgrade_to};
+use crate::support::{Client, Relay, Socket, host, http, upgrade_to};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -10,7 +10,7 @@ use tokio::{
 };
 use tokio_tungstenite::{connect_async, tungstenite::Error};
 use unmask_relay::{JournalConfig, RelayConfig, Running, routes};
-use unmask_wire::view::{Role, SessionView};
+use unmask_wire::view::{Control, Role, SessionView};
 
 /// The callers, in the order of the table's columns.
 const CALLERS: [&str; 5] = ["nobody", "somebody with a wrong secret", "a student", "the projector", "the teacher"];
@@ -68,8 +68,13 @@ async fn every_route_for_every_caller() {
     assert_eq!(table.len(), known.len());
 
     let wrong = "0".repeat(32);
-    let secrets =
-        [None, Some(wrong.as_str()), Some(running.room_key()), Some(running.projector_secret()), Some(running.token())];
+    let secrets = [
+        None,
+        Some(wrong.as_str()),
+        Some(&running.room_key()),
+        Some(running.projector_secret()),
+        Some(running.token()),
+    ];
     let own = host(running);
     let foreign = format!("evil.test:{}", running.http().port());
     let origins = [None, Some(format!("http://{own}")), Some(format!("http://{foreign}"))];
@@ -155,7 +160,7 @@ async fn room_is_for_projector_and_teacher() {
     let _ada = relay.client("Ada").await;
     let running = &relay.running;
     for (secret, is_whole) in
-        [("", false), (running.room_key(), false), (running.projector_secret(), true), (running.token(), true)]
+        [("", false), (&running.room_key(), false), (running.projector_secret(), true), (running.token(), true)]
     {
         let bearer = format!("Bearer {secret}");
         let (status, _, body) = http(running, "GET", "/api/room", &[("authorization", &bearer)], "").await;
@@ -171,7 +176,7 @@ async fn secrets_in_a_query_open_nothing() {
     let running = &relay.running;
     let token = running.token();
     for name in ["room", "view", "token", "secret", "access_token"] {
-        for secret in [running.room_key(), token] {
+        for secret in [&running.room_key(), token] {
             let (_, _, body) = http(running, "GET", &format!("/api/room?{name}={secret}"), &[], "").await;
             assert_eq!(body, r#"{"room":true}"#);
             for path in ["/api/events", "/ws", &format!("/api/reconstruction/{secret}/1.png")] {
@@ -219,7 +224,7 @@ async fn sockets_need_a_role_and_no_foreign_page() {
     };
     let own = host(running);
     let https = running.https().port();
-    for secret in [running.room_key(), running.projector_secret(), running.token()] {
+    for secret in [&running.room_key(), running.projector_secret(), running.token()] {
         assert_eq!(open(secret, None).await, 101);
         for own in [format!("http://{own}"), format!("https://{own}")] {
             assert_eq!(open(secret, Some(own)).await, 101);
@@ -268,10 +273,10 @@ async fn sessions_begin_with_a_secret_or_the_pin() {
     assert_eq!(serde_json::from_str::<SessionView>(&body).unwrap(), SessionView::default());
     assert!(relay.room().await.data.is_some_and(|data| data.photograph_classes().is_empty()), "drawn shapes");
     for (request, role, secret) in [
-        (json!({ "secret": running.room_key() }), Role::Student, running.room_key()),
+        (json!({ "secret": running.room_key() }), Role::Student, running.room_key().as_str()),
         (json!({ "secret": running.projector_secret() }), Role::Projector, running.projector_secret()),
         (json!({ "secret": running.token() }), Role::Teacher, running.token()),
-        (json!({ "pin": running.pin() }), Role::Student, running.room_key()),
+        (json!({ "pin": running.pin() }), Role::Student, running.room_key().as_str()),
     ] {
         let wanted = SessionView { role: Some(role), https_address: Some(address.clone()), ..SessionView::default() };
         let (status, head, body) = session(&relay, &request).await;
@@ -312,6 +317,41 @@ async fn session_names_the_classes_of_photographs() {
     let (_, _, body) = session(&relay, &json!({ "secret": relay.running.room_key() })).await;
     let classes = serde_json::from_str::<SessionView>(&body).unwrap().classes;
     assert_eq!(classes, crate::support::colours::COLOURS);
+}
+
+/// Who is in the room can come back. Others, and those whom the teacher removed, need the new QR code or PIN.
+#[tokio::test]
+async fn a_new_key_keeps_out_who_has_the_old_one() {
+    let with_journal = |config: &mut RelayConfig| config.room.journal = Some(JournalConfig::default());
+    let relay = Relay::with(with_journal).await;
+    let (ada, eve) = (relay.client("Ada").await, relay.client("Eve").await);
+    let (old, pin, before) = (relay.running.room_key(), relay.running.pin(), relay.room().await);
+    relay.control(Control::NewKey).await;
+    let room = relay.room_when("another code", |room| room.qr_svg != before.qr_svg && room.pin != pin).await;
+    assert_eq!((room.pin.clone(), old == relay.running.room_key()), (relay.running.pin(), false));
+    relay.control(Control::Remove { client: eve.id }).await;
+
+    let (ticket, eve_s_ticket) = (ada.ticket, eve.ticket);
+    drop((ada, eve));
+    let relay = Relay::within(relay.stop().await, with_journal).await;
+    for (request, status) in [
+        (json!({ "secret": old }), 401),
+        (json!({ "pin": pin }), 401),
+        (json!({ "secret": relay.running.room_key() }), 200),
+        (json!({ "pin": room.pin }), 200),
+    ] {
+        assert_eq!(session(&relay, &request).await.0, status, "{request}");
+    }
+    let connect = async || {
+        let request = upgrade_to(&format!("ws://{}/ws", relay.running.http()), &old);
+        Socket::on(connect_async(request).await.unwrap().0)
+    };
+    let mut socket = connect().await;
+    socket.hello("Eve", Some(eve_s_ticket)).await;
+    assert!(socket.goodbye().await.contains("scan the QR code on the projector again"));
+    let mut socket = connect().await;
+    socket.hello("Ada", Some(ticket)).await;
+    assert_eq!(Client::welcomed(socket).await.nickname, "Ada");
 }
 
 fn wrong(pin: &str) -> Value {

@@ -57,7 +57,7 @@ async fn greet_over_https(running: &Running, trusted: &CertificateDer<'static>) 
     let connector = trusting(trusted);
     for host in ["localhost", "127.0.0.1"] {
         let address = format!("wss://{host}:{}/ws", running.https().port());
-        let request = upgrade_to(&address, running.room_key());
+        let request = upgrade_to(&address, &running.room_key());
         let (stream, _) = connect_async_tls_with_config(request, None, true, Some(connector.clone())).await.unwrap();
         let mut socket = Socket::on(stream);
         socket.hello("Ada", None).await;
@@ -103,7 +103,7 @@ async fn a_page_over_http_cannot_open_a_socket_over_https() {
     let connector = trusting(&CertificateDer::from_pem_file(folder.path().join("certificate.pem")).unwrap());
     let own = format!("localhost:{}", relay.https().port());
     for (scheme, is_opened) in [("https", true), ("http", false)] {
-        let mut request = upgrade_to(&format!("wss://{own}/ws"), relay.room_key());
+        let mut request = upgrade_to(&format!("wss://{own}/ws"), &relay.room_key());
         request.headers_mut().insert("origin", format!("{scheme}://{own}").parse().unwrap());
         match connect_async_tls_with_config(request, None, true, Some(connector.clone())).await {
             Ok(_) => assert!(is_opened, "{scheme}"),

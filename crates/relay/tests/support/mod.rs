@@ -165,7 +165,7 @@ pub fn host(running: &Running) -> String {
 
 /// Returns a request for a socket, with the room key.
 pub fn upgrade(running: &Running) -> Request {
-    upgrade_to(&format!("ws://{}/ws", running.http()), running.room_key())
+    upgrade_to(&format!("ws://{}/ws", running.http()), &running.room_key())
 }
 
 /// Returns a request for a socket at any address, with any secret.

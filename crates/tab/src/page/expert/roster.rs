@@ -100,6 +100,15 @@ fn Door(feed: Feed, teacher: Teacher) -> impl IntoView {
             <button
                 type="button"
                 class="button small"
+                data-testid="new-key"
+                title="Another QR code and PIN. Who is in the room stays and can come back"
+                on:click=move |_| teacher.send(Control::NewKey)
+            >
+                "New key"
+            </button>
+            <button
+                type="button"
+                class="button small"
                 data-testid="lift-bans"
                 hidden=move || banned() == 0
                 on:click=move |_| teacher.send(Control::LiftBans)
