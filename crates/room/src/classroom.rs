@@ -10,7 +10,7 @@ use unmask_defence::ProtectedUpdate;
 use unmask_federation::{Event, GlobalModel, ReceivedUpdate, Room, RoomPhase};
 use unmask_lesson::Beat;
 use unmask_wire::{
-    ClientMessage, FORGOTTEN, RelayMessage,
+    ClientMessage, RelayMessage,
     view::{Control, RoomView},
 };
 
@@ -367,11 +367,8 @@ impl Classroom {
             ClientMessage::Consent { may_show, may_lend } => entry.set_consent(may_show, may_lend),
             ClientMessage::Ping => self.send(client, Slot::All, &RelayMessage::Pong, &[]),
             ClientMessage::Visibility { .. } | ClientMessage::Return => {}
-            ClientMessage::Forget => {
-                let goodbye = RelayMessage::Goodbye { reason: FORGOTTEN.to_owned() };
-                self.send(client, Slot::All, &goodbye, &[]);
-                self.roster.forget(client);
-            }
+            // The room may know the browser from an earlier visit.
+            ClientMessage::Forget => self.forget(client),
             // It has no name in the log.
             _ => {
                 let reason = "a message before the teacher let this client in; wait for that".to_owned();

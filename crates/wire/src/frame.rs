@@ -369,13 +369,13 @@ mod tests {
     fn refusals_name_the_reason() {
         let frames = frames(&update(0), &[1.0; 100]).unwrap();
         let refuse = |frame: &[u8]| Assembler::new(1000).push::<ClientMessage>(frame).unwrap_err();
-        assert_eq!(assemble::<ClientMessage>(&frames, 100).unwrap_err(), WireError::TooLong { bytes: 452, limit: 100 });
+        assert_eq!(assemble::<ClientMessage>(&frames, 100).unwrap_err(), WireError::TooLong { bytes: 520, limit: 100 });
         assert_eq!(refuse(b"GET / HTTP/1.1"), WireError::Foreign { bytes: 14 });
         let mut other = frames[0].clone();
         other[2] = 9;
         assert_eq!(refuse(&other), WireError::Version { theirs: 9 });
         let cut = &frames[0][..frames[0].len() - 1];
-        assert_eq!(refuse(cut), WireError::Length { announced: 452, received: 451 });
+        assert_eq!(refuse(cut), WireError::Length { announced: 520, received: 519 });
         let mut unknown = frames[0].clone();
         unknown[FRAME_HEADER + 4] = 99;
         assert!(matches!(refuse(&unknown), WireError::Header(_)));
