@@ -29,6 +29,10 @@ impl Reports {
         u32::try_from(self.0.len()).unwrap_or(u32::MAX)
     }
 
+    pub(crate) fn has(&self, client: ClientId) -> bool {
+        self.0.iter().any(|report| report.client == client)
+    }
+
     /// Number of reports from people.
     pub(crate) fn people(&self) -> u32 {
         u32::try_from(self.0.iter().filter(|report| !report.is_robot).count()).unwrap_or(u32::MAX)

@@ -251,6 +251,9 @@ impl Room {
             }
             Event::Forgotten(client) => {
                 self.members.forget(client);
+                if let Phase::Training(round) = &mut self.phase {
+                    round.forget(client);
+                }
                 Vec::new()
             }
             Event::Visibility { client, is_hidden } => {

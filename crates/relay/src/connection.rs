@@ -155,12 +155,7 @@ impl Common {
 }
 
 /// Serves one client on one socket until either side closes it.
-pub(crate) async fn run(
-    socket: WebSocket,
-    (peer, has_earlier_key): (Peer, bool),
-    room: mpsc::Sender<Input>,
-    common: Common,
-) {
+pub(crate) async fn run(socket: WebSocket, (peer, keys): (Peer, u32), room: mpsc::Sender<Input>, common: Common) {
     let Common { limits, in_flight, joins, reusable_buffer, refusals } = common;
     let (mut sink, stream) = socket.split();
     let mut reader = Reader {
@@ -176,7 +171,7 @@ pub(crate) async fn run(
     let liveness = Liveness::new();
     let hello = timeout(limits.hello, reader.hello(peer, &liveness)).await;
     let hello = match hello.unwrap_or(Err(HelloError::Late { limit: limits.hello })) {
-        Ok(Some(hello)) => Hello { has_earlier_key, ..hello },
+        Ok(Some(hello)) => Hello { keys, ..hello },
         Ok(None) => return,
         Err(error) => return turn_away(sink, reader, &refusals, error.to_string()).await,
     };
@@ -404,17 +399,7 @@ impl Reader {
             Read::Message {
                 message: ClientMessage::Hello { nickname, resume, device, may_show, may_lend, is_robot, commitment },
                 ..
-            } => Ok(Some(Hello {
-                nickname,
-                resume,
-                device,
-                may_show,
-                may_lend,
-                is_robot,
-                commitment,
-                peer,
-                has_earlier_key: false,
-            })),
+            } => Ok(Some(Hello { nickname, resume, device, may_show, may_lend, is_robot, commitment, peer, keys: 0 })),
             Read::Message { .. } => Err(HelloError::OtherMessage),
             Read::Bad(reason) => Err(reason.into()),
             Read::Closed | Read::Broken => Ok(None),

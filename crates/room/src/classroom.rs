@@ -10,7 +10,7 @@ use unmask_defence::ProtectedUpdate;
 use unmask_federation::{Event, GlobalModel, ReceivedUpdate, Room, RoomPhase};
 use unmask_lesson::Beat;
 use unmask_wire::{
-    ClientMessage, RelayMessage,
+    ClientMessage, FORGOTTEN, RelayMessage,
     view::{Control, RoomView},
 };
 
@@ -362,13 +362,15 @@ impl Classroom {
     /// Somebody who waits to be let in can change what the hello said, leave and ask for a sign of life.
     fn message_of_waiting(&mut self, client: ClientId, message: ClientMessage) {
         let Some(entry) = self.roster.get_mut(client) else { return };
+        let entry_has_cookie = entry.peer().device.is_some();
         match message {
             ClientMessage::Device { device } => entry.set_device(&device),
             ClientMessage::Consent { may_show, may_lend } => entry.set_consent(may_show, may_lend),
             ClientMessage::Ping => self.send(client, Slot::All, &RelayMessage::Pong, &[]),
             ClientMessage::Visibility { .. } | ClientMessage::Return => {}
             // The room may know the browser from an earlier visit.
-            ClientMessage::Forget => self.forget(client),
+            ClientMessage::Forget if entry_has_cookie && !self.roster.earlier(client).is_empty() => self.forget(client),
+            ClientMessage::Forget => self.turn_away(client, FORGOTTEN),
             // It has no name in the log.
             _ => {
                 let reason = "a message before the teacher let this client in; wait for that".to_owned();

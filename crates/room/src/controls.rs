@@ -64,7 +64,7 @@ impl Classroom {
                 self.feed(Event::Readmit(client));
             }
             Control::Lock { on } => self.lock(on),
-            Control::ApproveFirst { on } => self.approve_first(on),
+            Control::ApproveFirst { on } => self.approve_first(on)?,
             Control::Approve { client } => self.approve(client)?,
             Control::RemoveFrom { client } => self.remove_from(client)?,
             Control::Rename { client, nickname } => self.rename(client, &nickname)?,

@@ -138,6 +138,11 @@ impl Door {
         self.left_out.iter().any(|other| *other == device)
     }
 
+    /// Number of keys that students had before the present one.
+    pub(crate) fn keys(&self) -> u32 {
+        self.keys
+    }
+
     /// Lets in who comes from this browser, or everybody.
     pub(crate) fn let_in(&mut self, device: Option<DeviceId>) {
         self.left_out.retain(|other| device.is_some_and(|device| device != *other));
@@ -160,12 +165,17 @@ impl Door {
 
     /// Sets a new PIN; `number` PINs came before it.
     pub(crate) fn renew_pin(&mut self, pin: String, number: u32) {
-        (self.addresses.pin, self.pins) = (pin, number);
+        // News of two renewals may overtake each other.
+        if number >= self.pins {
+            (self.addresses.pin, self.pins) = (pin, number);
+        }
     }
 
     /// Shows students another key; `keys` came before it.
     pub(crate) fn renew_key(&mut self, qr_svg: String, keys: u32) {
-        (self.addresses.qr_svg, self.keys) = (qr_svg, keys);
+        if keys >= self.keys {
+            (self.addresses.qr_svg, self.keys) = (qr_svg, keys);
+        }
     }
 
     pub(crate) fn record(&self) -> DoorRecord {

@@ -33,8 +33,8 @@ pub struct Hello {
     /// See [`ClientMessage::Hello`](unmask_wire::ClientMessage::Hello).
     pub commitment: [u8; 32],
     pub peer: Peer,
-    /// Whether it knows only an earlier key of the room.
-    pub has_earlier_key: bool,
+    /// Number of the room's keys before the one that it knows.
+    pub keys: u32,
 }
 
 /// A client's connection and its outgoing messages, or the reason why it may not come in.

@@ -96,6 +96,10 @@ impl Classroom {
         self.known(client)?;
         let no_name = || ModerationError::NoName { wanted: wanted.to_owned() };
         let nickname = self.roster.rename(client, wanted).ok_or_else(no_name)?;
+        if self.known(client)?.is_waiting() {
+            // The welcome will bring the name.
+            return Ok(());
+        }
         self.send(client, Slot::All, &RelayMessage::Renamed { nickname: nickname.clone() }, &[]);
         if self.stage.rename(client, &nickname) {
             self.tell_lesson();
@@ -118,14 +122,15 @@ impl Classroom {
         let is_same =
             |entry: &Entry| entry.id() == client || (peer.device.is_some() && entry.peer().device == peer.device);
         let all: Vec<ClientId> = self.roster.iter().filter(|entry| is_same(entry)).map(Entry::id).collect();
-        let is_shared = self.roster.present().any(|other| !is_same(other) && other.peer().address == peer.address);
-        let name = self.roster.name(client).to_owned();
+        let is_shared = self.roster.with_socket().any(|other| !is_same(other) && other.peer().address == peer.address);
+        let is_waiting = self.known(client)?.is_waiting();
+        let name = if is_waiting { "somebody who waited".to_owned() } else { self.roster.name(client).to_owned() };
         if self.door.ban(peer, is_shared) {
             self.say_of([client], format!("The teacher banned {name}."));
         } else {
             let line = format!(
-                "The teacher banned {name}, but cannot tell it from other clients at its address: lock the room to \
-                 keep it out."
+                "The teacher banned {name}, but cannot tell it from other clients at its address: approve newcomers \
+                 first to keep it out."
             );
             self.say_of([client], line);
         }
@@ -139,19 +144,24 @@ impl Classroom {
     pub(super) fn remove_from(&mut self, client: ClientId) -> Result<(), ModerationError> {
         let address = self.known(client)?.peer().address;
         let is_same = |entry: &&Entry| entry.id() == client || (address.is_some() && entry.peer().address == address);
-        let all: Vec<ClientId> = self.roster.with_socket().filter(is_same).map(Entry::id).collect();
+        let all: Vec<ClientId> = self.roster.iter().filter(is_same).map(Entry::id).collect();
         for client in all {
             self.expel(client, "the teacher removed everybody at this address from the room; you may join again");
         }
         Ok(())
     }
 
-    pub(super) fn approve_first(&mut self, on: bool) {
+    /// Lets newcomers wait, or lets them in at once, with all who wait.
+    ///
+    /// # Errors
+    /// As [`approve`](Self::approve).
+    pub(super) fn approve_first(&mut self, on: bool) -> Result<(), ModerationError> {
         self.door.approve_first(on);
         self.say(match on {
             true => "From now on, the teacher lets newcomers in one by one.",
             false => "From now on, newcomers come in at once.",
         });
+        if on { Ok(()) } else { self.approve(None) }
     }
 
     pub(super) fn lift_bans(&mut self) {
@@ -298,7 +308,7 @@ impl Classroom {
 
     /// Takes all sockets from a room that is about to be erased.
     pub fn take_everybody(&mut self) -> Everybody {
-        let clients: Vec<ClientId> = self.roster.present().map(Entry::id).collect();
+        let clients: Vec<ClientId> = self.roster.with_socket().map(Entry::id).collect();
         clients.iter().for_each(|client| self.roster.drop_waiting(*client));
         let outboxes = clients.into_iter().filter_map(|client| self.roster.take_outbox(client));
         let farewells = outboxes.map(|outbox| Farewell { outbox, clean_after: 0, since: self.now.moment });
@@ -319,9 +329,7 @@ impl Classroom {
     /// Disconnects a client for good. What the class saw of it goes from the recording.
     fn expel(&mut self, client: ClientId, reason: &str) {
         if self.roster.get(client).is_some_and(Entry::is_waiting) {
-            let goodbye = RelayMessage::Goodbye { reason: reason.to_owned() };
-            self.send(client, Slot::All, &goodbye, &[]);
-            return self.roster.forget(client);
+            return self.turn_away(client, reason);
         }
         if self.roster.get(client).is_some_and(Entry::is_present) {
             self.dismiss(client, reason);

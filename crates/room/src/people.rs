@@ -21,7 +21,8 @@ impl Classroom {
     pub(super) fn admit(&mut self, hello: &Hello) -> Admission {
         let known = hello.resume.and_then(|ticket| self.roster.holder(&ticket));
         let (known, is_present) = (known.map(Entry::id), known.is_some_and(Entry::is_present));
-        let objection = self.door.objection(&hello.peer).or(hello.has_earlier_key.then_some(NoEntry::EarlierKey));
+        let objection =
+            self.door.objection(&hello.peer).or((hello.keys < self.door.keys()).then_some(NoEntry::EarlierKey));
         if known.is_none()
             && let Some(objection) = objection
         {
@@ -43,20 +44,16 @@ impl Classroom {
             entry.commits(hello.commitment);
             entry.set_peer(hello.peer);
         }
-        let is_ours = hello.is_robot && hello.peer.address.is_none();
-        let is_surplus = self.config.limits.expected.is_some_and(|expected| self.people() > expected);
-        if known.is_none() && !is_ours && (self.door.approves() || is_surplus) {
+        let is_ours = |entry: &Entry| entry.is_robot() && entry.peer().address.is_none();
+        let here = self.roster.present().filter(|entry| !is_ours(entry)).count();
+        let is_surplus = self.config.limits.expected.is_some_and(|expected| here > expected);
+        if known.is_none() && !self.roster.get(client).is_some_and(is_ours) && (self.door.approves() || is_surplus) {
             self.wait(client, resume, hello, is_surplus);
         } else {
             let came = if known.is_some() { "is back" } else { "joined" };
             self.welcome(client, (resume, nickname), came, (hello.may_show, hello.may_lend));
         }
         Ok((connection, waiting))
-    }
-
-    /// Number of devices of people.
-    fn people(&self) -> usize {
-        self.roster.present().filter(|entry| !entry.is_robot()).count()
     }
 
     /// Lets a newcomer wait until the teacher lets it in. Until then it has no part in the room, and no name in the log.
@@ -183,11 +180,20 @@ impl Classroom {
     }
 
     pub(super) fn dismiss(&mut self, client: ClientId, reason: &str) {
+        if self.roster.get(client).is_some_and(Entry::is_waiting) {
+            return self.turn_away(client, reason);
+        }
         warn!(client = client.0, reason, "dismissed");
         self.say_of([client], format!("{} was disconnected: {reason}.", self.roster.name(client)));
         self.roster.drop_waiting(client);
         self.send(client, Slot::All, &RelayMessage::Goodbye { reason: clean(reason, MAX_REASON) }, &[]);
         self.remove(client);
+    }
+
+    /// Sends somebody away who waited to be let in, and keeps nothing.
+    pub(super) fn turn_away(&mut self, client: ClientId, reason: &str) {
+        self.send(client, Slot::All, &RelayMessage::Goodbye { reason: clean(reason, MAX_REASON) }, &[]);
+        self.roster.forget(client);
     }
 
     pub(super) fn leave(&mut self, connection: Connection, reason: Option<String>) {

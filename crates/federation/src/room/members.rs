@@ -198,13 +198,9 @@ impl Members {
         self.at_work().for_each(|member| member.is_charged |= member.is_counted());
     }
 
-    /// A round took no step for want of these clients' updates, which were left out.
-    pub(super) fn spoiled(&mut self, clients: &[ClientId]) {
-        for client in clients {
-            if let Some(member) = self.present(*client) {
-                member.debt = member.debt.saturating_add(MISS).min(UNRELIABLE + MISS);
-            }
-        }
+    /// A round took no step for want of these clients' updates, for whatever reason: its end charges them.
+    pub(super) fn spoiled(&mut self, clients: impl Iterator<Item = ClientId>) {
+        clients.for_each(|client| self.0.entry(client).or_default().is_charged = true);
     }
 
     /// An answer is late for a client's round, and was still quick enough to wait for.
@@ -290,12 +286,10 @@ impl Members {
         self.0.values().any(|member| member.state == ClientState::Training)
     }
 
-    /// Number of people that a round waits for, and number of robots.
-    pub(super) fn counted(&self) -> (u32, u32) {
-        let at_work = self.0.values().filter(|member| member.state == ClientState::Training && member.is_counted());
-        at_work.fold((0, 0), |(people, robots), member| {
-            (people + u32::from(!member.is_robot), robots + u32::from(member.is_robot))
-        })
+    /// Clients that a round waits for, and whether each is a robot.
+    pub(super) fn counted(&self) -> Vec<(ClientId, bool)> {
+        let counted = |member: &Member| member.state == ClientState::Training && member.is_counted();
+        self.0.iter().filter(|(_, member)| counted(member)).map(|(client, member)| (*client, member.is_robot)).collect()
     }
 
     /// Number of working clients that a round waits for, and number of other working clients.
@@ -310,7 +304,7 @@ impl Members {
         let mut silent = Silent::default();
         for (client, member) in &mut self.0 {
             if std::mem::take(&mut member.is_charged) {
-                member.debt += MISS;
+                member.debt = member.debt.saturating_add(MISS).min(UNRELIABLE + MISS);
             }
             let was_asked = member.state == ClientState::Training;
             member.state = match member.state {

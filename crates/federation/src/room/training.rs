@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unmask_core::UpdateForm;
+use unmask_core::{ClientId, UpdateForm};
 
 use super::{
     Accepted, Effect, GlobalModel, Phase, Refused, Room, RoundSummary, Run, Void,
@@ -15,8 +15,8 @@ use crate::gate::{Reports, mean_loss};
 pub(super) struct Round {
     /// Number of clients asked.
     cohort: usize,
-    /// Number of people and of robots that it waits for.
-    counted: (u32, u32),
+    /// People and robots that it waits for.
+    counted: Counted,
     quorum: Reached,
     model: Arc<GlobalModel>,
     reports: Reports,
@@ -30,6 +30,26 @@ pub(super) enum Reached {
     Enough,
     /// All that count have answered.
     All,
+}
+
+/// Clients that a round waits for, and whether each is a robot.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Counted(Vec<(ClientId, bool)>);
+
+impl Counted {
+    /// Number of people and of robots.
+    fn numbers(&self) -> (u32, u32) {
+        let robots = self.0.iter().filter(|(_, is_robot)| *is_robot).count();
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        (number(self.0.len() - robots), number(robots))
+    }
+}
+
+impl Round {
+    /// What a client that is forgotten did to this round does not count.
+    pub(super) fn forget(&mut self, client: ClientId) {
+        self.counted.0.retain(|(counted, _)| *counted != client);
+    }
 }
 
 #[cfg(test)]
@@ -48,7 +68,8 @@ impl Room {
             self.run = Run::Paused;
         }
         let cohort = self.members.begin_round();
-        let counted = self.members.counted();
+        let counted = Counted(self.members.counted());
+        let least = self.quorum.needs(counted.numbers()).updates;
         self.learner.begin_round(&self.settings);
         let model = Arc::clone(self.model());
         self.phase = Phase::Training(Round {
@@ -60,7 +81,6 @@ impl Room {
         });
         let (round, policy, settings) = (self.number, self.policy, self.settings);
         let encryption = self.seal().map(|seal| (seal.salt, seal.check));
-        let least = self.quorum.needs(counted).updates;
         vec![
             Effect::Plan { cohort, round, policy, settings, encryption, model, least },
             Effect::SetDeadline { round, policy },
@@ -123,7 +143,7 @@ impl Room {
         let updates = self.learner.aggregate().updates();
         let doubtful = current.reports.len().saturating_sub(updates);
         let people = current.reports.people().saturating_sub(doubtful);
-        let is_enough = self.quorum.needs(current.counted).lack(updates, people).is_none()
+        let is_enough = self.quorum.needs(current.counted.numbers()).lack(updates, people).is_none()
             && answered as f64 >= self.quorum.share * counted as f64;
         // What is still lacking then would come from clients in the background, which may never answer.
         let is_enough = updates > 0 && (is_enough || awaited == 0);
@@ -138,20 +158,19 @@ impl Room {
     pub(super) fn close(&mut self) -> Vec<Effect> {
         let Phase::Training(round) = std::mem::replace(&mut self.phase, Phase::Resting) else { return Vec::new() };
         let Round { model, counted, reports, .. } = round;
-        let Silent { late, sitting_out } = self.members.end_round();
         let reference = model.reference(self.settings.rule());
         let left_out = self.learner.judge(reference).to_vec();
         let aggregate = self.learner.aggregate();
         let large = reports.clients(aggregate.large());
-        let not_counted = reports.clients(&left_out);
         let reports = reports.without(&left_out);
         let (updates, clipped, opposed) = (aggregate.updates(), aggregate.clipped(), aggregate.opposed());
         let (samples, losses) = (reports.samples(), reports.plausible_losses(model.architecture.classes()));
         let (mut loss, mut void) = (None, None);
         if updates > 0 {
-            void = self.quorum.needs(counted).lack(updates, reports.people());
+            void = self.quorum.needs(counted.numbers()).lack(updates, reports.people());
             if void.is_some() {
-                self.members.spoiled(&not_counted);
+                let without = counted.0.iter().map(|(client, _)| *client).filter(|client| !reports.has(*client));
+                self.members.spoiled(without);
             } else {
                 void = self.learner.step(model, &self.settings).err().map(Void::from);
                 loss = mean_loss(&losses);
@@ -160,6 +179,7 @@ impl Room {
         if void.is_some() {
             self.learner.forget_norms();
         }
+        let Silent { late, sitting_out } = self.members.end_round();
         let (round, settings) = (self.number, self.settings);
         let summary =
             RoundSummary { round, settings, updates, clipped, large, opposed, samples, loss, losses, void, late };

@@ -34,9 +34,11 @@ pub(crate) async fn control(State(app): State<App>, body: Bytes) -> Response {
 async fn new_key(app: App) -> Response {
     let (keys, (pin, pins)) = (app.scopes.secrets.renew(), app.scopes.pin.renew());
     let qr_svg = app.scopes.qr_svg(&app.https_address);
-    match app.room.send(Input::KeyRenewed { qr_svg, keys, pin, pins }).await {
-        Ok(()) => StatusCode::NO_CONTENT.into_response(),
-        Err(_) => stopping(),
+    // A separate task, since the projector must show the new key even if the caller hangs up.
+    let told = tokio::spawn(async move { app.room.send(Input::KeyRenewed { qr_svg, keys, pin, pins }).await });
+    match told.await {
+        Ok(Ok(())) => StatusCode::NO_CONTENT.into_response(),
+        _ => stopping(),
     }
 }
 

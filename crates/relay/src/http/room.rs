@@ -48,10 +48,10 @@ pub(crate) async fn connect(
     request: HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Response {
-    let has_earlier_key = app.scopes.has_earlier_key(&request);
+    let keys = app.scopes.keys_before(&request);
     upgrade
         .max_message_size(MAX_FRAME)
         .max_frame_size(MAX_FRAME)
         .max_write_buffer_size(MAX_WRITE_BUFFER)
-        .on_upgrade(move |socket| connection::run(socket, (peer, has_earlier_key), app.room, app.sockets))
+        .on_upgrade(move |socket| connection::run(socket, (peer, keys), app.room, app.sockets))
 }

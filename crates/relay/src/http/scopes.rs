@@ -39,12 +39,11 @@ impl Scopes {
         qr::svg(&student_link(address, &self.secrets.students()))
     }
 
-    /// Whether a student's request carries an earlier key of the room.
-    pub(crate) fn has_earlier_key(&self, headers: &HeaderMap) -> bool {
+    /// Number of the students' keys before the one that this request carries, or before the present one.
+    pub(crate) fn keys_before(&self, headers: &HeaderMap) -> u32 {
         let mut given = bearer(headers).into_iter().chain(cookies(headers, &self.cookie));
-        given
-            .find(|secret| self.secrets.role_of(secret).is_some())
-            .is_some_and(|secret| self.secrets.is_earlier(secret))
+        let secret = given.find(|secret| self.secrets.role_of(secret).is_some());
+        self.secrets.keys_before(secret.unwrap_or_default())
     }
 
     /// Returns why a request is refused regardless of its role.

@@ -73,6 +73,13 @@ impl Secrets {
         self.read().is_earlier(&hash(given))
     }
 
+    /// Number of the students' secrets before this one, or before the present one.
+    pub(crate) fn keys_before(&self, given: &str) -> u32 {
+        let (given, students) = (hash(given), self.read());
+        let place = students.earlier.iter().position(|known| is_same(known, &given));
+        u32::try_from(place.unwrap_or(students.earlier.len())).unwrap_or(u32::MAX)
+    }
+
     /// Gives students another secret. Returns how many they had before.
     pub(crate) fn renew(&self) -> u32 {
         let mut students = self.students.write().unwrap_or_else(PoisonError::into_inner);
@@ -148,5 +155,6 @@ mod tests {
         assert!(last != first && !secrets.is_earlier(&last) && !secrets.is_earlier(&secrets.of(Role::Teacher)));
         let restarted = Secrets::of_lesson(key, 2);
         assert!(restarted.of(Role::Student) == last && restarted.is_earlier(&first));
+        assert_eq!([first.as_str(), &last, ""].map(|secret| restarted.keys_before(secret)), [0, 2, 2]);
     }
 }

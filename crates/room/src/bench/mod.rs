@@ -243,17 +243,8 @@ impl Bench {
                 None,
             ) => {
                 let peer = Peer { address: Some(open.address), device: Some(open.device) };
-                let hello = Hello {
-                    nickname,
-                    resume,
-                    device,
-                    may_show,
-                    may_lend,
-                    is_robot,
-                    commitment,
-                    peer,
-                    has_earlier_key: false,
-                };
+                let hello =
+                    Hello { nickname, resume, device, may_show, may_lend, is_robot, commitment, peer, keys: u32::MAX };
                 let (reply, answer) = reply();
                 self.tell(Input::Hello { hello, reply });
                 let admitted = answer.try_recv().ok().and_then(|answer| {

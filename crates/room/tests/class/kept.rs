@@ -29,7 +29,7 @@ fn enter(bench: &mut Bench, nickname: &str, peer: Peer) -> Admission {
         is_robot: false,
         commitment: [0; 32],
         peer,
-        has_earlier_key: false,
+        keys: u32::MAX,
     };
     let (reply, answer) = reply();
     bench.tell(Input::Hello { hello, reply });

@@ -1,7 +1,7 @@
 //! The state of the lesson, and the lesson's plan as the teacher's controls.
 
 use serde::{Deserialize, Serialize};
-use unmask_core::{ClientId, ClientState, Defence, InitialWeights};
+use unmask_core::{ClientId, Defence, InitialWeights};
 use unmask_lesson::{Asked, Change, Place, Poll, Scene, Situation, Volunteer};
 
 use super::{ClientView, Control, RoomView};
@@ -74,7 +74,7 @@ impl LessonView {
 impl ClientView {
     /// Whether this client is here and may be attacked in front of the class.
     pub fn is_volunteer(&self) -> bool {
-        self.may_show && self.state != ClientState::Gone
+        self.may_show && self.state.is_here()
     }
 }
 
@@ -144,6 +144,7 @@ impl From<Change> for Control {
 
 #[cfg(test)]
 mod tests {
+    use unmask_core::ClientState;
     use unmask_core::{Architecture, TrainOn, VitPreset};
 
     use super::*;

@@ -85,3 +85,31 @@ fn who_spoils_rounds_is_soon_not_counted_on() {
     }
     assert!((3..=7).contains(&void), "{void} of 30 rounds took no step");
 }
+
+/// Neither by leaving after the plan, nor without the passphrase, does one of three stop learning.
+#[test]
+fn who_takes_no_part_is_soon_not_counted_on() {
+    for is_leaving in [true, false] {
+        let (mut room, _) = started_with(&[], &[A, B, C], None);
+        let mut steps = 0;
+        for _ in 0..30 {
+            let (round, policy) = (room.round(), room.policy());
+            if is_leaving {
+                room.handle(Event::Left(C));
+            } else {
+                room.handle(Event::Unable { client: C, round, policy, is_locked: true });
+            }
+            let mut effects = Vec::new();
+            for client in [A, B] {
+                let update = dense(&room, 1.0);
+                effects.extend(send(&mut room, client, update));
+            }
+            steps += u32::from(closed(&effects).expect("all have answered").void.is_none());
+            if is_leaving {
+                room.handle(Event::Joined(C));
+            }
+            room.handle(Event::Begin);
+        }
+        assert!((20..30).contains(&steps), "{steps} of 30 rounds took a step");
+    }
+}

@@ -15,12 +15,15 @@ use unmask_core::TrainOn;
 use unmask_wire::view::{FederationLink, Phase};
 use unmask_words::{Language, say};
 
-pub use self::erase::EraseEverything;
 use self::{
     cards::Cards,
     controls::Controls,
     learning::{Learning, UpdateCounts},
     roster::Roster,
+};
+pub use self::{
+    erase::EraseEverything,
+    roster::{ClientMenu, Door, Menu},
 };
 use super::{
     logic::{self, input::grouped_pin},
@@ -41,7 +44,9 @@ pub fn Expert(
     feed: Feed,
     teacher: Teacher,
     #[prop(into)] on_stage: Callback<()>,
-    /// What ends a live lesson, for the teacher.
+    /// What the teacher does at the door of a live room, and what ends it.
+    door: ViewFn,
+    menu: Option<Menu>,
     end: ViewFn,
 ) -> impl IntoView {
     let tongue = Tongue::spoken();
@@ -60,7 +65,7 @@ pub fn Expert(
             <div class="columns">
                 <aside class="side">
                     <Invitation feed/>
-                    <Roster feed teacher/>
+                    <Roster feed teacher door menu/>
                 </aside>
                 <main class="centre">
                     <Controls feed teacher/>

@@ -13,41 +13,62 @@ use crate::page::{
     },
 };
 
+/// Makes the menu of a client, from the number of clients at its address and its nickname. A recorded room has none, and
+/// its page does not carry the code.
+pub type Menu = Callback<(ClientId, Signal<u32>, Signal<String>), AnyView>;
+
 /// Up to this many clients each have a row; with more there are two in a row, without details.
 const COMPACT_FROM: usize = 10;
 
 /// One row for each client. The teacher can attack a client by a click, rename or remove it, and lock the room.
 #[component]
-pub fn Roster(feed: Feed, teacher: Teacher) -> impl IntoView {
+pub fn Roster(
+    feed: Feed,
+    teacher: Teacher,
+    /// What the teacher does at the door of a live room.
+    door: ViewFn,
+    /// What the teacher does with one client of a live room.
+    menu: Option<Menu>,
+) -> impl IntoView {
     // Those who left are folded away, since a projector cannot scroll.
-    let ids = |is_gone: bool| {
+    let ids = |is_one: fn(ClientState) -> bool| {
         let ids = feed.part(move |room| {
-            let is_one = |client: &&ClientView| (client.state == ClientState::Gone) == is_gone;
+            let is_one = |client: &&ClientView| is_one(client.state);
             let mut ids: Vec<ClientId> = room.clients.iter().filter(is_one).map(|client| client.id).collect();
             ids.sort();
             ids
         });
         move || ids.get().unwrap_or_default()
     };
-    let (ids, gone) = (ids(false), ids(true));
+    let gone = ids(|state| state == ClientState::Gone);
+    let waiting = ids(|state| state == ClientState::Waiting);
+    let ids = ids(ClientState::is_here);
     view! {
         <section class="card roster" aria-label="Room">
             <h2>"In the room " <span class="count" data-testid="clients-here">{move || ids().len()}</span></h2>
             <Show when=move || teacher.is_here()>
-                <Door feed teacher/>
+                {door.run()}
+            </Show>
+            // The class learns no name before the teacher has seen it.
+            <Show when=move || teacher.is_here() && !waiting().is_empty()>
+                <ul class="compact" aria-label="Clients who wait to be let in">
+                    <For each=waiting key=|id| *id let:id>
+                        <Client feed teacher id menu/>
+                    </For>
+                </ul>
             </Show>
             <p class="hint" hidden=move || !ids().is_empty()>"Nobody yet. Scan the code to join."</p>
             <p class="hint" hidden=move || ids().is_empty() || !teacher.is_here()>"Click a name to attack that client."</p>
             <ul class:compact=move || { ids().len() > COMPACT_FROM } tabindex="0" aria-label="Clients in the room">
                 <For each=ids key=|id| *id let:id>
-                    <Client feed teacher id/>
+                    <Client feed teacher id menu/>
                 </For>
             </ul>
             <details class="gone" data-testid="gone" hidden=move || gone().is_empty()>
                 <summary>{move || format!("Left ({})", gone().len())}</summary>
                 <ul class="compact" tabindex="0" aria-label="Clients who left">
                     <For each=gone key=|id| *id let:id>
-                        <Client feed teacher id/>
+                        <Client feed teacher id menu/>
                     </For>
                 </ul>
             </details>
@@ -55,9 +76,9 @@ pub fn Roster(feed: Feed, teacher: Teacher) -> impl IntoView {
     }
 }
 
-/// Whether the room is locked, and a way to readmit people who were banned.
+/// Who may come in: the lock, approval, another key, and a way to readmit people who were banned.
 #[component]
-fn Door(feed: Feed, teacher: Teacher) -> impl IntoView {
+pub fn Door(feed: Feed, teacher: Teacher) -> impl IntoView {
     let is_locked = feed.part(|room| room.is_locked);
     let is_locked = move || is_locked.get() == Some(true);
     let approves = feed.part(|room| room.approves);
@@ -120,7 +141,7 @@ fn Door(feed: Feed, teacher: Teacher) -> impl IntoView {
 }
 
 #[component]
-fn Client(feed: Feed, teacher: Teacher, id: ClientId) -> impl IntoView {
+fn Client(feed: Feed, teacher: Teacher, id: ClientId, menu: Option<Menu>) -> impl IntoView {
     let client = feed.optional(move |room| room.clients.iter().find(|client| client.id == id).cloned());
     let is_target = Memo::new(move |_| feed.room.with(|room| room.as_ref().and_then(|room| room.target) == Some(id)));
     let nickname = part(client, |client| client.nickname.clone());
@@ -181,7 +202,7 @@ fn Client(feed: Feed, teacher: Teacher, id: ClientId) -> impl IntoView {
                 "Let in"
             </button>
             <Show when=move || teacher.is_here()>
-                <ClientMenu teacher id neighbours nickname=Signal::derive(move || nickname().unwrap_or_default())/>
+                {menu.map(|menu| menu.run((id, neighbours, Signal::derive(move || nickname().unwrap_or_default()))))}
             </Show>
         </li>
     }

@@ -31,7 +31,7 @@ use self::{
     trade_off::TradeOff,
 };
 use super::{
-    expert::{EraseEverything, Expert},
+    expert::{ClientMenu, Door, EraseEverything, Expert, Menu},
     logic::{
         self,
         address::Address,
@@ -60,12 +60,16 @@ pub fn Projector() -> impl IntoView {
     let feed = Feed::open(session);
     let teacher = Teacher::new(session);
     let may_watch = Memo::new(move |_| session.may_watch());
+    let menu =
+        Menu::new(move |(id, neighbours, nickname)| view! { <ClientMenu teacher id neighbours nickname/> }.into_any());
     view! {
         <Show when=move || may_watch.get() fallback=move || view! { <NotShown session/> }>
             <Room
                 feed
                 teacher
                 address=Address { is_audience, ..address }
+                door=move || view! { <Door feed teacher/> }
+                menu
                 end=move || view! { <EraseEverything teacher/> }
             />
         </Show>
@@ -101,9 +105,12 @@ pub fn Room(
     feed: Feed,
     teacher: Teacher,
     address: Address,
-    /// What ends a live lesson. A recorded one has none, and its page does not carry the code.
+    /// What the teacher does at the door of a live room, and what ends it. A recorded one has neither, and its page does not
+    /// carry the code.
     #[prop(optional, into)]
-    end: ViewFn,
+    door: ViewFn,
+    #[prop(optional)] menu: Option<Menu>,
+    #[prop(optional, into)] end: ViewFn,
 ) -> impl IntoView {
     let is_presenting = Memo::new(move |_| teacher.is_here() && !address.is_audience);
     let stage = Stage::new(feed, teacher, is_presenting);
@@ -126,7 +133,7 @@ pub fn Room(
         >
             {
                 tongue.keep_english(true);
-                view! { <Expert feed teacher on_stage=move |()| is_expert.set(false) end=end.clone()/> }
+                view! { <Expert feed teacher on_stage=move |()| is_expert.set(false) door=door.clone() menu end=end.clone()/> }
             }
         </Show>
     }

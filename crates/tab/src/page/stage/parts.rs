@@ -10,7 +10,7 @@ use leptos::prelude::*;
 use unmask_core::{AttackMethod, ClientId, Defence};
 use unmask_data::metrics::Level;
 use unmask_lesson::{Change, Place, Plan, Question, Scene, plan};
-use unmask_wire::view::{ClientState, Control, Phase, RoomView};
+use unmask_wire::view::{Control, Phase, RoomView};
 use unmask_words::{say, shown_nickname};
 use wasm_bindgen_futures::spawn_local;
 use web_sys::{HtmlElement, PointerEvent};

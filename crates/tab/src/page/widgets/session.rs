@@ -124,14 +124,19 @@ impl Session {
         });
     }
 
-    /// Sends a secret to the relay, unless this page already has that role or a higher one.
+    /// Sends a secret to the relay, unless this page already has that role or a higher one. Students may have an earlier key
+    /// of the room, which no longer lets anybody in.
     async fn ask(self, secret: Option<&(Role, String)>) -> Result<SessionView, Failure> {
         let known = api::session().await?;
         match secret {
             // All tabs of a browser share one cookie. A teacher who also opens the students' page remains the teacher.
-            Some((role, secret)) if rank(known.role) < rank(Some(*role)) => {
+            Some((role, secret)) if rank(known.role) < rank(Some(*role)) || known.role == Some(Role::Student) => {
                 let secret = Some(secret.clone());
                 let entered = enter(SessionRequest { secret, pin: None }).await;
+                if known.role == Some(*role) {
+                    // Who was in the room comes back with the earlier one.
+                    return Ok(entered.unwrap_or(known));
+                }
                 if entered.is_err() {
                     self.take(known);
                 }
