@@ -71,7 +71,7 @@ async fn ban_that_holds_nothing_is_said() {
     let mut eve = relay.client("Eve").await;
     relay.control(Control::Ban { client: eve.id }).await;
     assert!(eve.socket.goodbye().await.contains("banned"));
-    relay.log_line("lock the room to keep it out").await;
+    relay.log_line("approve newcomers first to keep it out").await;
     let again = relay.client("Eve").await;
     assert_ne!(again.id, eve.id);
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::{Class, Client, Socket, gradient, state, view};
 use unmask_wire::{
-    ClientMessage, RelayMessage,
+    ClientMessage, FORGOTTEN, RelayMessage,
     view::{ClientState, Control, RoomView},
 };
 
@@ -78,6 +78,46 @@ fn newcomers_wait_until_the_teacher_lets_them_in() {
     assert_eq!(class.client("Bob").nickname, "Bob");
     let unknown = class.refusal_of(&Control::Approve { client: Some(unmask_core::ClientId(77)) });
     assert!(unknown.contains("no client 77"), "{unknown}");
+}
+
+/// Whatever somebody does who waits, and whatever the teacher does about it, nothing of it stays in the room.
+#[test]
+fn who_waits_leaves_nothing_behind() {
+    let class = Class::start();
+    let _ada = class.client("Ada");
+    class.control(Control::ApproveFirst { on: true });
+    for way in ["breaks off", "bad bytes", "forget", "ban", "rename"] {
+        let mut socket = Socket::open(&class);
+        socket.hello("Mallory", None);
+        assert_eq!(socket.message().unwrap().0, RelayMessage::Waiting);
+        let client = view(&class.room(), "Mallory").id;
+        match way {
+            "breaks off" => drop(socket),
+            "bad bytes" => {
+                socket.frame(b"no message at all");
+                assert!(!socket.goodbye().is_empty());
+            }
+            "forget" => {
+                socket.send(&ClientMessage::Forget, &[]);
+                assert_eq!(socket.goodbye(), FORGOTTEN);
+            }
+            "ban" => {
+                class.control(Control::Ban { client });
+                assert!(socket.goodbye().contains("banned"));
+                class.log_line("The teacher banned somebody who waited");
+            }
+            _ => {
+                class.control(Control::Rename { client, nickname: "Grace".to_owned() });
+                class.control(Control::Remove { client });
+                assert!(socket.goodbye().contains("removed"));
+            }
+        }
+        class.room_when(way, |room| room.clients.len() == 1);
+        class.control(Control::Approve { client: None });
+        let room = class.room();
+        assert!(room.clients.len() == 1 && !format!("{room:?}").contains("Mallory"), "{way}: {room:?}");
+        assert!(!format!("{room:?}").contains("deleted"), "{way}");
+    }
 }
 
 #[test]
