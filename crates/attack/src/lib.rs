@@ -45,6 +45,7 @@
 mod accumulate;
 mod als;
 mod april;
+mod batch;
 mod completion;
 mod conjugate_gradients;
 mod difference;

@@ -1,0 +1,9 @@
+//! Batches taken apart.
+
+mod assignment;
+mod block;
+#[cfg(test)]
+mod cases;
+mod mlp;
+mod parallel;
+mod tokens;
