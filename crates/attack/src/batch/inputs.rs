@@ -24,10 +24,24 @@ pub(super) struct Inputs {
     pub(super) residuals: Vec<f64>,
 }
 
+impl Inputs {
+    /// Only these tokens.
+    pub(super) fn only(&self, tokens: &[usize]) -> Self {
+        let columns = |from: &Mat<f64>| Mat::from_fn(from.nrows(), tokens.len(), |row, k| from[(row, tokens[k])]);
+        let values = |from: &[f64]| tokens.iter().map(|&k| from[k]).collect();
+        Self {
+            normed: columns(&self.normed),
+            centred: columns(&self.centred),
+            mixed: columns(&self.mixed),
+            noise: values(&self.noise),
+            residuals: values(&self.residuals),
+        }
+    }
+}
+
 /// Solves for the inputs of block 0.
 ///
-/// g_k follows from [dW2 | db2] = sum_k g_k [a_k, 1]^T by least squares if every token was found, and otherwise is the
-/// one beside each token's dual. With delta_k = GELU' W2^T g_k, v = gamma2 (W1^T delta_k) and
+/// g_k is the slope beside each token's dual, which no other token's error can disturb. With delta_k = GELU' W2^T g_k, v = gamma2 (W1^T delta_k) and
 /// w_k = v - mean v - zhat_k mean(zhat_k v), the slope at norm2's input is g_k + s_k w_k, where s_k = 1 / sigma_k makes it
 /// orthogonal to the left null space of dW_proj. Then dW_proj = sum_k (g_k + s_k w_k) o_k^T gives the mixed values o_k,
 /// and z_k = zhat_k / s_k - W_proj o_k - b_proj up to its mean.
@@ -48,10 +62,7 @@ pub(super) fn inputs(
     let raw = product(spans.normal.as_ref(), m.as_ref());
     let normed = centred(Mat::from_fn(dim, count, |row, k| raw[(row, k)] - spans.shift[row]).as_ref());
     let u = product(spans.hidden.as_ref(), m.as_ref());
-    let slopes = match count == spans.count() {
-        true => output_slopes(&u, gradients, dim).ok_or_else(unsolved)??,
-        false => Mat::from_fn(dim, count, |row, k| tokens[k].dual.slope[(row, 0)]),
-    };
+    let slopes = Mat::from_fn(dim, count, |row, k| tokens[k].dual.slope[(row, 0)]);
     let mut deltas = product(block.fc2.weight.transpose(), slopes.as_ref());
     for (column, u) in deltas.col_iter_mut().zip(u.col_iter()) {
         column.iter_mut().zip(u.iter()).for_each(|(delta, &u)| *delta *= gelu(u).1);
@@ -89,22 +100,6 @@ pub(super) fn inputs(
     let z = Mat::from_fn(dim, count, |row, k| normed[(row, k)] / scales[k] - projected[(row, k)]);
     let residuals = tokens.iter().map(|token| token.residual).collect();
     Ok(Inputs { normed, centred: centred(z.as_ref()), mixed, noise, residuals })
-}
-
-/// The g_k `[D, N]` from [dW2 | db2].
-fn output_slopes(u: &Mat<f64>, gradients: &Tensors, dim: usize) -> Option<Result<Mat<f64>, AttackError>> {
-    let read = || -> Result<_, AttackError> {
-        Ok((gradients.matrix("blocks.0.mlp.fc2.weight", dim)?, gradients.get("blocks.0.mlp.fc2.bias")?))
-    };
-    let (weight, bias) = match read() {
-        Ok(read) => read,
-        Err(error) => return Some(Err(error)),
-    };
-    let hidden = u.nrows();
-    let activations = Mat::from_fn(hidden + 1, u.ncols(), |row, k| if row < hidden { gelu(u[(row, k)]).0 } else { 1.0 });
-    let right = Mat::from_fn(hidden + 1, dim, |row, c| if row < hidden { weight[(c, row)] } else { bias[c] });
-    let (slopes, _) = least_squares(activations.as_ref(), right.as_ref(), 1e-14)?;
-    Some(Ok(slopes.transpose().to_owned()))
 }
 
 /// v - mean v - zhat mean(zhat v) of each column: the slope before a LayerNorm, times its deviation, from the slope v

@@ -2,7 +2,10 @@
 
 use faer::{Mat, MatRef};
 
-use super::block::{Block, gelu};
+use super::{
+    block::{Block, gelu},
+    spans::evened,
+};
 use crate::{AttackError, Tensors, small_matrices::product};
 
 /// Two sets that hold every token of a batch, read off the gradient of block 0's MLP.
@@ -35,6 +38,8 @@ pub(super) struct MlpSpans {
     /// norm2's output without scale and shift is `normal` m - `shift`, `[D, N]` and `[D]`.
     pub(super) normal: Mat<f64>,
     pub(super) shift: Vec<f64>,
+    /// The factors of A's rows that even out their noise, `[4 D]`. U, S and V are those of the product.
+    factors: Vec<f64>,
     /// The last row of V `[N]`: m times it is 1.
     pub(super) one: Vec<f64>,
 }
@@ -54,13 +59,20 @@ impl MlpSpans {
                 reason: format!("norm2.weight of block 0 is 0 at index {index}, so that no token passes it whole"),
             });
         }
+        let (by_fc1, factors) = evened(by_fc1.as_ref());
+        let (by_fc2, factors_of_fc2) = evened(by_fc2);
         let (Ok(one), Ok(two)) = (by_fc1.thin_svd(), by_fc2.thin_svd()) else { return Ok(None) };
         let first = |from: MatRef<'_, f64>| from.subcols(0, count).to_owned();
         let singular: Vec<f64> = one.S().column_vector().iter().copied().take(count).collect();
         if singular.len() < count || singular.last().is_none_or(|&last| last <= 0.0) || two.U().ncols() < count {
             return Ok(None);
         }
-        let (right, slopes) = (first(one.V()), first(two.U()));
+        let right = first(one.V());
+        let unevened = |row: usize, k: usize| match factors_of_fc2[row] {
+            0.0 => 0.0,
+            factor => two.U()[(row, k)] / factor,
+        };
+        let slopes = Mat::from_fn(dim, count, unevened).qr().compute_thin_Q();
         let scale = |row: usize| 1.0 / block.norm2.weight[row];
         let shift = block.norm2.bias.iter().enumerate().map(|(row, bias)| bias * scale(row)).collect();
         Ok(Some(Self {
@@ -68,6 +80,7 @@ impl MlpSpans {
             singular,
             hidden: product(block.fc1.with_bias().as_ref(), right.as_ref()),
             back: product(block.fc2.weight.transpose(), slopes.as_ref()),
+            factors,
             normal: Mat::from_fn(dim, count, |row, k| right[(row, k)] * scale(row)),
             shift,
             one: right.row(dim).iter().copied().collect(),
@@ -86,7 +99,7 @@ impl MlpSpans {
     /// lie in the column space of A. `None` if the decomposition fails.
     pub(super) fn dual(&self, m: MatRef<'_, f64>) -> Option<Dual> {
         let u = product(self.hidden.as_ref(), m);
-        let slopes: Vec<f64> = u.col(0).iter().map(|&u| gelu(u).1).collect();
+        let slopes: Vec<f64> = u.col(0).iter().zip(&self.factors).map(|(&u, factor)| factor * gelu(u).1).collect();
         let deltas = Mat::from_fn(slopes.len(), self.count(), |row, k| slopes[row] * self.back[(row, k)]);
         let inside = product(self.left.transpose(), deltas.as_ref());
         let outside = &deltas - product(self.left.as_ref(), inside.as_ref());

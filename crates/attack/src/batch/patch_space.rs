@@ -28,6 +28,9 @@ pub(super) struct PatchSpace {
     pub(super) token_along: Mat<f64>,
     /// The class token with its position, `[D, 1]`.
     pub(super) class: Mat<f64>,
+    /// The patch embedding `[D, L]`, and the bias and position of each patch, `[D, S]`.
+    embedding: Mat<f64>,
+    offset: Mat<f64>,
     /// The changes less their means, and their pseudo-inverse `[(B - 1) S, D]`.
     centred_along: Mat<f64>,
     inverse: Mat<f64>,
@@ -66,12 +69,8 @@ impl PatchSpace {
         let bias = weights.get(PATCH_BIAS)?;
         let position = weights.matrix(POSITION, config.tokens())?;
         let class = weights.get(CLASS_TOKEN)?;
-        let mut tokens = product(embedding, first.as_ref());
-        for n in 0..patches {
-            for row in 0..dim {
-                tokens[(row, n)] += bias[row] + position[(n + 1, row)];
-            }
-        }
+        let offset = Mat::from_fn(dim, patches, |row, n| bias[row] + position[(n + 1, row)]);
+        let tokens = product(embedding, first.as_ref()) + &offset;
         let token_along = product(embedding, along.as_ref());
         let centred_along = centred(token_along.as_ref());
         let inverse = match along.ncols() {
@@ -79,7 +78,8 @@ impl PatchSpace {
             _ => least_squares(centred_along.as_ref(), Mat::<f64>::identity(dim, dim).as_ref(), 1e-14).ok_or_else(unsolved)?.0,
         };
         let class = Mat::from_fn(dim, 1, |row, _| class[row] + position[(0, row)]);
-        Ok(Self { first, along, tokens, token_along, class, centred_along, inverse })
+        let embedding = embedding.to_owned();
+        Ok(Self { embedding, offset, first, along, tokens, token_along, class, centred_along, inverse })
     }
 
     /// S.
@@ -111,8 +111,13 @@ impl PatchSpace {
         self.tokens.subcols(n, 1) + product(self.token_along.as_ref(), at)
     }
 
-    /// The patch of position n at coordinates b `[(B - 1) S, 1]`: `[L, 1]` in [-1, 1].
-    pub(super) fn patch(&self, n: usize, at: MatRef<'_, f64>) -> Mat<f64> {
-        self.first.subcols(n, 1) + product(self.along.as_ref(), at)
+    /// The tokens `[D, S]` of patches `[L, S]`, one for each position.
+    pub(super) fn embedded(&self, patches: MatRef<'_, f64>) -> Mat<f64> {
+        product(self.embedding.as_ref(), patches) + &self.offset
+    }
+
+    /// The patches `[L, S]` in [-1, 1] at coordinates `[(B - 1) S, S]`.
+    pub(super) fn patches(&self, at: MatRef<'_, f64>) -> Mat<f64> {
+        &self.first + product(self.along.as_ref(), at)
     }
 }

@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::{block::gelu, mlp::{Dual, MlpSpans}, parallel};
-use crate::{Ending, small_matrices::product};
+use crate::{Ending, Rounding, small_matrices::product};
 
 /// Starts that are tried side by side. It does not depend on the number of processors, so that the results do not.
 const WAVE: usize = 8;
@@ -28,6 +28,16 @@ const SAME: f64 = 1e-3;
 pub(super) struct Tolerance {
     pub(super) activation: f64,
     pub(super) dual: f64,
+}
+
+impl Tolerance {
+    /// What true tokens stay below in gradients of this rounding. Points that are none have residuals of some percent.
+    pub(super) fn of(rounding: Rounding) -> Self {
+        match rounding {
+            Rounding::F64 => Self { activation: 1e-7, dual: 1e-5 },
+            _ => Self { activation: 1e-2, dual: 0.1 },
+        }
+    }
 }
 
 /// A token that lies in both sets.
@@ -239,38 +249,4 @@ pub(super) fn find(
         tokens.ending = Ending::Settled;
     }
     tokens
-}
-
-#[cfg(test)]
-mod tests {
-    use unmask_core::VitPreset;
-
-    use super::*;
-    use crate::{Rounding, batch::{block::Block, cases::case}};
-
-    #[test]
-    #[ignore]
-    fn look() {
-        let preset = if std::env::var("NANO").is_ok() { VitPreset::NanoPatch8 } else { VitPreset::LabPatch8 };
-        let b: usize = std::env::var("B").map_or(2, |b| b.parse().unwrap());
-        let rounding = if std::env::var("F64").is_ok() { Rounding::F64 } else { Rounding::F32 };
-        let config = preset.into();
-        let which: Vec<usize> = (0..b).collect();
-        let labels: Vec<usize> = (0..b).map(|k| (3 * k) % 10).collect();
-        let case = case(&config, &which, &labels, 1, rounding);
-        let block = Block::read(&case.evidence.weights).unwrap();
-        let spans = MlpSpans::read(&block, &case.evidence.gradients, b * config.tokens()).unwrap().unwrap();
-        println!("{:?} {:?}", spans.singular.first(), spans.singular.last());
-        let clock = std::time::Instant::now();
-        let tolerance = if rounding == Rounding::F64 { Tolerance { activation: 1e-7, dual: 1e-5 } } else { Tolerance { activation: 1e-2, dual: 0.1 } };
-        let mut before = 0;
-        let tokens = find(&spans, tolerance, 7, &mut |found, starts| {
-            if found > before { println!("{found} after {starts}, {:.1} s", clock.elapsed().as_secs_f64()); before = found; }
-            ControlFlow::Continue(())
-        });
-        for token in &tokens.found {
-            println!("{:.1e} {:.1e}", token.residual, token.dual.residual);
-        }
-        println!("{:?}, {} starts, {} found, {:.1} s", tokens.ending, tokens.starts, tokens.found.len(), clock.elapsed().as_secs_f64());
-    }
 }

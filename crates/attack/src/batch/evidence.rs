@@ -1,0 +1,61 @@
+//! What speaks for a picture.
+
+use faer::Mat;
+use unmask_core::VitConfig;
+
+use super::{
+    block::Block,
+    patch_space::PatchSpace,
+    refine::{residual_to_spans, tokens_of_patches},
+    spans::Spans,
+};
+use crate::{Reconstruction, least_squares::Spectrum};
+
+/// Steps of an 8-bit value in the input space [-1, 1].
+const STEP: f64 = 2.0 / 255.0;
+/// Largest distance of any value of a certain picture from a whole grey level. Without knowledge it is uniform up to
+/// 0.5, and a picture has hundreds of values.
+const MOST_OFF: f64 = 0.35;
+/// Largest such distance in the mean square. Without knowledge it is 0.29.
+const OFF: f64 = 0.1;
+/// Largest residual of a certain picture. Pictures outside the batch have 0.1 and more.
+pub(super) const RESIDUAL: f64 = 1e-3;
+
+/// One picture of the batch, and what speaks for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BatchPicture {
+    /// Pixels `[side, side, 3]`, row-major, in [0, 1]. Those of a certain picture are rounded to whole grey levels.
+    pub image: Vec<f32>,
+    /// Whether every value lies near a whole grey level, as in a photograph of 8 bits, and the picture with these
+    /// values fits the update. Equations that are solved wrongly leave values anywhere.
+    pub is_certain: bool,
+    /// Root mean square distance of the values from whole grey levels, before rounding; 0.29 if nothing is known.
+    pub off_grid: f64,
+    /// Largest length of a token of this picture outside the tokens of the update, relative to it: about 1e-12 for
+    /// gradients in f64 and 1e-6 to 1e-4 in f32; above 0.1 for another picture.
+    pub residual: f64,
+}
+
+/// A picture's patches and the evidence for them.
+#[derive(Debug, Clone)]
+pub(super) struct Judged {
+    pub(super) picture: BatchPicture,
+    /// Patches `[L, S]` in [-1, 1], rounded if certain.
+    pub(super) patches: Mat<f64>,
+}
+
+/// Judges patches `[L, S]` in [-1, 1].
+pub(super) fn judge(config: &VitConfig, block: &Block, space: &PatchSpace, spans: &Spans, patches: Mat<f64>) -> Judged {
+    let snapped = |value: f64| (((value + 1.0) / STEP).round().clamp(0.0, 255.0)).mul_add(STEP, -1.0);
+    let rounded = Mat::from_fn(patches.nrows(), patches.ncols(), |l, s| snapped(patches[(l, s)]));
+    let off = (&rounded - &patches) * faer::Scale(1.0 / STEP);
+    let most_off = off.norm_max();
+    let off_grid = off.norm_l2() / ((patches.nrows() * patches.ncols()) as f64).sqrt();
+    let residual = |patches: &Mat<f64>| residual_to_spans(block, spans, tokens_of_patches(space, patches).as_ref());
+    let residual_rounded = residual(&rounded);
+    let is_certain = most_off < MOST_OFF && off_grid < OFF && residual_rounded < RESIDUAL;
+    let (patches, residual) = if is_certain { (rounded, residual_rounded) } else { let r = residual(&patches); (patches, r) };
+    let spectrum = Spectrum { ratio: 1.0, kept: 1, total: 1 };
+    let image = Reconstruction::from_patches(patches.transpose(), config, spectrum).image;
+    Judged { picture: BatchPicture { image, is_certain, off_grid, residual }, patches }
+}
