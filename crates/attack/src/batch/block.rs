@@ -148,7 +148,8 @@ mod tests {
     #[test]
     fn gelu_is_pytorchs_exact_one_and_its_slope_is_its_difference() {
         // torch.nn.functional.gelu(torch.tensor([-1.0, 0.5, 2.0], dtype=torch.float64))
-        let of_pytorch = [(-1.0, -0.158_655_253_931_457_05), (0.5, 0.345_731_230_637_001_3), (2.0, 1.954_499_736_103_641_6)];
+        let of_pytorch =
+            [(-1.0, -0.158_655_253_931_457_05), (0.5, 0.345_731_230_637_001_3), (2.0, 1.954_499_736_103_641_6)];
         for (x, y) in of_pytorch {
             assert!((gelu(x).0 - y).abs() < 1e-15, "{x}: {}", gelu(x).0);
         }

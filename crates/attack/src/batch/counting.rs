@@ -95,7 +95,8 @@ mod tests {
     #[test]
     fn what_counting_rules_out_is_refused_in_words() {
         let refusal = |config: VitConfig, pictures: usize| {
-            let case = case(&config, &[0, 1, 2, 3, 4, 5][..pictures], &[0, 1, 2, 3, 4, 5][..pictures], 1, Rounding::F32);
+            let case =
+                case(&config, &[0, 1, 2, 3, 4, 5][..pictures], &[0, 1, 2, 3, 4, 5][..pictures], 1, Rounding::F32);
             count(&case.evidence, &mut always).unwrap_err().to_string()
         };
         let nano: VitConfig = VitPreset::NanoPatch8.into();

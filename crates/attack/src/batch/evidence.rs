@@ -6,7 +6,7 @@ use unmask_core::VitConfig;
 use super::{
     block::Block,
     patch_space::PatchSpace,
-    refine::{residual_to_spans, tokens_of_patches},
+    refine::{residuals_to_spans, tokens_of_patches},
     spans::Spans,
 };
 use crate::{Reconstruction, least_squares::Spectrum};
@@ -18,8 +18,14 @@ const STEP: f64 = 2.0 / 255.0;
 const MOST_OFF: f64 = 0.35;
 /// Largest such distance in the mean square. Without knowledge it is 0.29.
 const OFF: f64 = 0.1;
-/// Largest residual of a certain picture. Pictures outside the batch have 0.1 and more.
-pub(super) const RESIDUAL: f64 = 1e-3;
+/// Largest residual of the class token of a picture in the batch. It mixes all patches, and pictures outside the batch
+/// have 0.01 and more.
+const CLASS_RESIDUAL: f64 = 1e-3;
+/// Largest residual of the tokens in the mean square. Tokens of flat patches drown in the rounding of f32; those of
+/// pictures outside the batch have 0.25 and more.
+const RESIDUAL: f64 = 0.05;
+/// Root mean square difference of pixels below which two pictures are one.
+const SAME: f64 = 0.05;
 
 /// One picture of the batch, and what speaks for it.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,9 +37,24 @@ pub struct BatchPicture {
     pub is_certain: bool,
     /// Root mean square distance of the values from whole grey levels, before rounding; 0.29 if nothing is known.
     pub off_grid: f64,
-    /// Largest length of a token of this picture outside the tokens of the update, relative to it: about 1e-12 for
-    /// gradients in f64 and 1e-6 to 1e-4 in f32; above 0.1 for another picture.
+    /// Length of the class token behind attention outside the tokens of the update, relative to it: about 1e-12 for
+    /// gradients in f64 and 1e-6 in f32.
+    pub class_residual: f64,
+    /// Root mean square of the same over all tokens. Flat patches have similar tokens, and rounding drowns them first.
     pub residual: f64,
+}
+
+impl BatchPicture {
+    /// Whether the picture fits the update, be it made of 8-bit values or not.
+    pub fn fits(&self) -> bool {
+        self.class_residual < CLASS_RESIDUAL && self.residual < RESIDUAL
+    }
+
+    /// Whether the other picture looks the same.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        let squares = self.image.iter().zip(&other.image).map(|(a, b)| f64::from(a - b).powi(2));
+        (squares.sum::<f64>() / self.image.len().max(1) as f64).sqrt() < SAME
+    }
 }
 
 /// A picture's patches and the evidence for them.
@@ -51,11 +72,21 @@ pub(super) fn judge(config: &VitConfig, block: &Block, space: &PatchSpace, spans
     let off = (&rounded - &patches) * faer::Scale(1.0 / STEP);
     let most_off = off.norm_max();
     let off_grid = off.norm_l2() / ((patches.nrows() * patches.ncols()) as f64).sqrt();
-    let residual = |patches: &Mat<f64>| residual_to_spans(block, spans, tokens_of_patches(space, patches).as_ref());
-    let residual_rounded = residual(&rounded);
-    let is_certain = most_off < MOST_OFF && off_grid < OFF && residual_rounded < RESIDUAL;
-    let (patches, residual) = if is_certain { (rounded, residual_rounded) } else { let r = residual(&patches); (patches, r) };
     let spectrum = Spectrum { ratio: 1.0, kept: 1, total: 1 };
-    let image = Reconstruction::from_patches(patches.transpose(), config, spectrum).image;
-    Judged { picture: BatchPicture { image, is_certain, off_grid, residual }, patches }
+    let picture = |patches: &Mat<f64>| {
+        let residuals = residuals_to_spans(block, spans, tokens_of_patches(space, patches).as_ref());
+        let squares: f64 = residuals.iter().map(|residual| residual * residual).sum();
+        BatchPicture {
+            image: Reconstruction::from_patches(patches.transpose(), config, spectrum).image,
+            is_certain: false,
+            off_grid,
+            class_residual: residuals.first().copied().unwrap_or(f64::INFINITY),
+            residual: (squares / residuals.len() as f64).sqrt(),
+        }
+    };
+    let whole = picture(&rounded);
+    if most_off < MOST_OFF && off_grid < OFF && whole.fits() {
+        return Judged { picture: BatchPicture { is_certain: true, ..whole }, patches: rounded };
+    }
+    Judged { picture: picture(&patches), patches }
 }

@@ -77,14 +77,14 @@ pub(super) fn inputs(
     let svd = by_proj.thin_svd().map_err(|_| unsolved())?;
     let null = svd.U().subcols(spans.count(), dim - spans.count());
     let (direct, scaled) = (product(null.transpose(), slopes.as_ref()), product(null.transpose(), through.as_ref()));
-    let scales: Vec<f64> = (0..count)
-        .map(|k| -(direct.col(k).transpose() * scaled.col(k)) / scaled.col(k).squared_norm_l2())
-        .collect();
+    let scales: Vec<f64> =
+        (0..count).map(|k| -(direct.col(k).transpose() * scaled.col(k)) / scaled.col(k).squared_norm_l2()).collect();
     if scales.iter().any(|scale| !(scale.is_finite() && *scale > 0.0)) {
         return Err(AttackError::BatchUnsolved {
-            reason: "the tokens that fit block 0's MLP do not fit its attention; attack the update at the weights that it \
+            reason:
+                "the tokens that fit block 0's MLP do not fit its attention; attack the update at the weights that it \
                      was made with"
-                .to_owned(),
+                    .to_owned(),
         });
     }
     let middle = Mat::from_fn(dim, count, |row, k| scales[k].mul_add(through[(row, k)], slopes[(row, k)]));

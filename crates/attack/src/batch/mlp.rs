@@ -25,8 +25,6 @@ pub(super) struct MlpSpans {
     pub(super) left: Mat<f64>,
     /// The diagonal of S, descending.
     pub(super) singular: Vec<f64>,
-    /// V `[D + 1, N]`.
-    pub(super) right: Mat<f64>,
     /// Orthonormal basis of dW2's row space, `[4 D, N]`.
     pub(super) activations: Mat<f64>,
     /// Orthonormal basis of dW2's column space, `[D, N]`.
@@ -86,7 +84,6 @@ impl MlpSpans {
             one: right.row(dim).iter().copied().collect(),
             activations: first(two.V()),
             slopes,
-            right,
         }))
     }
 

@@ -2,7 +2,6 @@
 
 use std::ops::ControlFlow;
 
-use faer::Mat;
 use web_time::Instant;
 
 mod assignment;
@@ -15,28 +14,21 @@ mod inputs;
 mod mlp;
 mod parallel;
 mod patch_space;
+mod peel;
 mod places;
 mod refine;
+mod round;
 mod spans;
 mod tokens;
 
 pub use counting::most_pictures;
 pub use evidence::BatchPicture;
 
-use block::Block;
-use evidence::{Judged, RESIDUAL, judge};
-use inputs::{Inputs, inputs};
-use mlp::MlpSpans;
-use patch_space::PatchSpace;
-use places::{Places, denoised, pictures, places};
-use refine::{Aim, normed_outputs, refine, tokens_of_patches};
-use spans::Spans;
-use tokens::{Tolerance, find};
+use evidence::Judged;
+use peel::peel;
+use round::Round;
 
-use crate::{AttackError, Ending, Evidence};
-
-/// Seed of the search's starts: the same update always gives the same result.
-const SEED: u64 = 7;
+use crate::{AttackError, Ending, Evidence, Tensors};
 
 /// How far the attack is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +47,10 @@ pub struct BatchProgress {
 
 /// Receives each step and may end the attack.
 pub type OnBatch<'a> = &'a mut dyn FnMut(BatchProgress) -> ControlFlow<()>;
+
+/// Returns the gradient of one picture `[side, side, 3]` in [0, 1] with this label, at the weights of the evidence: the
+/// tensors of [`Needs::of_batch`](crate::Needs::of_batch).
+pub type GradientOf<'a> = &'a mut dyn FnMut(usize, &[f32]) -> Result<Tensors, AttackError>;
 
 /// A batch taken apart.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,84 +78,91 @@ pub struct Batch {
 /// 4. *Refinement.* Each picture is fitted through block 0 to its tokens, then to the row spaces of the gradients.
 /// 5. *Evidence.* A picture is certain if its values lie near whole grey levels and it fits the gradients once rounded.
 ///    Certain pictures leave with their tokens, and the rest is divided again.
+/// 6. *Peeling.* With `model`, the gradients of the certain pictures are subtracted, and the rest is a smaller batch; for a
+///    single picture the embeddings are enough.
 ///
 /// The gradients are those of [`Needs::of_batch`](crate::Needs::of_batch), the weights those at which they were made. No
 /// label and no batch size is needed: the rank of the last block's gradient counts the pictures. Two equal pictures
 /// count as one.
 ///
-/// `progress` is called between waves of starts and between pictures, and may end the attack. The result does not depend
+/// `model` returns the gradient of one picture and is optional: without it block 0 forward is all that is run, and a
+/// picture whose tokens drown in rounding stays unknown. `on_progress` is called between waves of starts and between pictures, and may end the attack. The result does not depend
 /// on the number of processors.
 ///
 /// # Errors
 /// [`AttackError`]: a tensor is missing; counting rules the batch out, see [`most_pictures`]; or no picture that fits the
 /// update was found, as for weights that it was not made with. The message says what to do.
-pub fn batch(evidence: &Evidence, on_progress: OnBatch<'_>) -> Result<Batch, AttackError> {
+pub fn batch(
+    evidence: &Evidence,
+    mut model: Option<GradientOf<'_>>,
+    on_progress: OnBatch<'_>,
+) -> Result<Batch, AttackError> {
     let clock = Instant::now();
     let mut at = BatchProgress { pictures: 0, found: 0, tokens: 0, starts: 0, certain: 0 };
-    let ended = |clock: &Instant| AttackError::Ended { seconds: clock.elapsed().as_secs_f64() };
     at.pictures = counting::count(evidence, &mut || on_progress(at))?;
     let config = evidence.weights.vit()?;
     at.tokens = at.pictures * config.tokens();
-    if on_progress(at).is_break() {
-        return Err(ended(&clock));
+    let mut left = evidence.clone();
+    let (mut certain, mut others): (Vec<Judged>, Vec<Judged>) = (Vec::new(), Vec::new());
+    let mut is_ended = on_progress(at).is_break();
+    while !is_ended && certain.len() < at.pictures {
+        let is_first = certain.is_empty();
+        let mut hear = |found: usize, starts: usize, sure: usize| {
+            if is_first {
+                (at.found, at.starts) = (found, starts);
+            }
+            on_progress(BatchProgress { certain: certain.len() + sure, ..at })
+        };
+        let round = match Round::new(&left, at.pictures - certain.len()) {
+            Ok(round) => round.solve(&mut hear),
+            Err(error) => Err(error),
+        };
+        let (sure, unsure, was_ended) = match round {
+            Ok(round) => round,
+            Err(error) if is_first => return Err(error),
+            // What is left after peeling may be nothing but noise.
+            Err(_) => break,
+        };
+        is_ended = was_ended;
+        others.extend(unsure.into_iter().filter(|one| one.picture.fits()));
+        let peeled = match model.as_mut() {
+            Some(model) if !sure.is_empty() => peel(&mut left, &sure, model)?,
+            _ => false,
+        };
+        certain.extend(sure);
+        at.certain = certain.len();
+        if !peeled {
+            break;
+        }
     }
-    let block = Block::read(&evidence.weights)?;
-    let spans = Spans::read(&block, &evidence.gradients, at.tokens)?;
-    let space = PatchSpace::read(&evidence.weights, &evidence.gradients, at.pictures)?;
-    let mlp = MlpSpans::read(&block, &evidence.gradients, at.tokens)?.ok_or_else(|| AttackError::BatchUnsolved {
-        reason: format!("the gradient of block 0's MLP has fewer than {} directions", at.tokens),
-    })?;
-    let tolerance = Tolerance::of(evidence.gradients.rounding());
-    let found = find(&mlp, tolerance, SEED, &mut |found, starts| {
-        (at.found, at.starts) = (found, starts);
-        on_progress(at)
-    });
-    let cannot = |at: &BatchProgress| AttackError::BatchUnsolved {
+    others.sort_by(|a, b| a.picture.class_residual.total_cmp(&b.picture.class_residual));
+    let mut pictures: Vec<BatchPicture> = certain.into_iter().map(|one| one.picture).collect();
+    for one in others {
+        if pictures.len() < at.pictures && !pictures.iter().any(|known| known.is_like(&one.picture)) {
+            pictures.push(one.picture);
+        }
+    }
+    let seconds = clock.elapsed().as_secs_f64();
+    if pictures.is_empty() {
+        return Err(if is_ended { AttackError::Ended { seconds } } else { cannot_tell(&at) });
+    }
+    let ending = match at.certain == at.pictures {
+        true => Ending::Settled,
+        false if is_ended => Ending::Ended,
+        false => Ending::Unsettled,
+    };
+    let notes = notes(&config, &at, pictures.len() - at.certain);
+    Ok(Batch { pictures, progress: at, seconds, ending, notes })
+}
+
+fn cannot_tell(at: &BatchProgress) -> AttackError {
+    AttackError::BatchUnsolved {
         reason: format!(
             "cannot tell, because {} of {} tokens were found in {} starts, and no picture made of them fits the update; \
              give the weights at which the update was made, as one step of plain gradient descent",
             at.found, at.tokens, at.starts,
         ),
-    };
-    if found.ending == Ending::Ended {
-        return Err(ended(&clock));
     }
-    if found.found.is_empty() {
-        return Err(cannot(&at));
-    }
-    let solver = Solver { config, block: &block, spans: &spans, space: &space };
-    let inputs = inputs(&block, &mlp, &found.found, &evidence.gradients)?;
-    let (mut certain, mut others) = (Vec::new(), Vec::new());
-    let mut ending = Ending::Unsettled;
-    let mut free: Vec<usize> = (0..inputs.normed.ncols()).collect();
-    while certain.len() < at.pictures {
-        others = solver.divide(&inputs.only(&free), at.pictures - certain.len());
-        let (sure, unsure): (Vec<Judged>, Vec<Judged>) = others.into_iter().partition(|one| one.picture.is_certain);
-        others = unsure;
-        let is_new = !sure.is_empty();
-        for one in &sure {
-            solver.take(&inputs, &mut free, one);
-        }
-        certain.extend(sure);
-        at.certain = certain.len();
-        if on_progress(at).is_break() {
-            ending = Ending::Ended;
-            break;
-        }
-        if !is_new {
-            break;
-        }
-    }
-    if certain.len() == at.pictures {
-        ending = Ending::Settled;
-    }
-    others.retain(|one| one.picture.residual < RESIDUAL);
-    if certain.is_empty() && others.is_empty() {
-        return Err(cannot(&at));
-    }
-    let notes = notes(&config, &at, others.len());
-    let pictures = certain.into_iter().chain(others).map(|one| one.picture).collect();
-    Ok(Batch { pictures, progress: at, seconds: clock.elapsed().as_secs_f64(), ending, notes })
 }
 
 fn notes(config: &unmask_core::VitConfig, at: &BatchProgress, others: usize) -> Vec<String> {
@@ -180,53 +183,9 @@ fn notes(config: &unmask_core::VitConfig, at: &BatchProgress, others: usize) -> 
         ));
     }
     if missing > 0 {
-        notes.push(format!("Cannot tell the other {missing}, because no picture that fits the update was found for them."));
+        notes.push(format!(
+            "Cannot tell the other {missing}, because no picture that fits the update was found for them."
+        ));
     }
     notes
-}
-
-/// What stays the same while pictures are taken out.
-struct Solver<'a> {
-    config: unmask_core::VitConfig,
-    block: &'a Block,
-    spans: &'a Spans,
-    space: &'a PatchSpace,
-}
-
-impl Solver<'_> {
-    /// Divides tokens among `batch` pictures, refines and judges each. None if the class tokens are not there.
-    fn divide(&self, inputs: &Inputs, batch: usize) -> Vec<Judged> {
-        let (place_of, _) = places(self.space, inputs, batch);
-        let (z, coordinates) = denoised(self.space, inputs, &place_of);
-        let Some(groups) = pictures(self.block, inputs, &z, &place_of, batch) else { return Vec::new() };
-        parallel::map(groups.len(), |index| {
-            let places: &Places = &groups[index];
-            let (freedom, positions) = (self.space.freedom(), self.space.positions());
-            let start = Mat::from_fn(freedom, positions, |row, n| {
-                places.get(n + 1).copied().flatten().map_or(0.0, |k| coordinates[k][(row, 0)])
-            });
-            let near = refine(self.block, self.space, Aim::Tokens(inputs, places), start);
-            let fitted = refine(self.block, self.space, Aim::Spans(self.spans), near.coordinates.clone());
-            let judged = [fitted, near].map(|at| {
-                let patches = self.space.patches(at.coordinates.as_ref());
-                judge(&self.config, self.block, self.space, self.spans, patches)
-            });
-            let [fitted, near] = judged;
-            if near.picture.off_grid < fitted.picture.off_grid { near } else { fitted }
-        })
-    }
-
-    /// Takes the tokens of a certain picture out of those that are `free`.
-    fn take(&self, inputs: &Inputs, free: &mut Vec<usize>, picture: &Judged) {
-        let z = tokens_of_patches(self.space, &picture.patches);
-        let normed = normed_outputs(self.block, z.as_ref());
-        for token in normed.col_iter() {
-            let distance = |k: usize| (inputs.normed.col(k) - token).norm_l2();
-            let nearest = free.iter().enumerate().map(|(index, &k)| (distance(k), index)).min_by(|a, b| a.0.total_cmp(&b.0));
-            // Another token is further away by far; one that the search missed takes none with it.
-            if let Some((_, index)) = nearest.filter(|(distance, _)| *distance < 0.1 * token.norm_l2()) {
-                free.remove(index);
-            }
-        }
-    }
 }

@@ -75,7 +75,11 @@ impl PatchSpace {
         let centred_along = centred(token_along.as_ref());
         let inverse = match along.ncols() {
             0 => Mat::zeros(0, dim),
-            _ => least_squares(centred_along.as_ref(), Mat::<f64>::identity(dim, dim).as_ref(), 1e-14).ok_or_else(unsolved)?.0,
+            _ => {
+                least_squares(centred_along.as_ref(), Mat::<f64>::identity(dim, dim).as_ref(), 1e-14)
+                    .ok_or_else(unsolved)?
+                    .0
+            }
         };
         let class = Mat::from_fn(dim, 1, |row, _| class[row] + position[(0, row)]);
         let embedding = embedding.to_owned();

@@ -11,9 +11,8 @@ const SWEEPS: usize = 20;
 /// The tokens of one picture by place, class token first: indices of [`Inputs`]' columns, `None` where none was found.
 pub(super) type Places = Vec<Option<usize>>;
 
-/// Assigns each token its place: 0 for a class token, n + 1 for the patch at position n. Also returns the distance of
-/// each token to what belongs there.
-pub(super) fn places(space: &PatchSpace, inputs: &Inputs, batch: usize) -> (Vec<usize>, Vec<f64>) {
+/// Assigns each token its place: 0 for a class token, n + 1 for the patch at position n.
+pub(super) fn places(space: &PatchSpace, inputs: &Inputs, batch: usize) -> Vec<usize> {
     let places = space.positions() + 1;
     let distances = Mat::from_fn(inputs.centred.ncols(), places, |k, place| {
         let z = inputs.centred.subcols(k, 1);
@@ -23,9 +22,7 @@ pub(super) fn places(space: &PatchSpace, inputs: &Inputs, batch: usize) -> (Vec<
         }
     });
     let costs = Mat::from_fn(distances.nrows(), places * batch, |k, slot| distances[(k, slot / batch)].powi(2));
-    let place_of: Vec<usize> = cheapest(costs.as_ref()).into_iter().map(|slot| slot / batch).collect();
-    let left = place_of.iter().enumerate().map(|(k, &place)| distances[(k, place)]).collect();
-    (place_of, left)
+    cheapest(costs.as_ref()).into_iter().map(|slot| slot / batch).collect()
 }
 
 /// How well a grouping into pictures explains what attention mixed.
@@ -58,7 +55,9 @@ impl Grouping<'_> {
             let dot: f64 = (row..row + size).map(|r| self.heads[(r, class)] * self.heads[(dim + r, j)]).sum();
             (dot / (size as f64).sqrt()).exp()
         };
-        let term = |row: usize, j: usize| power(row / size, j) * (self.heads[(2 * dim + row, j)] - self.inputs.mixed[(row, class)]);
+        let term = |row: usize, j: usize| {
+            power(row / size, j) * (self.heads[(2 * dim + row, j)] - self.inputs.mixed[(row, class)])
+        };
         let matrix = Mat::from_fn(dim, others.len(), |row, at| term(row, others[at]));
         let right = Mat::from_fn(dim, 1, |row, _| -term(row, class));
         Some(least_squares(matrix.as_ref(), right.as_ref(), 1e-9)?.0)
@@ -147,12 +146,4 @@ pub(super) fn denoised(space: &PatchSpace, inputs: &Inputs, place_of: &[usize]) 
         coordinates.push(at);
     }
     (z, coordinates)
-}
-
-/// The squared error of one picture's mixed values is noise if this is near the others'. For reports.
-pub(super) fn misfit(block: &Block, inputs: &Inputs, z: &Mat<f64>, picture: &Places) -> f64 {
-    let grouping = Grouping { block, inputs, heads: block.heads_of(z.as_ref()) };
-    let tokens: Vec<usize> = picture.iter().copied().flatten().collect();
-    let size: f64 = tokens.iter().map(|&k| inputs.mixed.col(k).squared_norm_l2() / inputs.noise[k].powi(2)).sum();
-    (grouping.cost(picture) / size).sqrt()
 }

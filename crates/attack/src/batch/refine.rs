@@ -1,6 +1,9 @@
 //! One picture's patches, refined through block 0's attention.
 
-use faer::{Mat, MatRef, Side, linalg::solvers::{Llt, Solve}};
+use faer::{
+    Mat, MatRef, Side,
+    linalg::solvers::{Llt, Solve},
+};
 
 use super::{
     block::{Block, normalised},
@@ -46,17 +49,8 @@ pub(super) enum Aim<'a> {
     Spans(&'a Spans),
 }
 
-/// A picture's patches within their affine sets.
-#[derive(Debug, Clone)]
-pub(super) struct Refined {
-    /// Coordinates of each patch, `[(B - 1) S, S]`.
-    pub(super) coordinates: Mat<f64>,
-    /// The squared misfit, in the unit of the aim.
-    pub(super) error: f64,
-}
-
 /// Refines one picture's coordinates `[(B - 1) S, S]` by Levenberg-Marquardt through block 0's attention.
-pub(super) fn refine(block: &Block, space: &PatchSpace, aim: Aim<'_>, start: Mat<f64>) -> Refined {
+pub(super) fn refine(block: &Block, space: &PatchSpace, aim: Aim<'_>, start: Mat<f64>) -> Mat<f64> {
     let problem = Problem { block, space, aim };
     let mut at = start;
     let mut forward = Forward::run(block, problem.tokens(&at).as_ref());
@@ -70,7 +64,8 @@ pub(super) fn refine(block: &Block, space: &PatchSpace, aim: Aim<'_>, start: Mat
             (0..square.nrows()).for_each(|k| damped[(k, k)] *= 1.0 + damping);
             if let Ok(factor) = Llt::new(damped.as_ref(), Side::Lower) {
                 let step = factor.solve(&right);
-                let next = Mat::from_fn(at.nrows(), at.ncols(), |row, n| at[(row, n)] - step[(n * at.nrows() + row, 0)]);
+                let next =
+                    Mat::from_fn(at.nrows(), at.ncols(), |row, n| at[(row, n)] - step[(n * at.nrows() + row, 0)]);
                 let there = Forward::run(block, problem.tokens(&next).as_ref());
                 let error_there = problem.error(&there);
                 if error_there < error {
@@ -85,19 +80,19 @@ pub(super) fn refine(block: &Block, space: &PatchSpace, aim: Aim<'_>, start: Mat
             break;
         }
     }
-    Refined { coordinates: at, error }
+    at
 }
 
-/// The largest length of one of a picture's tokens outside the row spaces, relative to it, before attention, before the
-/// MLP and after GELU. `z` are the picture's tokens `[D, T]`.
-pub(super) fn residual_to_spans(block: &Block, spans: &Spans, z: MatRef<'_, f64>) -> f64 {
+/// The length of each of a picture's tokens outside the row spaces, relative to it: the largest of those before attention,
+/// before the MLP and after GELU. `z` are the picture's tokens `[D, T]`.
+pub(super) fn residuals_to_spans(block: &Block, spans: &Spans, z: MatRef<'_, f64>) -> Vec<f64> {
     let forward = Forward::run(block, z);
     let of = |place: usize| {
         let before = forward.first.0.as_ref().subcols(place, 1);
         let after = forward.second.0.as_ref().subcols(place, 1);
         spans.residual(block, before, after)
     };
-    (0..z.ncols()).map(of).fold(0.0, f64::max)
+    (0..z.ncols()).map(of).collect()
 }
 
 /// The tokens `[D, S + 1]` of patches `[L, S]`, class token first.
@@ -137,7 +132,9 @@ impl Problem<'_> {
     /// The squared misfit.
     fn error(&self, forward: &Forward) -> f64 {
         match self.aim {
-            Aim::Tokens(inputs, places) => self.token_pulls(forward, inputs, places).iter().map(|(_, pull)| pull.error).sum(),
+            Aim::Tokens(inputs, places) => {
+                self.token_pulls(forward, inputs, places).iter().map(|(_, pull)| pull.error).sum()
+            }
             Aim::Spans(spans) => {
                 let of = |place| {
                     let (attention, mlp) = span_pulls(self.block, spans, forward, place, false);

@@ -62,11 +62,6 @@ impl RowSpan {
         let squares = inside.col(0).iter().zip(&self.singular).map(|(value, singular)| (value / singular).powi(2));
         Outside { part, weight: 1.0 / (self.noise * squares.sum::<f64>().sqrt()) }
     }
-
-    /// Equations that a vector in this space satisfies.
-    pub(super) fn equations(&self) -> usize {
-        self.basis.nrows() - self.basis.ncols()
-    }
 }
 
 /// The row spaces that hold a token at three places of block 0.
@@ -115,11 +110,6 @@ impl Spans {
         let before = relative(&self.attention, &scaled(&block.norm1, before));
         before.max(relative(&self.mlp, &h)).max(relative(&self.activation, &values))
     }
-
-    /// Equations for each token.
-    pub(super) fn equations(&self) -> usize {
-        self.attention.equations() + self.mlp.equations() + self.activation.equations()
-    }
 }
 
 /// What a row space says of one token: the squared part outside, in units of noise, and, if wanted, its derivatives
@@ -144,9 +134,8 @@ pub(super) fn pull(span: &RowSpan, (gamma, beta): (&[f64], &[f64]), zhat: MatRef
     }
     let top = span.basis.as_ref().subrows(0, dim);
     let inside = product(top, top.transpose());
-    let metric = Mat::from_fn(dim, dim, |r, c| {
-        square * gamma[r] * gamma[c] * (f64::from(u8::from(r == c)) - inside[(r, c)])
-    });
+    let metric =
+        Mat::from_fn(dim, dim, |r, c| square * gamma[r] * gamma[c] * (f64::from(u8::from(r == c)) - inside[(r, c)]));
     Pull { error, slope: Mat::from_fn(dim, 1, |row, _| square * gamma[row] * part[(row, 0)]), metric }
 }
 

@@ -2,11 +2,18 @@
 
 use std::ops::ControlFlow;
 
-use faer::{Mat, MatRef, Side, linalg::solvers::{Llt, Solve}};
+use faer::{
+    Mat, MatRef, Side,
+    linalg::solvers::{Llt, Solve},
+};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{block::gelu, mlp::{Dual, MlpSpans}, parallel};
+use super::{
+    block::gelu,
+    mlp::{Dual, MlpSpans},
+    parallel,
+};
 use crate::{Ending, Rounding, small_matrices::product};
 
 /// Starts that are tried side by side. It does not depend on the number of processors, so that the results do not.
@@ -174,8 +181,8 @@ impl<'a> Plane<'a> {
                 damping *= 5.0;
             }
             history.push(point.square);
-            let is_slow = history.len() > WINDOW
-                && point.square > history[history.len() - 1 - WINDOW] * (1.0 - PROGRESS).powi(2);
+            let is_slow =
+                history.len() > WINDOW && point.square > history[history.len() - 1 - WINDOW] * (1.0 - PROGRESS).powi(2);
             if !is_better || is_slow || point.relative < 1e-15 {
                 break;
             }
