@@ -19,8 +19,8 @@ const MOST_OFF: f64 = 0.35;
 /// Largest such distance in the mean square. Without knowledge it is 0.29.
 const OFF: f64 = 0.1;
 /// Largest residual of the class token of a picture in the batch. It mixes all patches, and pictures outside the batch
-/// have 0.01 and more.
-const CLASS_RESIDUAL: f64 = 1e-3;
+/// have 1e-3 and more.
+const CLASS_RESIDUAL: f64 = 1e-4;
 /// Largest residual of the tokens in the mean square. Tokens of flat patches drown in the rounding of f32; those of
 /// pictures outside the batch have 0.25 and more.
 const RESIDUAL: f64 = 0.05;
@@ -67,7 +67,9 @@ pub(super) struct Judged {
 
 /// Judges patches `[L, S]` in [-1, 1].
 pub(super) fn judge(config: &VitConfig, block: &Block, space: &PatchSpace, spans: &Spans, patches: Mat<f64>) -> Judged {
-    let snapped = |value: f64| (((value + 1.0) / STEP).round().clamp(0.0, 255.0)).mul_add(STEP, -1.0);
+    // Models read pixels in f32.
+    let pixel = |level: f64| f64::from((level / 255.0) as f32);
+    let snapped = |value: f64| pixel(((value + 1.0) / STEP).round().clamp(0.0, 255.0)).mul_add(2.0, -1.0);
     let rounded = Mat::from_fn(patches.nrows(), patches.ncols(), |l, s| snapped(patches[(l, s)]));
     let off = (&rounded - &patches) * faer::Scale(1.0 / STEP);
     let most_off = off.norm_max();

@@ -19,6 +19,8 @@ mod places;
 mod refine;
 mod round;
 mod spans;
+#[cfg(test)]
+mod tests;
 mod tokens;
 
 pub use counting::most_pictures;

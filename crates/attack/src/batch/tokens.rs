@@ -257,3 +257,74 @@ pub(super) fn find(
     }
     tokens
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use unmask_core::{VitConfig, VitPreset};
+
+    use super::*;
+    use crate::{
+        TensorSource, Tensors,
+        batch::block::{Block, Layer, Norm},
+    };
+
+    fn planted(config: &VitConfig, count: usize, seed: u64) -> (Block, Mat<f64>, Tensors) {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut draw = |rows: usize, columns: usize, size: f64| {
+            Mat::from_fn(rows, columns, |_, _| size * (0..12).map(|_| rng.random_range(-0.5..0.5)).sum::<f64>())
+        };
+        let (dim, hidden) = (config.dim, config.mlp_dim());
+        let vector = |from: Mat<f64>| from.col(0).iter().copied().collect::<Vec<f64>>();
+        let mut layer = |out: usize, input: usize, size: f64| Layer {
+            weight: draw(out, input, size),
+            bias: vector(draw(out, 1, 0.1)),
+        };
+        let (qkv, proj) = (layer(3 * dim, dim, 0.1), layer(dim, dim, 0.1));
+        let (fc1, fc2) = (layer(hidden, dim, 1.0 / (dim as f64).sqrt()), layer(dim, hidden, 0.1));
+        let norm = |weight: Vec<f64>, bias: Vec<f64>| Norm { weight, bias };
+        let scales = draw(dim, 2, 0.1);
+        let weight: Vec<f64> = scales.col(0).iter().map(|value| 1.0 + value).collect();
+        let bias: Vec<f64> = scales.col(1).iter().copied().collect();
+        let norm1 = norm(weight.clone(), bias.clone());
+        let block = Block { heads: config.heads, norm1, qkv, proj, norm2: norm(weight, bias), fc1, fc2 };
+
+        let (zhat, _) = crate::batch::block::normalised(draw(dim, count, 1.0).as_ref());
+        let slopes = draw(dim, count, 1.0);
+        let h =
+            Mat::from_fn(dim, count, |row, k| zhat[(row, k)].mul_add(block.norm2.weight[row], block.norm2.bias[row]));
+        let u = block.fc1.apply(h.as_ref());
+        let activations = Mat::from_fn(hidden, count, |row, k| gelu(u[(row, k)]).0);
+        let back = product(block.fc2.weight.transpose(), slopes.as_ref());
+        let deltas = Mat::from_fn(hidden, count, |row, k| back[(row, k)] * gelu(u[(row, k)]).1);
+        let by_fc1 = product(deltas.as_ref(), h.transpose());
+        let by_fc2 = product(slopes.as_ref(), activations.transpose());
+        let flat = |from: &Mat<f64>| from.row_iter().flat_map(|row| row.iter().copied().collect::<Vec<_>>()).collect();
+        let mut gradients = Tensors::new(TensorSource::Gradients, config, Rounding::F64);
+        let sums = deltas.row_iter().map(|row| row.iter().sum()).collect();
+        gradients.insert("blocks.0.mlp.fc1.weight", &[hidden, dim], flat(&by_fc1)).unwrap();
+        gradients.insert("blocks.0.mlp.fc1.bias", &[hidden], sums).unwrap();
+        gradients.insert("blocks.0.mlp.fc2.weight", &[dim, hidden], flat(&by_fc2)).unwrap();
+        (block, zhat, gradients)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(12))]
+
+        /// Any layers, any tokens: all are found, and nothing else.
+        #[test]
+        fn planted_tokens_are_found(seed in 0u64..1_000_000, count in 1usize..20) {
+            let config = VitConfig { dim: 36, heads: 3, ..VitPreset::NanoPatch8.into() };
+            let (block, zhat, gradients) = planted(&config, count, seed);
+            let spans = MlpSpans::read(&block, &gradients, count).unwrap().unwrap();
+            let found = find(&spans, Tolerance::of(Rounding::F64), seed, &mut |_, _| ControlFlow::Continue(()));
+            prop_assert_eq!(found.found.len(), count);
+            for token in &found.found {
+                let raw = product(spans.normal.as_ref(), token.m.as_ref());
+                let distance = |k: usize| (0..36).map(|row| (raw[(row, 0)] - spans.shift[row] - zhat[(row, k)]).powi(2)).sum::<f64>();
+                let nearest = (0..count).map(distance).fold(f64::INFINITY, f64::min);
+                prop_assert!(nearest < 1e-12, "{nearest}");
+            }
+        }
+    }
+}
