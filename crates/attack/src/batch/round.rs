@@ -41,7 +41,7 @@ impl<'a> Round<'a> {
     pub(super) fn new(evidence: &'a Evidence, batch: usize) -> Result<Self, AttackError> {
         let config = evidence.weights.vit()?;
         let block = Block::read(&evidence.weights)?;
-        let spans = Spans::read(&block, &evidence.gradients, batch * config.tokens())?;
+        let spans = Spans::read(&block, &evidence.gradients, (batch, config.patches()))?;
         let space = PatchSpace::read(&evidence.weights, &evidence.gradients, batch)?;
         Ok(Self { evidence, batch, config, block, spans, space })
     }

@@ -76,22 +76,33 @@ pub(super) struct Spans {
 }
 
 impl Spans {
+    /// Reads the spans of `batch` pictures of `patches` patches. All class tokens enter block 0 alike, so that they count
+    /// once before attention.
+    ///
     /// # Errors
-    /// A gradient is missing, or has fewer than `count` directions.
-    pub(super) fn read(block: &Block, gradients: &Tensors, count: usize) -> Result<Self, AttackError> {
+    /// A gradient is missing, or has fewer directions.
+    pub(super) fn read(
+        block: &Block,
+        gradients: &Tensors,
+        (batch, patches): (usize, usize),
+    ) -> Result<Self, AttackError> {
         let dim = block.fc2.bias.len();
         let qkv = gradients.matrix(QKV, 3 * dim)?;
         let bias = gradients.get("blocks.0.attn.qkv.bias")?;
         let qkv = Mat::from_fn(3 * dim, dim + 1, |row, c| if c < dim { qkv[(row, c)] } else { bias[row] });
-        let span = |name: &str, matrix: MatRef<'_, f64>| {
+        let span = |name: &str, matrix: MatRef<'_, f64>, count: usize| {
             RowSpan::new(matrix, count).ok_or_else(|| AttackError::BatchUnsolved {
-                reason: format!("the gradient of block 0's {name} has fewer than {count} directions"),
+                reason: format!(
+                    "cannot tell, because the gradient of block 0's {name} has fewer than {count} directions; no batch of \
+                     {batch} different pictures leaves that"
+                ),
             })
         };
+        let (before, after) = (batch * patches + 1, batch * (patches + 1));
         Ok(Self {
-            attention: span("q, k and v", qkv.as_ref())?,
-            mlp: span("fc1", fc1_gradient(gradients, block.fc1.bias.len())?.as_ref())?,
-            activation: span("fc2", gradients.matrix("blocks.0.mlp.fc2.weight", dim)?)?,
+            attention: span("q, k and v", qkv.as_ref(), before)?,
+            mlp: span("fc1", fc1_gradient(gradients, block.fc1.bias.len())?.as_ref(), after)?,
+            activation: span("fc2", gradients.matrix("blocks.0.mlp.fc2.weight", dim)?, after)?,
         })
     }
 
