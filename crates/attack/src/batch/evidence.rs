@@ -9,7 +9,7 @@ use super::{
     refine::{residuals_to_spans, tokens_of_patches},
     spans::Spans,
 };
-use crate::{Reconstruction, least_squares::Spectrum};
+use crate::{Reconstruction, Rounding, least_squares::Spectrum};
 
 /// Steps of an 8-bit value in the input space [-1, 1].
 const STEP: f64 = 2.0 / 255.0;
@@ -18,9 +18,12 @@ const STEP: f64 = 2.0 / 255.0;
 const MOST_OFF: f64 = 0.35;
 /// Largest such distance in the mean square. Without knowledge it is 0.29.
 const OFF: f64 = 0.1;
-/// Largest residual of the class token of a picture in the batch. It mixes all patches, and pictures outside the batch
-/// have 1e-3 and more.
-const CLASS_RESIDUAL: f64 = 1e-4;
+/// Largest residual of the class token of a picture in the batch, in units of the gradient's
+/// [cutoff](crate::Rounding::cutoff). The class token mixes all patches, and its own trace is the strongest: true ones have
+/// 4 to 10 in f32.
+const CLASS_RESIDUAL: f64 = 64.0;
+/// Smallest such limit: sums in f64 are not exact either.
+const LEAST_LIMIT: f64 = 1e-9;
 /// Largest residual of the tokens in the mean square. Tokens of flat patches drown in the rounding of f32; those of
 /// pictures outside the batch have 0.25 and more.
 const RESIDUAL: f64 = 0.05;
@@ -35,6 +38,8 @@ pub struct BatchPicture {
     /// Whether every value lies near a whole grey level, as in a photograph of 8 bits, and the picture with these
     /// values fits the update. Equations that are solved wrongly leave values anywhere.
     pub is_certain: bool,
+    /// Whether the picture fits the update, be it made of 8-bit values or not.
+    pub fits: bool,
     /// Root mean square distance of the values from whole grey levels, before rounding; 0.29 if nothing is known.
     pub off_grid: f64,
     /// Length of the class token behind attention outside the tokens of the update, relative to it: about 1e-12 for
@@ -45,11 +50,6 @@ pub struct BatchPicture {
 }
 
 impl BatchPicture {
-    /// Whether the picture fits the update, be it made of 8-bit values or not.
-    pub fn fits(&self) -> bool {
-        self.class_residual < CLASS_RESIDUAL && self.residual < RESIDUAL
-    }
-
     /// Whether the other picture looks the same.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let squares = self.image.iter().zip(&other.image).map(|(a, b)| f64::from(a - b).powi(2));
@@ -65,8 +65,15 @@ pub(super) struct Judged {
     pub(super) patches: Mat<f64>,
 }
 
-/// Judges patches `[L, S]` in [-1, 1].
-pub(super) fn judge(config: &VitConfig, block: &Block, space: &PatchSpace, spans: &Spans, patches: Mat<f64>) -> Judged {
+/// Judges patches `[L, S]` in [-1, 1] by gradients of this `rounding`.
+pub(super) fn judge(
+    rounding: Rounding,
+    config: &VitConfig,
+    block: &Block,
+    space: &PatchSpace,
+    spans: &Spans,
+    patches: Mat<f64>,
+) -> Judged {
     // Models read pixels in f32.
     let pixel = |level: f64| f64::from((level / 255.0) as f32);
     let snapped = |value: f64| pixel(((value + 1.0) / STEP).round().clamp(0.0, 255.0)).mul_add(2.0, -1.0);
@@ -75,19 +82,23 @@ pub(super) fn judge(config: &VitConfig, block: &Block, space: &PatchSpace, spans
     let most_off = off.norm_max();
     let off_grid = off.norm_l2() / ((patches.nrows() * patches.ncols()) as f64).sqrt();
     let spectrum = Spectrum { ratio: 1.0, kept: 1, total: 1 };
+    let limit = (CLASS_RESIDUAL * rounding.cutoff()).max(LEAST_LIMIT);
     let picture = |patches: &Mat<f64>| {
         let residuals = residuals_to_spans(block, spans, tokens_of_patches(space, patches).as_ref());
         let squares: f64 = residuals.iter().map(|residual| residual * residual).sum();
+        let class_residual = residuals.first().copied().unwrap_or(f64::INFINITY);
+        let residual = (squares / residuals.len() as f64).sqrt();
         BatchPicture {
             image: Reconstruction::from_patches(patches.transpose(), config, spectrum).image,
             is_certain: false,
             off_grid,
-            class_residual: residuals.first().copied().unwrap_or(f64::INFINITY),
-            residual: (squares / residuals.len() as f64).sqrt(),
+            fits: class_residual < limit && residual < RESIDUAL,
+            class_residual,
+            residual,
         }
     };
     let whole = picture(&rounded);
-    if most_off < MOST_OFF && off_grid < OFF && whole.fits() {
+    if most_off < MOST_OFF && off_grid < OFF && whole.fits {
         return Judged { picture: BatchPicture { is_certain: true, ..whole }, patches: rounded };
     }
     Judged { picture: picture(&patches), patches }

@@ -126,7 +126,7 @@ pub fn batch(
             Err(_) => break,
         };
         is_ended = was_ended;
-        others.extend(unsure.into_iter().filter(|one| one.picture.fits()));
+        others.extend(unsure.into_iter().filter(|one| one.picture.fits));
         let peeled = match model.as_mut() {
             Some(model) if !sure.is_empty() => peel(&mut left, &sure, model)?,
             _ => false,

@@ -98,7 +98,7 @@ impl<'a> Round<'a> {
     }
 
     fn judge(&self, patches: Mat<f64>) -> Judged {
-        judge(&self.config, &self.block, &self.space, &self.spans, patches)
+        judge(self.evidence.gradients.rounding(), &self.config, &self.block, &self.space, &self.spans, patches)
     }
 
     /// Divides tokens among `batch` pictures, refines and judges each. None if the class tokens are not there.
