@@ -44,9 +44,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         let (mut psnrs, mut times) = (Vec::new(), Vec::new());
         let batches: usize = batches.parse()?;
         for number in 0..batches {
-            if std::env::var("ONLY").is_ok_and(|only| only != number.to_string()) {
-                continue;
-            }
             let truths: Vec<&Vec<f32>> =
                 (0..size).map(|k| &photographs[(number * 5 + k * 7) % photographs.len()]).collect();
             let labels: Vec<usize> = (0..size).map(|k| (3 * number + 7 * k) % config.classes).collect();
@@ -123,8 +120,11 @@ fn photographs(side: usize) -> Result<Vec<Vec<f32>>, Box<dyn Error>> {
     Ok(pictures)
 }
 
-/// Labels and pictures `[3, 32, 32]` in [0, 1] of a file of CIFAR-10.
-fn cifar(file: &str) -> Result<Vec<(usize, Vec<f32>)>, Box<dyn Error>> {
+/// A label and a picture `[3, side, side]` in [0, 1].
+type Labelled = (usize, Vec<f32>);
+
+/// The pictures of a file of CIFAR-10.
+fn cifar(file: &str) -> Result<Vec<Labelled>, Box<dyn Error>> {
     let home = std::env::home_dir().ok_or("there is no home directory")?;
     let bytes = fs::read(home.join(".cache/unmask/cifar10").join(file))?;
     let pixels = |bytes: &[u8]| bytes.iter().map(|&value| f32::from(value) / 255.0).collect();

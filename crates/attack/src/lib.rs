@@ -16,6 +16,9 @@
 //! [`AccumulatedRounds`] gathers several rounds of one client, and [`als`] looks for a smooth picture that fits where
 //! too much is still unknown.
 //!
+//! [`batch`] takes the gradient of several pictures apart, each of them exactly, on models that are wider than the batch
+//! has tokens.
+//!
 //! [`RecoveredKey`] computes the key of an encrypted model that the attacker has also seen in the clear.
 //!
 //! [`label`] and [`label_counts`] read labels off the head. [`batch_size`] reads the number of pictures off the last

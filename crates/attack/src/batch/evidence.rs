@@ -22,6 +22,9 @@ const OFF: f64 = 0.1;
 /// [cutoff](crate::Rounding::cutoff). The class token mixes all patches, and its own trace is the strongest: true ones have
 /// 4 to 10 in f32.
 const CLASS_RESIDUAL: f64 = 64.0;
+/// The same for a picture of whole grey levels, for which they speak. Once others are peeled off, their rounding weighs
+/// more.
+const CLASS_RESIDUAL_ON_GRID: f64 = 4096.0;
 /// Smallest such limit: sums in f64 are not exact either.
 const LEAST_LIMIT: f64 = 1e-9;
 /// Largest residual of the tokens in the mean square. Tokens of flat patches drown in the rounding of f32; those of
@@ -82,8 +85,7 @@ pub(super) fn judge(
     let most_off = off.norm_max();
     let off_grid = off.norm_l2() / ((patches.nrows() * patches.ncols()) as f64).sqrt();
     let spectrum = Spectrum { ratio: 1.0, kept: 1, total: 1 };
-    let limit = (CLASS_RESIDUAL * rounding.cutoff()).max(LEAST_LIMIT);
-    let picture = |patches: &Mat<f64>| {
+    let picture = |patches: &Mat<f64>, limit: f64| {
         let residuals = residuals_to_spans(block, spans, tokens_of_patches(space, patches).as_ref());
         let squares: f64 = residuals.iter().map(|residual| residual * residual).sum();
         let class_residual = residuals.first().copied().unwrap_or(f64::INFINITY);
@@ -92,14 +94,14 @@ pub(super) fn judge(
             image: Reconstruction::from_patches(patches.transpose(), config, spectrum).image,
             is_certain: false,
             off_grid,
-            fits: class_residual < limit && residual < RESIDUAL,
+            fits: class_residual < (limit * rounding.cutoff()).max(LEAST_LIMIT) && residual < RESIDUAL,
             class_residual,
             residual,
         }
     };
-    let whole = picture(&rounded);
+    let whole = picture(&rounded, CLASS_RESIDUAL_ON_GRID);
     if most_off < MOST_OFF && off_grid < OFF && whole.fits {
         return Judged { picture: BatchPicture { is_certain: true, ..whole }, patches: rounded };
     }
-    Judged { picture: picture(&patches), patches }
+    Judged { picture: picture(&patches, CLASS_RESIDUAL), patches }
 }

@@ -106,7 +106,7 @@ impl PatchSpace {
     }
 
     /// The distance of `z` `[D, 1]`, which lacks its mean, from the class token.
-    pub(super) fn from_class(&self, z: MatRef<'_, f64>) -> f64 {
+    pub(super) fn distance_to_class(&self, z: MatRef<'_, f64>) -> f64 {
         (z - centred(self.class.as_ref())).norm_l2()
     }
 

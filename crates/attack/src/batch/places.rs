@@ -17,7 +17,7 @@ pub(super) fn places(space: &PatchSpace, inputs: &Inputs, batch: usize) -> Vec<u
     let distances = Mat::from_fn(inputs.centred.ncols(), places, |k, place| {
         let z = inputs.centred.subcols(k, 1);
         match place.checked_sub(1) {
-            None => space.from_class(z),
+            None => space.distance_to_class(z),
             Some(n) => space.nearest(n, z).1,
         }
     });
