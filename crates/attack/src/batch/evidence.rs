@@ -68,6 +68,42 @@ pub(super) struct Judged {
     pub(super) patches: Mat<f64>,
 }
 
+/// A grey level as models read it, in f32 and in [-1, 1].
+fn pixel(level: f64) -> f64 {
+    f64::from((level.clamp(0.0, 255.0) / 255.0) as f32).mul_add(2.0, -1.0)
+}
+
+fn snapped(value: f64) -> f64 {
+    pixel(((value + 1.0) / STEP).round())
+}
+
+/// Patches `[L, S]` at whole grey levels, and the row, the column and the second nearest level of each value that is
+/// further than `doubtful` from the nearest.
+pub(super) fn on_grid(patches: &Mat<f64>, doubtful: f64) -> (Mat<f64>, Vec<(usize, usize, f64)>) {
+    let rounded = Mat::from_fn(patches.nrows(), patches.ncols(), |l, s| snapped(patches[(l, s)]));
+    let mut doubts = Vec::new();
+    for s in 0..patches.ncols() {
+        for l in 0..patches.nrows() {
+            let level = (patches[(l, s)] + 1.0) / STEP;
+            if (level - level.round()).abs() > doubtful && (0.0..=255.0).contains(&level) {
+                let second = if level > level.round() { level.round() + 1.0 } else { level.round() - 1.0 };
+                doubts.push((l, s, pixel(second)));
+            }
+        }
+    }
+    (rounded, doubts)
+}
+
+/// The same picture with these patches, which are certain.
+pub(super) fn settled(config: &VitConfig, one: &Judged, patches: &Mat<f64>) -> Judged {
+    let spectrum = Spectrum { ratio: 1.0, kept: 1, total: 1 };
+    let image = Reconstruction::from_patches(patches.transpose(), config, spectrum).image;
+    Judged {
+        picture: BatchPicture { image, is_certain: true, fits: true, ..one.picture.clone() },
+        patches: patches.clone(),
+    }
+}
+
 /// Judges patches `[L, S]` in [-1, 1] by gradients of this `rounding`.
 pub(super) fn judge(
     rounding: Rounding,
@@ -77,9 +113,6 @@ pub(super) fn judge(
     spans: &Spans,
     patches: Mat<f64>,
 ) -> Judged {
-    // Models read pixels in f32.
-    let pixel = |level: f64| f64::from((level / 255.0) as f32);
-    let snapped = |value: f64| pixel(((value + 1.0) / STEP).round().clamp(0.0, 255.0)).mul_add(2.0, -1.0);
     let rounded = Mat::from_fn(patches.nrows(), patches.ncols(), |l, s| snapped(patches[(l, s)]));
     let off = (&rounded - &patches) * faer::Scale(1.0 / STEP);
     let most_off = off.norm_max();

@@ -27,7 +27,7 @@ pub use counting::most_pictures;
 pub use evidence::BatchPicture;
 
 use evidence::Judged;
-use peel::peel;
+use peel::{peel, settle};
 use round::Round;
 
 use crate::{AttackError, Ending, Evidence, Tensors};
@@ -80,7 +80,7 @@ pub struct Batch {
 /// 4. *Refinement.* Each picture is fitted through block 0 to its tokens, then to the row spaces of the gradients.
 /// 5. *Evidence.* A picture is certain if its values lie near whole grey levels and it fits the gradients once rounded.
 ///    Certain pictures leave with their tokens, and the rest is divided again.
-/// 6. *Peeling.* With `model`, the gradients of the certain pictures are subtracted, and the rest is a smaller batch; for a
+/// 6. *Peeling.* With `model`, values between two grey levels are settled by the class token in the last block. Then the gradients of the certain pictures are subtracted, and the rest is a smaller batch; for a
 ///    single picture the embeddings are enough.
 ///
 /// The gradients are those of [`Needs::of_batch`](crate::Needs::of_batch), the weights those at which they were made. No
@@ -119,16 +119,26 @@ pub fn batch(
             Ok(round) => round.solve(&mut hear),
             Err(error) => Err(error),
         };
-        let (sure, unsure, was_ended) = match round {
+        let (mut sure, unsure, was_ended) = match round {
             Ok(round) => round,
             Err(error) if is_first => return Err(error),
             // What is left after peeling may be nothing but noise.
             Err(_) => break,
         };
         is_ended = was_ended;
-        others.extend(unsure.into_iter().filter(|one| one.picture.fits));
+        for one in unsure.into_iter().filter(|one| one.picture.fits) {
+            let settled = match model.as_mut() {
+                Some(model) if !is_ended => settle(&left, &one, model)?,
+                _ => None,
+            };
+            match settled {
+                Some(settled) => sure.push(settled),
+                None => others.push(one),
+            }
+        }
+        let is_rest = certain.len() + sure.len() < at.pictures;
         let peeled = match model.as_mut() {
-            Some(model) if !sure.is_empty() => peel(&mut left, &sure, model)?,
+            Some(model) if is_rest && !sure.is_empty() => peel(&mut left, &sure, model)?,
             _ => false,
         };
         certain.extend(sure);
@@ -137,7 +147,8 @@ pub fn batch(
             break;
         }
     }
-    others.sort_by(|a, b| a.picture.class_residual.total_cmp(&b.picture.class_residual));
+    // Later rounds may have found the same picture again, more exactly.
+    others.sort_by(|a, b| a.picture.off_grid.total_cmp(&b.picture.off_grid));
     let mut pictures: Vec<BatchPicture> = certain.into_iter().map(|one| one.picture).collect();
     for one in others {
         if pictures.len() < at.pictures && !pictures.iter().any(|known| known.is_like(&one.picture)) {

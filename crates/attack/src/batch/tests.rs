@@ -5,10 +5,12 @@ use std::ops::ControlFlow;
 use unmask_core::{VitConfig, VitPreset};
 
 use super::{
-    Batch, BatchProgress, batch,
+    Batch, BatchPicture, BatchProgress, batch,
     cases::{Case, case, gradient},
+    evidence::Judged,
+    peel::settle,
 };
-use crate::{AttackError, Ending, Rounding};
+use crate::{AttackError, Ending, Rounding, Tensors, reconstruction::patches_of};
 
 const NANO: VitPreset = VitPreset::NanoPatch8;
 const ASTRONAUT: usize = 0;
@@ -19,6 +21,14 @@ const HUBBLE: usize = 4;
 
 fn go_on(_: BatchProgress) -> ControlFlow<()> {
     ControlFlow::Continue(())
+}
+
+/// The gradient of one picture at the weights of seed 1.
+fn model(config: VitConfig) -> impl FnMut(usize, &[f32]) -> Result<Tensors, AttackError> {
+    move |label, picture| {
+        let chw = unmask_data::hwc_to_chw(picture, config.image, config.image);
+        Ok(gradient(&config, &chw, &[label], 1, Rounding::F64))
+    }
 }
 
 fn alone(case: &Case) -> Result<Batch, AttackError> {
@@ -71,12 +81,35 @@ fn a_picture_whose_tokens_drown_comes_back_once_the_other_is_peeled_off() {
     assert_honest(&case, &without);
     assert_eq!((without.progress.certain, without.ending), (1, Ending::Unsettled));
     assert!(without.notes.iter().any(|note| note.contains("1 of 2 pictures are certain")), "{:?}", without.notes);
-    let mut model = |label: usize, picture: &[f32]| {
-        let chw = unmask_data::hwc_to_chw(picture, config.image, config.image);
-        Ok(gradient(&config, &chw, &[label], 1, Rounding::F64))
-    };
-    let with = batch(&case.evidence, Some(&mut model), &mut go_on).unwrap();
+    let with = batch(&case.evidence, Some(&mut model(config)), &mut go_on).unwrap();
     assert_eq!((back(&case, &with), with.progress.certain), (2, 2), "{:?}", with.notes);
+}
+
+/// Values between two grey levels are told by the class token of the last block, and a wrong value elsewhere is too.
+#[test]
+fn doubtful_values_are_settled_or_left_in_doubt() {
+    let config: VitConfig = NANO.into();
+    let case = case(&config, &[CAT, COFFEE], &[3, 8], 1, Rounding::F32);
+    let near = |doubtful: usize, wrong: usize| {
+        let mut patches = patches_of(&case.pictures[0], &config).transpose().to_owned();
+        let level = 2.0 / 255.0;
+        // Rounded, these are right and wrong in turn.
+        (0..doubtful).for_each(|k| patches[(13 * k, k)] += if k % 2 == 0 { 0.4 * level } else { 0.6 * level });
+        (0..wrong).for_each(|k| patches[(5 * k, 15)] += level);
+        let picture = BatchPicture {
+            image: Vec::new(),
+            is_certain: false,
+            fits: true,
+            off_grid: 0.0,
+            class_residual: 0.0,
+            residual: 0.0,
+        };
+        Judged { picture, patches }
+    };
+    let mut model: super::GradientOf<'_> = &mut model(config);
+    let found = settle(&case.evidence, &near(10, 0), &mut model).unwrap().unwrap();
+    assert!(found.picture.is_certain && is_same(&found.picture.image, &case.pictures[0]));
+    assert!(settle(&case.evidence, &near(10, 1), &mut model).unwrap().is_none());
 }
 
 #[test]
