@@ -5,6 +5,7 @@ use faer::{Mat, MatRef};
 use super::{
     block::{Block, gelu},
     mlp::MlpSpans,
+    spans::evened,
     tokens::Token,
 };
 use crate::{AttackError, Tensors, least_squares::least_squares, small_matrices::product};
@@ -73,7 +74,9 @@ pub(super) fn inputs(
     }
     let through = norm_back(normed.as_ref(), back.as_ref());
 
-    let by_proj = gradients.matrix("blocks.0.attn.proj.weight", dim)?;
+    let (by_proj, factors) = evened(gradients.matrix("blocks.0.attn.proj.weight", dim)?);
+    let scaled = |x: &Mat<f64>| Mat::from_fn(dim, count, |row, k| factors[row] * x[(row, k)]);
+    let (slopes, through) = (scaled(&slopes), scaled(&through));
     let svd = by_proj.thin_svd().map_err(|_| unsolved())?;
     let null = svd.U().subcols(spans.count(), dim - spans.count());
     let (direct, scaled) = (product(null.transpose(), slopes.as_ref()), product(null.transpose(), through.as_ref()));
