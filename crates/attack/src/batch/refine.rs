@@ -14,7 +14,7 @@ use super::{
 };
 use crate::small_matrices::product;
 
-const STEPS: usize = 40;
+const STEPS: usize = 80;
 /// Share of the residual that a step must remove for another to follow.
 const WORTH_A_STEP: f64 = 1e-2;
 
