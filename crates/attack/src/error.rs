@@ -111,6 +111,8 @@ pub enum AttackError {
     NonFinite { from: TensorSource, name: String, index: usize, value: f64 },
     #[error("the gradient \"{name}\" is all zero: it holds nothing of the picture")]
     ZeroGradient { name: &'static str },
+    #[error("the batch cannot be taken apart: {reason}")]
+    BatchUnsolved { reason: String },
     #[error("{method}: the equations could not be solved in f64 (their values may be too large or too small)")]
     Unsolvable { method: AttackMethod },
     #[error("the head's gradients are too large or too small to compare")]

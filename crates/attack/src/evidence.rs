@@ -196,6 +196,18 @@ impl Tensors {
         Ok(())
     }
 
+    /// Subtracts `weight` times each tensor of `other` that is also here.
+    ///
+    /// # Errors
+    /// `other` lacks a tensor.
+    pub(crate) fn subtract(&mut self, other: &Self, weight: f64) -> Result<(), AttackError> {
+        for (name, values) in &mut self.values {
+            let other = other.get(name)?;
+            values.iter_mut().zip(other).for_each(|(value, other)| *value -= weight * other);
+        }
+        Ok(())
+    }
+
     /// Values of a tensor, row-major, with 0 for entries that did not arrive.
     pub fn values(&self, name: &str) -> Option<&[f64]> {
         self.values.get(name).map(Vec::as_slice)

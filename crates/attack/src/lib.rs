@@ -16,6 +16,9 @@
 //! [`AccumulatedRounds`] gathers several rounds of one client, and [`als`] looks for a smooth picture that fits where
 //! too much is still unknown.
 //!
+//! [`batch`] takes the gradient of several pictures apart, each of them exactly, on models that are wider than the batch
+//! has tokens.
+//!
 //! [`RecoveredKey`] computes the key of an encrypted model that the attacker has also seen in the clear.
 //!
 //! [`label`] and [`label_counts`] read labels off the head. [`batch_size`] reads the number of pictures off the last
@@ -45,6 +48,7 @@
 mod accumulate;
 mod als;
 mod april;
+mod batch;
 mod completion;
 mod conjugate_gradients;
 mod difference;
@@ -79,6 +83,7 @@ mod wiener;
 pub use accumulate::{AccumulatedRounds, Added};
 pub use als::{ALS_ITERATIONS, als};
 pub use april::{april, april_aware};
+pub use batch::{Batch, BatchPicture, BatchProgress, GradientOf, OnBatch, batch, most_pictures};
 pub use completion::{completion, completion_of_rounds};
 pub use embedding::{SAME_PICTURE, embedding_inversion, embedding_tables, pixel_uncertainty};
 pub use embedding_aware::embedding_inversion_aware;

@@ -5,7 +5,7 @@ use unmask_core::AttackMethod;
 use crate::{
     AttackError, Evidence, KeySource, ModelShape, TensorSource, Tensors, class_token_gradient,
     method::{Definition, Required, Solver, WorksOn, definition},
-    model::is_front,
+    model::{PATCH_WEIGHT, POSITION, QKV, is_front},
 };
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -103,6 +103,36 @@ impl Needs {
         Ok(Self { gradients: TensorNames::new(&[&name], &[]), ..Self::default() })
     }
 
+    /// What [`batch`](crate::batch) reads of an update and of the weights that it was made with: the embeddings, block 0
+    /// and, for the number of pictures, one gradient of the last block.
+    ///
+    /// # Errors
+    /// [`AttackError::NotVit`].
+    pub fn of_batch(model: impl Into<ModelShape>) -> Result<Self, AttackError> {
+        let model = model.into();
+        let counts = class_token_gradient(model)?;
+        let weights = model.layout().iter().map(|param| param.name.clone()).filter(|name| is_front(name)).collect();
+        let gradients = [
+            POSITION,
+            PATCH_WEIGHT,
+            QKV,
+            "blocks.0.attn.qkv.bias",
+            "blocks.0.attn.proj.weight",
+            "blocks.0.mlp.fc1.weight",
+            "blocks.0.mlp.fc1.bias",
+            "blocks.0.mlp.fc2.weight",
+        ];
+        let mut required = owned(&gradients);
+        if !required.contains(&counts) {
+            required.push(counts);
+        }
+        Ok(Self {
+            gradients: TensorNames { required, optional: Vec::new() },
+            weights: TensorNames { required: weights, optional: Vec::new() },
+            ..Self::default()
+        })
+    }
+
     /// Takes the needed tensors from flat f32 vectors in the layout's order. Only gradient entries marked in `kept`
     /// arrived, or all without a mask.
     ///
@@ -148,7 +178,6 @@ mod tests {
     use unmask_core::{Architecture, ResnetPreset, VitPreset};
 
     use super::*;
-    use crate::model::POSITION;
 
     /// Every name belongs to the model, and methods that need a ViT say so.
     #[test]
@@ -157,8 +186,9 @@ mod tests {
         for architecture in [vit, vit.with_april_block(true), ResnetPreset::Nano.into()] {
             let layout = architecture.layout();
             let needs: Vec<_> = AttackMethod::ALL.map(|method| Needs::of(method, architecture)).into();
-            let needs =
-                needs.into_iter().chain([Ok(Needs::of_labels(architecture)), Needs::of_membership(architecture)]);
+            let others =
+                [Ok(Needs::of_labels(architecture)), Needs::of_membership(architecture), Needs::of_batch(architecture)];
+            let needs = needs.into_iter().chain(others);
             let mut usable = 0;
             for needs in needs {
                 match needs {
@@ -171,7 +201,7 @@ mod tests {
                     Err(error) => assert_eq!(error, AttackError::NotVit { architecture }),
                 }
             }
-            assert_eq!(usable, if architecture.vit().is_some() { 15 } else { 3 }, "{architecture}");
+            assert_eq!(usable, if architecture.vit().is_some() { 16 } else { 3 }, "{architecture}");
         }
     }
 

@@ -1,0 +1,140 @@
+//! What speaks for a picture.
+
+use faer::Mat;
+use unmask_core::VitConfig;
+
+use super::{
+    block::Block,
+    patch_space::PatchSpace,
+    refine::{residuals_to_spans, tokens_of_patches},
+    spans::Spans,
+};
+use crate::{Reconstruction, Rounding, least_squares::Spectrum};
+
+/// Steps of an 8-bit value in the input space [-1, 1].
+const STEP: f64 = 2.0 / 255.0;
+/// Largest distance of any value of a certain picture from a whole grey level. Without knowledge it is uniform up to
+/// 0.5, and a picture has hundreds of values.
+const MOST_OFF: f64 = 0.35;
+/// Largest such distance in the mean square. Without knowledge it is 0.29.
+const OFF: f64 = 0.1;
+/// Largest residual of the class token of a picture in the batch, in units of the gradient's
+/// [cutoff](crate::Rounding::cutoff). The class token mixes all patches, and its own trace is the strongest: true ones have
+/// 4 to 10 in f32.
+const CLASS_RESIDUAL: f64 = 64.0;
+/// The same for a picture of whole grey levels, for which they speak. Once others are peeled off, their rounding weighs
+/// more.
+const CLASS_RESIDUAL_ON_GRID: f64 = 4096.0;
+/// Smallest such limit: sums in f64 are not exact either.
+const LEAST_LIMIT: f64 = 1e-9;
+/// Largest residual of the tokens in the mean square. Tokens of flat patches drown in the rounding of f32; those of
+/// pictures outside the batch have 0.25 and more.
+const RESIDUAL: f64 = 0.05;
+/// Root mean square difference of pixels below which two pictures are one.
+const SAME: f64 = 0.05;
+
+/// One picture of the batch, and what speaks for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BatchPicture {
+    /// Pixels `[side, side, 3]`, row-major, in [0, 1]. Those of a certain picture are rounded to whole grey levels.
+    pub image: Vec<f32>,
+    /// Whether every value lies near a whole grey level, as in a photograph of 8 bits, and the picture with these
+    /// values fits the update. Equations that are solved wrongly leave values anywhere.
+    pub is_certain: bool,
+    /// Whether the picture fits the update, be it made of 8-bit values or not.
+    pub fits: bool,
+    /// Root mean square distance of the values from whole grey levels, before rounding; 0.29 if nothing is known.
+    pub off_grid: f64,
+    /// Length of the class token behind attention outside the tokens of the update, relative to it: about 1e-12 for
+    /// gradients in f64 and 1e-6 in f32.
+    pub class_residual: f64,
+    /// Root mean square of the same over all tokens. Flat patches have similar tokens, and rounding drowns them first.
+    pub residual: f64,
+}
+
+impl BatchPicture {
+    /// Whether the other picture looks the same.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        let squares = self.image.iter().zip(&other.image).map(|(a, b)| f64::from(a - b).powi(2));
+        (squares.sum::<f64>() / self.image.len().max(1) as f64).sqrt() < SAME
+    }
+}
+
+/// A picture's patches and the evidence for them.
+#[derive(Debug, Clone)]
+pub(super) struct Judged {
+    pub(super) picture: BatchPicture,
+    /// Patches `[L, S]` in [-1, 1], rounded if certain.
+    pub(super) patches: Mat<f64>,
+}
+
+/// A grey level as models read it, in f32 and in [-1, 1].
+fn pixel(level: f64) -> f64 {
+    f64::from((level.clamp(0.0, 255.0) / 255.0) as f32).mul_add(2.0, -1.0)
+}
+
+fn snapped(value: f64) -> f64 {
+    pixel(((value + 1.0) / STEP).round())
+}
+
+/// Patches `[L, S]` at whole grey levels, and the row, the column and the second nearest level of each value that is
+/// further than `doubtful` from the nearest.
+pub(super) fn on_grid(patches: &Mat<f64>, doubtful: f64) -> (Mat<f64>, Vec<(usize, usize, f64)>) {
+    let rounded = Mat::from_fn(patches.nrows(), patches.ncols(), |l, s| snapped(patches[(l, s)]));
+    let mut doubts = Vec::new();
+    for s in 0..patches.ncols() {
+        for l in 0..patches.nrows() {
+            let level = (patches[(l, s)] + 1.0) / STEP;
+            if (level - level.round()).abs() > doubtful && (0.0..=255.0).contains(&level) {
+                let second = if level > level.round() { level.round() + 1.0 } else { level.round() - 1.0 };
+                doubts.push((l, s, pixel(second)));
+            }
+        }
+    }
+    (rounded, doubts)
+}
+
+/// The same picture with these patches, which are certain.
+pub(super) fn settled(config: &VitConfig, one: &Judged, patches: &Mat<f64>) -> Judged {
+    let spectrum = Spectrum { ratio: 1.0, kept: 1, total: 1 };
+    let image = Reconstruction::from_patches(patches.transpose(), config, spectrum).image;
+    Judged {
+        picture: BatchPicture { image, is_certain: true, fits: true, ..one.picture.clone() },
+        patches: patches.clone(),
+    }
+}
+
+/// Judges patches `[L, S]` in [-1, 1] by gradients of this `rounding`.
+pub(super) fn judge(
+    rounding: Rounding,
+    config: &VitConfig,
+    block: &Block,
+    space: &PatchSpace,
+    spans: &Spans,
+    patches: Mat<f64>,
+) -> Judged {
+    let rounded = Mat::from_fn(patches.nrows(), patches.ncols(), |l, s| snapped(patches[(l, s)]));
+    let off = (&rounded - &patches) * faer::Scale(1.0 / STEP);
+    let most_off = off.norm_max();
+    let off_grid = off.norm_l2() / ((patches.nrows() * patches.ncols()) as f64).sqrt();
+    let spectrum = Spectrum { ratio: 1.0, kept: 1, total: 1 };
+    let picture = |patches: &Mat<f64>, limit: f64| {
+        let residuals = residuals_to_spans(block, spans, tokens_of_patches(space, patches).as_ref());
+        let squares: f64 = residuals.iter().map(|residual| residual * residual).sum();
+        let class_residual = residuals.first().copied().unwrap_or(f64::INFINITY);
+        let residual = (squares / residuals.len() as f64).sqrt();
+        BatchPicture {
+            image: Reconstruction::from_patches(patches.transpose(), config, spectrum).image,
+            is_certain: false,
+            off_grid,
+            fits: class_residual < (limit * rounding.cutoff()).max(LEAST_LIMIT) && residual < RESIDUAL,
+            class_residual,
+            residual,
+        }
+    };
+    let whole = picture(&rounded, CLASS_RESIDUAL_ON_GRID);
+    if most_off < MOST_OFF && off_grid < OFF && whole.fits {
+        return Judged { picture: BatchPicture { is_certain: true, ..whole }, patches: rounded };
+    }
+    Judged { picture: picture(&patches, CLASS_RESIDUAL), patches }
+}
