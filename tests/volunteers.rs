@@ -203,8 +203,12 @@ async fn a_volunteer_shows_a_picture_and_takes_it_back() {
     projector.wait_for(&format!("!{is_there} || null")).await;
     let took = begun.elapsed();
     assert!(took <= Duration::from_secs(1), "the picture was on the projector for {took:?} more");
-    let ada = relay.client("Ada").await;
-    assert_eq!((&ada["original"], &ada["may_show"]), (&Value::Null, &json!(false)));
+    // Hiding and withdrawing are two messages.
+    wait_for("the withdrawal", || async {
+        let ada = relay.client("Ada").await;
+        (ada["original"].is_null() && ada["may_show"] == false).then_some(())
+    })
+    .await;
     assert!(tab.text("who-sees").await.starts_with("Only you"));
     assert!(!tab.shows("hide-original").await);
     assert!(relay.room().await["attacks"].as_array().is_none_or(|cards| cards.iter().all(|card| card["client"] != id)));

@@ -88,7 +88,7 @@ def test_a_page_shows_the_picture_that_plain_fedavg_gave_away(program, start, tm
     assert leaks[0].report["fedavg"] == {"rate": RATE, "steps": 1}
     text = page.read_text(encoding="utf-8")
     assert "1 of 1 updates gave away" in text and "data:image/png;base64,iVBOR" in text
-    assert "<script" not in text and "http" not in text
+    assert "<script" not in text and "http:" not in text and "https:" not in text
 
 
 def test_a_mask_stops_one_attack_and_not_the_other(program, start, tmp_path):

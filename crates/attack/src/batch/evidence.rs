@@ -41,7 +41,7 @@ pub struct BatchPicture {
     /// Whether every value lies near a whole grey level, as in a photograph of 8 bits, and the picture with these
     /// values fits the update. Equations that are solved wrongly leave values anywhere.
     pub is_certain: bool,
-    /// Whether the picture fits the update, be it made of 8-bit values or not.
+    /// Whether the picture fits the update, whether or not it is made of 8-bit values.
     pub fits: bool,
     /// Root mean square distance of the values from whole grey levels, before rounding; 0.29 if nothing is known.
     pub off_grid: f64,
