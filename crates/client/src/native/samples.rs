@@ -28,7 +28,7 @@ impl Sample {
 }
 
 /// Reads a folder of PNG, JPEG and WebP files; their names decide their labels. Keeps the centre squares, which are what
-/// models see, at most [`SIDE`] pixels large.
+/// models see, at most 1024 pixels large.
 ///
 /// # Errors
 /// The folder cannot be listed or contains no picture. Other files only cause a warning.
