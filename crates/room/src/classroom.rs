@@ -370,7 +370,10 @@ impl Classroom {
             ClientMessage::Visibility { .. } | ClientMessage::Return => {}
             // The room may know the browser from an earlier visit.
             ClientMessage::Forget if entry_has_cookie && !self.roster.earlier(client).is_empty() => self.forget(client),
-            ClientMessage::Forget => self.turn_away(client, FORGOTTEN),
+            ClientMessage::Forget => {
+                self.forget_who_waits_beside(client);
+                self.turn_away(client, FORGOTTEN);
+            }
             // It has no name in the log.
             _ => {
                 let reason = "a message before the teacher let this client in; wait for that".to_owned();

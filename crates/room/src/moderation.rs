@@ -268,6 +268,7 @@ impl Classroom {
     /// Deletes a student's data at its request. Numbers that do not identify anyone stay: the model, its losses and
     /// accuracies, and the attacks' scores.
     pub(super) fn forget(&mut self, client: ClientId) {
+        self.forget_who_waits_beside(client);
         self.roster.drop_waiting(client);
         let outbox = self.roster.take_outbox(client);
         let earlier = self.roster.earlier(client);
@@ -288,6 +289,14 @@ impl Classroom {
         } else {
             farewell.say(FORGOTTEN_BUT);
         }
+    }
+
+    /// Sends away who waits to be let in from the same browser: a tab that was loaded again may still be open here.
+    pub(super) fn forget_who_waits_beside(&mut self, client: ClientId) {
+        let Some(device) = self.roster.get(client).and_then(|entry| entry.peer().device) else { return };
+        let is_beside = |entry: &&Entry| entry.id() != client && entry.peer().device == Some(device);
+        let beside: Vec<ClientId> = self.roster.waiting().filter(is_beside).map(Entry::id).collect();
+        beside.into_iter().for_each(|other| self.turn_away(other, FORGOTTEN));
     }
 
     /// Says goodbye to those whose data was deleted, as soon as it is gone from the journal, too. They wait for a while
