@@ -9,7 +9,7 @@
 
 use std::{error::Error, fs, ops::ControlFlow, path::Path};
 
-use unmask_attack::{AttackError, Evidence, Needs, Rounding, TensorSource, Tensors, batch};
+use unmask_attack::{AttackError, Evidence, Levels, Needs, Rounding, TensorSource, Tensors, batch};
 use unmask_core::{Architecture, InitOptions, ParamLayout, VitConfig, initial_weights};
 use unmask_data::{chw_to_hwc, decode, hwc_to_chw, metrics};
 use unmask_engine::{Engine, Normalisation, Wanted};
@@ -59,7 +59,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 let own = gradient(&config, &[&picture.to_vec()], &[label], &weights, Rounding::F64);
                 own.map_err(|error| AttackError::Search { reason: error.to_string() })
             };
-            let found = batch(&evidence, Some(&mut own), &mut |at| {
+            let found = batch(&evidence, Levels::default(), Some(&mut own), &mut |at| {
                 last = Some(at);
                 ControlFlow::Continue(())
             });

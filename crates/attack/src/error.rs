@@ -111,8 +111,16 @@ pub enum AttackError {
     NonFinite { from: TensorSource, name: String, index: usize, value: f64 },
     #[error("the gradient \"{name}\" is all zero: it holds nothing of the picture")]
     ZeroGradient { name: &'static str },
+    /// Counting or the kind of update rules the attack out.
     #[error("the batch cannot be taken apart: {reason}")]
+    BatchExcluded { reason: String },
+    /// The attack failed.
+    #[error("the batch was not taken apart: {reason}")]
     BatchUnsolved { reason: String },
+    #[error(
+        "not every picture of the batch was found with its label, so that the rest of the update stays unexplained"
+    )]
+    BatchIncomplete,
     #[error("{method}: the equations could not be solved in f64 (their values may be too large or too small)")]
     Unsolvable { method: AttackMethod },
     #[error("the head's gradients are too large or too small to compare")]
@@ -184,6 +192,7 @@ impl AttackError {
             | Self::NothingKept { .. }
             | Self::TooMuchHidden { .. }
             | Self::ZeroGradient { .. }
+            | Self::BatchExcluded { .. }
             | Self::NothingToMatch { .. } => true,
             Self::NoLabels(because) => because.has_nothing_to_solve(),
             _ => false,

@@ -197,15 +197,11 @@ impl Tensors {
     }
 
     /// Subtracts `weight` times each tensor of `other` that is also here.
-    ///
-    /// # Errors
-    /// `other` lacks a tensor.
-    pub(crate) fn subtract(&mut self, other: &Self, weight: f64) -> Result<(), AttackError> {
-        for (name, values) in &mut self.values {
-            let other = other.get(name)?;
+    pub(crate) fn subtract(&mut self, other: &Self, weight: f64) {
+        for (name, other) in &other.values {
+            let Some(values) = self.values.get_mut(name) else { continue };
             values.iter_mut().zip(other).for_each(|(value, other)| *value -= weight * other);
         }
-        Ok(())
     }
 
     /// Values of a tensor, row-major, with 0 for entries that did not arrive.

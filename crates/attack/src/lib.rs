@@ -83,7 +83,7 @@ mod wiener;
 pub use accumulate::{AccumulatedRounds, Added};
 pub use als::{ALS_ITERATIONS, als};
 pub use april::{april, april_aware};
-pub use batch::{Batch, BatchPicture, BatchProgress, GradientOf, OnBatch, batch, most_pictures};
+pub use batch::{Batch, BatchPicture, BatchProgress, GradientOf, Levels, OnBatch, batch, most_pictures};
 pub use completion::{completion, completion_of_rounds};
 pub use embedding::{SAME_PICTURE, embedding_inversion, embedding_tables, pixel_uncertainty};
 pub use embedding_aware::embedding_inversion_aware;

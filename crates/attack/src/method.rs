@@ -8,6 +8,7 @@ use crate::{
     AttackError, Evidence, OnProgress, Reconstruction, RecoveredKey, april, april_aware, completion,
     embedding_inversion, embedding_inversion_aware,
     model::{PATCH_BIAS, PATCH_WEIGHT, POSITION, QKV},
+    most_pictures,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,10 +24,10 @@ pub enum Concealment {
 }
 
 impl Concealment {
-    /// The methods that a room tries on an update of `architecture` with this concealment.
-    pub fn methods(self, architecture: Architecture) -> Vec<AttackMethod> {
-        let is_vit = architecture.vit().is_some();
-        AttackMethod::ALL.into_iter().filter(|&method| (definition(method).is_tried)(self, is_vit)).collect()
+    /// The methods that a room tries on an update of `architecture`, made from so many pictures, with this concealment.
+    pub fn methods(self, architecture: Architecture, pictures: usize) -> Vec<AttackMethod> {
+        let setting = Setting { hidden: self, architecture, pictures };
+        AttackMethod::ALL.into_iter().filter(|&method| (definition(method).is_tried)(&setting)).collect()
     }
 
     /// What an update of this form conceals, judging by the tensors read from it.
@@ -45,7 +46,7 @@ impl Concealment {
 
     /// The closed forms among the [`methods`](Self::methods). They need only one update.
     pub fn closed_forms(self, architecture: Architecture) -> Vec<AttackMethod> {
-        let mut methods = self.methods(architecture);
+        let mut methods = self.methods(architecture, 1);
         methods
             .retain(|&method| matches!(definition(method).solver, Solver::ClosedForm(_)) && self != Self::Embeddings);
         methods
@@ -53,7 +54,7 @@ impl Concealment {
 
     /// The searches among the [`methods`](Self::methods), best informed first.
     pub fn searches(self, architecture: Architecture) -> Vec<AttackMethod> {
-        let mut searches = self.methods(architecture);
+        let mut searches = self.methods(architecture, 1);
         searches.retain(|method| method.is_search());
         searches.sort_by_key(|method| Reverse(method.knowledge()));
         searches
@@ -69,6 +70,8 @@ pub(crate) enum Solver {
     ClosedForm(ClosedForm),
     /// Embedding inversion of all gathered rounds.
     Rounds,
+    /// All pictures of a batch, by the tokens of the first block.
+    Batch,
     /// Embedding inversion of the decrypted update.
     Decryption(KeySource),
     /// A search through the model that starts from this closed form's picture, if any.
@@ -108,8 +111,27 @@ pub(crate) struct Definition {
     pub(crate) optional: &'static [&'static str],
     /// Weights that are read. A search reads all of them regardless.
     pub(crate) weights: &'static [&'static str],
-    /// Whether a room tries the method on an update with this concealment. The flag is `true` for a ViT.
-    pub(crate) is_tried: fn(Concealment, bool) -> bool,
+    /// Whether a room tries the method.
+    pub(crate) is_tried: fn(&Setting) -> bool,
+}
+
+/// The update that a room might attack.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Setting {
+    hidden: Concealment,
+    architecture: Architecture,
+    pictures: usize,
+}
+
+impl Setting {
+    fn is_vit(&self) -> bool {
+        self.architecture.vit().is_some()
+    }
+
+    /// Whether there are several pictures, on a model of which some batch can be taken apart.
+    fn has_batch(&self) -> bool {
+        self.pictures > 1 && self.architecture.vit().is_some_and(|config| most_pictures(&config) > 1)
+    }
 }
 
 const EMBEDDINGS: &[&str] = &[POSITION, PATCH_WEIGHT];
@@ -121,7 +143,7 @@ fn closed_form(solve: ClosedForm, gradients: &'static [&'static str]) -> Definit
         gradients: Required::Tensors(gradients),
         optional: &[],
         weights: &[],
-        is_tried: |_, _| true,
+        is_tried: |_| true,
     }
 }
 
@@ -137,24 +159,24 @@ fn decryption(key: KeySource, weights: &'static [&'static str]) -> Definition {
         gradients: Required::Tensors(EMBEDDINGS),
         optional: &[],
         weights,
-        is_tried: |hidden, _| hidden == Concealment::Embeddings,
+        is_tried: |it| it.hidden == Concealment::Embeddings,
     }
 }
 
-fn search(works_on: WorksOn, gradients: Required, is_tried: fn(Concealment, bool) -> bool) -> Definition {
+fn search(works_on: WorksOn, gradients: Required, is_tried: fn(&Setting) -> bool) -> Definition {
     Definition { solver: Solver::Search(None), works_on, gradients, optional: &[], weights: &[], is_tried }
 }
 
 /// A search of the first block. It starts from a closed form with the same knowledge of the mask, so that a naive
 /// attacker does not profit from what an aware one sees.
-fn token_matching(start: AttackMethod, is_tried: fn(Concealment, bool) -> bool) -> Definition {
+fn token_matching(start: AttackMethod, is_tried: fn(&Setting) -> bool) -> Definition {
     let solver = Solver::Search(Some(start));
     Definition { solver, ..search(WorksOn::Vit, Required::Front, is_tried) }
 }
 
 /// The only place that tells methods apart.
 pub(crate) fn definition(method: AttackMethod) -> Definition {
-    use Concealment::{Entries, Positions};
+    use Concealment::{Entries, Nothing, Positions};
     match method {
         AttackMethod::Embedding => closed_form(|evidence, _| embedding_inversion(&evidence.gradients), EMBEDDINGS),
         AttackMethod::EmbeddingAware => {
@@ -164,25 +186,30 @@ pub(crate) fn definition(method: AttackMethod) -> Definition {
         AttackMethod::AprilAware => april_block(|evidence, _| april_aware(evidence)),
         AttackMethod::Completion => Definition {
             optional: &[PATCH_BIAS],
-            is_tried: |hidden, is_vit| is_vit && hidden == Entries,
+            is_tried: |it| it.is_vit() && it.hidden == Entries,
             ..closed_form(completion, EMBEDDINGS)
         },
         AttackMethod::Rounds => Definition {
             solver: Solver::Rounds,
-            is_tried: |hidden, _| hidden == Entries,
+            is_tried: |it| it.hidden == Entries,
             ..definition(AttackMethod::EmbeddingAware)
         },
-        AttackMethod::Matching => token_matching(AttackMethod::Embedding, |hidden, is_vit| is_vit && hidden == Entries),
+        AttackMethod::Batch => Definition {
+            solver: Solver::Batch,
+            gradients: Required::Front,
+            is_tried: |it| it.hidden == Nothing && it.has_batch(),
+            ..definition(AttackMethod::Embedding)
+        },
+        AttackMethod::Matching => token_matching(AttackMethod::Embedding, |it| it.is_vit() && it.hidden == Entries),
         AttackMethod::MatchingAware => {
-            token_matching(AttackMethod::EmbeddingAware, |hidden, is_vit| is_vit && hidden != Positions)
+            token_matching(AttackMethod::EmbeddingAware, |it| it.is_vit() && it.hidden != Positions)
         }
         // Token matching sees more on a Vision Transformer.
-        AttackMethod::Gradients => search(WorksOn::Any, Required::All, |hidden, is_vit| !is_vit && hidden == Entries),
-        AttackMethod::GradientsAware => search(WorksOn::Any, Required::All, |_, is_vit| !is_vit),
-        AttackMethod::Jigsaw => Definition {
-            optional: &[POSITION],
-            ..search(WorksOn::Vit, Required::Front, |hidden, _| hidden == Positions)
-        },
+        AttackMethod::Gradients => search(WorksOn::Any, Required::All, |it| !it.is_vit() && it.hidden == Entries),
+        AttackMethod::GradientsAware => search(WorksOn::Any, Required::All, |it| !it.is_vit()),
+        AttackMethod::Jigsaw => {
+            Definition { optional: &[POSITION], ..search(WorksOn::Vit, Required::Front, |it| it.hidden == Positions) }
+        }
         AttackMethod::KnownStart => decryption(KeySource::KnownStart, &RecoveredKey::WEIGHTS),
         AttackMethod::Colluder => decryption(KeySource::Colluder, &[]),
     }
@@ -203,6 +230,18 @@ mod tests {
         assert_eq!(Concealment::Positions.searches(vit), [Jigsaw]);
         assert_eq!(Concealment::Nothing.searches(resnet), [GradientsAware]);
         assert_eq!(Concealment::Entries.searches(resnet), [GradientsAware, Gradients]);
+    }
+
+    #[test]
+    fn a_batch_is_taken_apart_where_some_batch_can_be() {
+        let tries = |hidden: Concealment, preset: VitPreset, pictures| {
+            hidden.methods(preset.into(), pictures).contains(&AttackMethod::Batch)
+        };
+        assert!(tries(Concealment::Nothing, VitPreset::NanoPatch8, 2));
+        assert!(tries(Concealment::Nothing, VitPreset::NanoPatch8, 9), "the card says that counting rules it out");
+        assert!(!tries(Concealment::Nothing, VitPreset::NanoPatch8, 1), "embedding inversion sees one picture");
+        assert!(!tries(Concealment::Nothing, VitPreset::Nano, 2), "no batch at all");
+        assert!(!tries(Concealment::Entries, VitPreset::NanoPatch8, 2));
     }
 
     #[test]

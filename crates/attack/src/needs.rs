@@ -5,7 +5,7 @@ use unmask_core::AttackMethod;
 use crate::{
     AttackError, Evidence, KeySource, ModelShape, TensorSource, Tensors, class_token_gradient,
     method::{Definition, Required, Solver, WorksOn, definition},
-    model::{PATCH_WEIGHT, POSITION, QKV, is_front},
+    model::{HEAD_BIAS, PATCH_WEIGHT, POSITION, QKV, is_front},
 };
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -65,6 +65,9 @@ impl Needs {
         let Definition { solver, works_on, gradients, optional, weights, .. } = definition(method);
         if works_on != WorksOn::Any {
             model.vit()?;
+        }
+        if matches!(solver, Solver::Batch) {
+            return Self::of_batch(model);
         }
         let names = |is_read: &dyn Fn(&str) -> bool| -> Vec<String> {
             model.layout().iter().map(|param| param.name.clone()).filter(|name| is_read(name)).collect()
@@ -127,7 +130,7 @@ impl Needs {
             required.push(counts);
         }
         Ok(Self {
-            gradients: TensorNames { required, optional: Vec::new() },
+            gradients: TensorNames { required, optional: vec![HEAD_BIAS.to_owned()] },
             weights: TensorNames { required: weights, optional: Vec::new() },
             ..Self::default()
         })
@@ -201,7 +204,7 @@ mod tests {
                     Err(error) => assert_eq!(error, AttackError::NotVit { architecture }),
                 }
             }
-            assert_eq!(usable, if architecture.vit().is_some() { 16 } else { 3 }, "{architecture}");
+            assert_eq!(usable, if architecture.vit().is_some() { 17 } else { 3 }, "{architecture}");
         }
     }
 

@@ -8,7 +8,7 @@ use std::{
 use unmask_core::{Architecture, AttackMethod, ModelState, VitConfig};
 
 use crate::{
-    AccumulatedRounds, AttackError, Evidence, KeySource, KnownStart, LabelReading, Membership, OnProgress,
+    AccumulatedRounds, AttackError, Evidence, KeySource, KnownStart, LabelReading, Levels, Membership, OnProgress,
     Reconstruction, RecoveredKey, Rounding, Searches, TensorSource, Tensors, class_token_gradient, embeddings_layout,
     membership::{Members, altered, membership},
     method::ClosedForm,
@@ -28,6 +28,8 @@ pub struct Observation {
     pub local_steps: u64,
     /// Labels of the pictures, if known; otherwise they are read off the update.
     pub labels: Option<Vec<usize>>,
+    /// Where the grey levels of 8-bit pictures lie among the model's inputs.
+    pub levels: Levels,
     /// The update with its whole model, for searches and membership.
     pub whole: Option<Arc<WholeUpdate>>,
     /// Several rounds over the same pictures, or why they cannot be gathered.
@@ -82,6 +84,7 @@ impl Observation {
             batch: 1,
             local_steps: 1,
             labels: None,
+            levels: Levels::default(),
             whole: None,
             rounds: Err(AttackError::NoRounds),
             encryption: None,

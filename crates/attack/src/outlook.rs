@@ -2,7 +2,7 @@
 
 use unmask_core::{Architecture, AttackMethod, Defence, EncryptionStart, Outlook, ParamGroup, Rule, VitConfig};
 
-use crate::{KeySource, Needs, membership::MOST_OF_WIDTH};
+use crate::{KeySource, Needs, membership::MOST_OF_WIDTH, most_pictures};
 
 /// Equations for each unknown from which rounding to f32 leaves the solution. Between 1 and this, counting allows a
 /// solution and rounding may spoil it.
@@ -59,10 +59,9 @@ impl Sight {
         self.clients.saturating_mul(self.batch)
     }
 
-    /// Whether a batch of a ViT is small enough for the tokens of its first block to be independent: B (S + 1) < D.
-    /// Then an attack on the first block's MLP may take the batch apart, which embedding inversion cannot.
+    /// Whether counting allows the attack `batch` to take the pictures apart, by [`most_pictures`].
     pub fn has_independent_tokens(&self) -> bool {
-        self.architecture.vit().is_some_and(|config| self.pictures() * config.tokens() < config.dim)
+        self.architecture.vit().is_some_and(|config| self.pictures() <= most_pictures(&config))
     }
 
     /// What counting says of `method`.
@@ -90,6 +89,9 @@ impl Sight {
             return Prediction::forbids(
                 "the gradient of the position embedding does not arrive: nothing says which mixture of patches each equation holds",
             );
+        }
+        if method == AttackMethod::Batch {
+            return self.batch(&config);
         }
         if let Some(several) = self.several(&config) {
             return several;
@@ -237,6 +239,30 @@ impl Sight {
             _ if pictures > 2 => format!("{search}; it takes two pictures apart, and here are {pictures}"),
             _ => search.to_owned(),
         })
+    }
+
+    /// Tokens of the first block, by its MLP.
+    fn batch(&self, config: &VitConfig) -> Prediction {
+        if config.april_block || config.depth < 2 {
+            return Prediction::does_not_apply(if config.april_block {
+                "it reads a standard first block, and here is an April block"
+            } else {
+                "it reads a block before the last, and the model has only one"
+            });
+        }
+        if self.defence.rates().is_some() {
+            return Prediction::unknown("the mask drops values of the MLP, which the attack does not complete");
+        }
+        let (pictures, most, dim) = (self.pictures(), most_pictures(config), config.dim);
+        let tokens = pictures * config.tokens();
+        let counted = format!(
+            "{pictures} picture{} have {tokens} tokens in D = {dim} dimensions, and counting allows at most {most}",
+            plural(pictures)
+        );
+        match pictures <= most {
+            true => Prediction::unknown(format!("{counted}: rounding decides how many are found")),
+            false => Prediction::forbids(counted),
+        }
     }
 
     /// One sum of products with several pictures leaves each patch free.

@@ -88,11 +88,11 @@ pub struct SearchProgress {
 /// State of an attack that works step by step.
 #[derive(Debug, Clone, Copy)]
 pub struct AttackProgress<'a> {
-    /// Steps done.
+    /// Steps done; for a batch, tokens found.
     pub iteration: usize,
-    /// Total number of steps.
+    /// Total number of steps, or of tokens.
     pub iterations: usize,
-    /// The value being minimised.
+    /// The value being minimised; for a batch, the pictures that are not certain.
     pub objective: f64,
     /// Pictures `[batch, side, side, 3]` in [0, 1]; empty if there are none so far.
     pub pictures: &'a [f32],

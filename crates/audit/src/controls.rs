@@ -6,7 +6,7 @@ use unmask_inversion::InferenceAttack;
 
 use crate::{
     Deployment, Viewer,
-    report::{TAKEN_APART, needs_colluder, predict},
+    report::{needs_colluder, predict},
 };
 
 /// A change of the plan, and the predictions that it changes.
@@ -101,6 +101,10 @@ pub(crate) fn controls(plan: &Deployment) -> Vec<Control> {
     });
     changed.collect()
 }
+
+/// What is known of small sums.
+const TAKEN_APART: &str =
+    "The attack batch takes sums this small apart, picture by picture, as far as rounding allows.";
 
 /// The attacks that a party makes alone.
 fn attacks() -> impl Iterator<Item = InferenceAttack> {

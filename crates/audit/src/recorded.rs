@@ -395,7 +395,7 @@ impl Audit {
             controls: Vec::new(),
             privacy: None,
             updates,
-            not_tried: not_tried(None),
+            not_tried: not_tried(),
             notes: Vec::new(),
         };
         audit.conclude();

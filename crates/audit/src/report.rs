@@ -168,7 +168,7 @@ impl Audit {
             controls: controls(&deployment),
             privacy: deployment.defence.noise().map(PrivacyClaim::new),
             updates: Vec::new(),
-            not_tried: not_tried(Some(&deployment)),
+            not_tried: not_tried(),
             notes: Vec::new(),
         };
         audit.conclude();
@@ -299,19 +299,9 @@ impl View {
     }
 }
 
-/// What is known of small batches.
-pub(crate) const TAKEN_APART: &str = "Sums this small have been taken apart, picture by picture, by an attack on the first \
-     block's MLP that is not in this program.";
-
 /// What no part of this program tries.
-pub(crate) fn not_tried(deployment: Option<&Deployment>) -> Vec<String> {
-    let mut all = Vec::new();
-    let is_apart = |viewer| deployment.is_some_and(|deployment| deployment.may_be_taken_apart(viewer));
-    if is_apart(Viewer::Server) || is_apart(Viewer::Client) {
-        all.push(format!("An attack that takes batches and sums apart. {TAKEN_APART}"));
-    }
-    all.extend(
-        [
+pub(crate) fn not_tried() -> Vec<String> {
+    [
             "Searches that run the model thousands of times, unless the table shows a result: counting does not say whether they converge.",
             "Attackers with prior knowledge of the pictures, such as a generative model.",
             "A server that sends a doctored model, to see more.",
@@ -319,9 +309,8 @@ pub(crate) fn not_tried(deployment: Option<&Deployment>) -> Vec<String> {
             "Properties of the data other than pictures, classes and membership.",
             "What the finished model gives away, and what logs, backups and people do.",
         ]
-        .map(str::to_owned),
-    );
-    all
+        .map(str::to_owned)
+        .into()
 }
 
 impl View {

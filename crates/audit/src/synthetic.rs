@@ -35,7 +35,8 @@ pub fn synthetic_picture(side: usize, number: u64) -> Vec<f32> {
             }
             // A fine texture, so that no patch is flat.
             let grain = 0.04 * ((row * 7 + column * 13 + number as usize % 11) as f32).sin();
-            picture.extend(pixel.map(|value| (value * 0.9 + 0.05 + grain).clamp(0.0, 1.0)));
+            // Whole grey levels, as in a photograph of 8 bits.
+            picture.extend(pixel.map(|value| ((value * 0.9 + 0.05 + grain).clamp(0.0, 1.0) * 255.0).round() / 255.0));
         }
     }
     picture

@@ -27,6 +27,8 @@ pub enum AttackMethod {
     Completion,
     /// Embedding inversion of the entries that several rounds kept.
     Rounds,
+    /// Takes a batch of pictures apart, or a sum of updates, by the tokens of the first block.
+    Batch,
     /// Token matching that takes dropped entries for zeros.
     Matching,
     /// Token matching on the entries that arrived.
@@ -51,6 +53,7 @@ pub enum AttackFamily {
     April,
     Completion,
     Rounds,
+    Batch,
     Matching,
     Gradients,
     Jigsaw,
@@ -73,6 +76,7 @@ impl AttackFamily {
             Self::April => "APRIL",
             Self::Completion => "Low-rank completion",
             Self::Rounds => "Several rounds together",
+            Self::Batch => "The whole batch at once",
             Self::Matching => "Token matching",
             Self::Gradients => "Inverting Gradients",
             Self::Jigsaw => "Jigsaw",
@@ -89,6 +93,7 @@ impl AttackMethod {
             Self::April | Self::AprilAware => AttackFamily::April,
             Self::Completion => AttackFamily::Completion,
             Self::Rounds => AttackFamily::Rounds,
+            Self::Batch => AttackFamily::Batch,
             Self::Matching | Self::MatchingAware => AttackFamily::Matching,
             Self::Gradients | Self::GradientsAware => AttackFamily::Gradients,
             Self::Jigsaw => AttackFamily::Jigsaw,
@@ -102,6 +107,7 @@ impl AttackMethod {
             | Self::April
             | Self::Completion
             | Self::Rounds
+            | Self::Batch
             | Self::Matching
             | Self::Gradients
             | Self::Jigsaw => self.family().title(),
@@ -123,6 +129,7 @@ impl AttackMethod {
             }
             Self::Completion => "What rank gives away",
             Self::Rounds => "What patience sees",
+            Self::Batch => "What a batch gives away",
             Self::Jigsaw => "What remains without positions",
             Self::KnownStart => "Knows the plain model",
             Self::Colluder => "Was given the key",
@@ -156,6 +163,7 @@ words!(AttackMethod {
     AprilAware = "april-aware",
     Completion = "completion",
     Rounds = "rounds",
+    Batch = "batch",
     Matching = "matching",
     MatchingAware = "matching-aware",
     Gradients = "inverting-gradients",
@@ -170,6 +178,7 @@ words!(AttackFamily {
     April = "april",
     Completion = "completion",
     Rounds = "rounds",
+    Batch = "batch",
     Matching = "matching",
     Gradients = "inverting-gradients",
     Jigsaw = "jigsaw",

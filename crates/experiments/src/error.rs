@@ -52,8 +52,12 @@ pub enum ExperimentError {
     LearningRate { rate: f32 },
     #[error("{what} {name} is there twice; it must be unique, so leave one out or rename it")]
     Duplicate { what: &'static str, name: String },
-    #[error("{pictures} pictures do not make batches of {batch}; add or remove some, or give another --batch")]
-    UnevenBatches { pictures: usize, batch: usize },
+    #[error(
+        "{pictures} pictures do not make {}batches of {batch}; add or remove some, or give another --batch{}",
+        if *.sum > 1 { format!("sums of {sum} ") } else { String::new() },
+        if *.sum > 1 { " or --sum" } else { "" }
+    )]
+    UnevenBatches { pictures: usize, batch: usize, sum: usize },
     #[error("{} holds rows of another run: {difference}; give another --out, or delete that folder", .folder.display())]
     OtherRun { folder: PathBuf, difference: String },
     #[error("there is no part in {}; give the folders that --part created", .folder.display())]

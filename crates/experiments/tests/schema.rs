@@ -84,6 +84,7 @@ fn a_matrix_conforms() {
         rate: 1e-5,
         rule: Rule::FedSgd,
         batch: 1,
+        sum: 1,
     };
     let folder = tempfile::tempdir().unwrap();
     let request = MatrixRequest {

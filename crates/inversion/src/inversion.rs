@@ -201,9 +201,15 @@ impl Inversion {
         match self.attack {
             InferenceAttack::Reconstruction(method) => {
                 let title = method.title();
-                let cannot = |source| match nothing {
-                    Some(why) if source == AttackError::FixedPosition => InversionError::NothingArrived { title, why },
-                    _ => InversionError::Attack { title, source },
+                let cannot = |source| match (source, nothing) {
+                    (AttackError::FixedPosition, Some(why)) => InversionError::NothingArrived { title, why },
+                    (AttackError::BatchUnsolved { reason }, _) if model.guesses_heads => {
+                        let heads = architecture.vit().map_or(0, |config| config.heads);
+                        let reason =
+                            format!("{reason}. {heads} attention heads were assumed: give --heads if it has others");
+                        InversionError::Attack { title, source: AttackError::BatchUnsolved { reason } }
+                    }
+                    (source, _) => InversionError::Attack { title, source },
                 };
                 let mut found = run(method, &observation, searches, self.search, progress).map_err(cannot)?;
                 let findable: Vec<Vec<f32>> = known.truths.iter().map(findable).collect();
@@ -294,7 +300,8 @@ impl Inversion {
         let needs = self.attack.needs(model).map_err(cannot)?;
         self.check_arguments(&needs)?;
         let is_search = self.attack.method().is_some_and(AttackMethod::is_search);
-        dumped.check_fits(self.attack.name(), &needs, is_search)?;
+        let runs_block = is_search || self.attack.method() == Some(AttackMethod::Batch);
+        dumped.check_fits(self.attack.name(), &needs, runs_block)?;
         let is_encrypted = needs.key.is_some();
         // A search reads the whole state instead.
         let weights = if is_search { TensorNames::default() } else { needs.weights };
@@ -362,6 +369,7 @@ impl Inversion {
         };
         observation.local_steps = self.fedavg.map_or(1, LocalTraining::steps);
         observation.labels = (!self.labels.is_empty()).then(|| self.labels.clone());
+        observation.levels = dumped.pixels.levels();
         observation.whole = whole;
         observation.rounds = gathered.map(Arc::new);
         observation.encryption = encryption;

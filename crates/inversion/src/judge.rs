@@ -15,6 +15,9 @@ const NO_GRADIENT: &str =
 /// What is known of a picture where the model cannot be run.
 const ONLY_SOLUTION: &str = ", although the equations of the embeddings allow no other";
 
+/// Largest misfit of pictures of a batch that counts as rounding. Right pictures leave 1e-6 of an update in f32.
+const TO_ROUNDING: f64 = 1e-4;
+
 /// A search counts as converged if its misfit is at most this factor times the private picture's, plus
 /// [`Misfit::EXPLAINED`].
 const NEARLY: f64 = 1.1;
@@ -47,6 +50,8 @@ pub struct Check {
     pub arrangement: Option<String>,
     /// For a closed form that did not settle or was ended early: why an unrecognisable result proves nothing.
     pub unsettled: Option<String>,
+    /// Of a batch that was taken apart: how many pictures are certain by their own evidence.
+    pub certain: Option<usize>,
 }
 
 /// Misfits of a search over the entries that it compares. For a naive search, these include hidden entries.
@@ -76,7 +81,15 @@ impl Check {
     ) -> Self {
         let unsettled = found.ending.because(found.seconds).filter(|_| !method.is_search());
         let pictures = found.pictures.as_slice();
-        let own = own_gradient(observation, models, pictures);
+        let own = match (method, &found.labels) {
+            (AttackMethod::Batch, None) => Err(AttackError::BatchIncomplete),
+            (AttackMethod::Batch, Some(labels)) => {
+                let mut whose = observation.clone();
+                (whose.batch, whose.labels) = (labels.len(), Some(labels.clone()));
+                own_gradient(&whose, models, pictures)
+            }
+            _ => own_gradient(observation, models, pictures),
+        };
         let whole = observation.whole.as_deref().ok_or(AttackError::NoModel);
         let over = |gradient: &Result<Vec<f64>, AttackError>, knowledge| {
             Misfit::of(gradient.as_ref().map_err(Clone::clone)?, whole.clone()?, knowledge)
@@ -91,8 +104,7 @@ impl Check {
             is_turned = turned.is_some();
             misfit = turned.map_or(misfit, Ok);
         }
-        let found = over(&own, method.knowledge());
-        let reached = found.ok().filter(|_| method.is_search()).map(|found| {
+        let reached = over(&own, method.knowledge()).ok().filter(|_| method.is_search()).map(|found| {
             let truth = (truths.len() == 1 && observation.batch == 1)
                 .then(|| over(&own_gradient(observation, models, truths), method.knowledge()).ok())
                 .flatten();
@@ -107,6 +119,7 @@ impl Check {
             reached,
             uncertainty,
             unsettled,
+            certain: found.certain,
             is_turned,
             heads: None,
             assuming: None,
@@ -128,6 +141,13 @@ impl Check {
         self.misfit.as_ref().is_ok_and(|misfit| misfit.relative <= Misfit::EXPLAINED)
     }
 
+    /// Whether a batch that was taken apart is beyond doubt: a picture has the values of an 8-bit one, or all pictures
+    /// together explain the update down to its rounding.
+    fn is_taken_apart(&self) -> bool {
+        let is_exact = || self.misfit.as_ref().is_ok_and(|misfit| misfit.relative <= TO_ROUNDING);
+        self.certain.is_some_and(|certain| certain > 0 || is_exact())
+    }
+
     /// Whether the update itself leaves no other picture.
     pub fn is_determined(&self) -> bool {
         self.is_explained() && self.is_only_solution()
@@ -140,6 +160,8 @@ impl Check {
 ///   equations determine it to [`SAME_PICTURE`], and its own gradient explains the update to [`Misfit::EXPLAINED`], so
 ///   that its pixels are what the model saw and not cipher text. Then a low SSIM says that the given picture is not
 ///   what the model was fed.
+///   Of a batch that was taken apart, one picture is enough whose values all lie at whole grey levels, or else all of
+///   them must explain the update to 1e-4.
 /// - *Not recognisable by this attack*: a lower SSIM from a closed form that settled, or from a search that explains
 ///   the update as well as the private picture does.
 /// - *Cannot tell*: everything else.
@@ -162,6 +184,15 @@ pub fn judge(score: Option<&Score>, check: &Check) -> Verdict {
     }
     let because = match (&check.misfit, check.uncertainty) {
         _ if check.no_gradient => NO_GRADIENT.to_owned(),
+        _ if check.is_taken_apart() => match &check.arrangement {
+            Some(why) => why.clone(),
+            None => return Verdict::Recognisable,
+        },
+        _ if check.certain.is_some() => {
+            "the private pictures are not known; these fit the first block of the model, but \
+             their values do not lie at whole grey levels, and they do not explain the whole update"
+                .to_owned()
+        }
         (Err(why), _) => {
             let why = check.unread.clone().unwrap_or_else(|| why.to_string());
             let only = if check.is_only_solution() { ONLY_SOLUTION } else { "" };
@@ -221,6 +252,7 @@ mod tests {
             reached: None,
             uncertainty: None,
             unsettled: None,
+            certain: None,
             is_turned: false,
             heads: None,
             assuming: None,
@@ -279,6 +311,19 @@ mod tests {
         assert_eq!(judge(0.5), Verdict::Recognisable, "regardless of what more it might have seen");
         assert!(Ending::Unsettled.because(1.0).is_some_and(|why| why.contains("did not settle")));
         assert_eq!(Ending::Settled.because(1.0), None);
+    }
+
+    /// The whole update may stay unexplained while one picture of it is proven.
+    #[test]
+    fn one_certain_picture_of_a_batch_is_enough() {
+        let batch = |certain| Check { certain: Some(certain), misfit: Err(AttackError::BatchIncomplete), ..check(0.0) };
+        assert_eq!(judge(None, &batch(1)), Verdict::Recognisable);
+        assert!(because(judge(None, &batch(0))).contains("whole grey levels"));
+        let floats = |relative| Check { certain: Some(0), ..check(relative) };
+        assert_eq!(judge(None, &floats(2e-6)), Verdict::Recognisable);
+        assert!(because(judge(None, &floats(0.004))).contains("do not explain the whole update"));
+        let scrambled = Check { arrangement: Some("the patches may stand in rows of 8".to_owned()), ..batch(1) };
+        assert!(because(judge(None, &scrambled)).contains("rows of 8"));
     }
 
     #[test]

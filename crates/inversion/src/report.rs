@@ -31,6 +31,9 @@ pub struct Report {
     /// `verdict`, and `because` if it is unknown. Only for attacks that reconstruct pictures.
     #[serde(flatten)]
     pub verdict: Option<Verdict>,
+    /// How many pictures of a batch are certain by their own evidence, the first of those written; only for batch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certain: Option<usize>,
     /// Share of the update that the pictures leave unexplained, over the entries that arrived: min over s >= 0 of ||s
     /// g(x) - g|| / ||g||, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -121,6 +124,7 @@ impl Report {
             label: if let &[label] = labels { Some(label) } else { None },
             labels: (labels.len() > 1).then(|| labels.to_vec()),
             verdict: None,
+            certain: None,
             misfit: None,
             misfit_scale: None,
             misfit_entries: None,
@@ -182,6 +186,7 @@ impl Report {
         self.singular_values_ratio = found.singular_ratio;
         self.iterations = found.iterations;
         self.objective = found.objective;
+        self.certain = found.certain;
         self.notes.extend(found.notes.iter().cloned());
     }
 
@@ -284,7 +289,9 @@ impl Report {
         }
         if let Some(misfit) = self.misfit {
             lines.push(format!(
-                "by its own gradient, the picture leaves {:.2} % of the update unexplained",
+                "by {} own gradient, the {} {:.2} % of the update unexplained",
+                if self.certain.is_some() { "their" } else { "its" },
+                if self.certain.is_some() { "pictures leave" } else { "picture leaves" },
                 100.0 * misfit
             ));
         }

@@ -245,7 +245,7 @@ impl Attacks {
             self.everybody.take(job, &self.attackers);
         }
         if let Some((job, whole)) = self.job.take() {
-            self.cards.begin(job.concealment.methods(job.architecture));
+            self.cards.begin(job.concealment.methods(job.architecture, job.observation.batch));
             self.attackers.attack(job, whole);
         }
     }

@@ -93,6 +93,9 @@ pub struct Matrix {
     /// Pictures in one update.
     #[arg(long, value_name = "B", default_value_t = 1)]
     batch: usize,
+    /// Clients whose updates are averaged before anybody attacks, as in a secure sum. Each has its own pictures.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    sum: usize,
     /// The device: cpu, or gpu in a program built with `--features gpu`.
     #[arg(long, value_name = "DEVICE", default_value = "cpu")]
     device: String,
@@ -179,8 +182,8 @@ impl Matrix {
         if attacks.is_empty() {
             attacks = MatrixSettings::default_attacks(model, &defences);
         }
-        let Self { seed, seeds, iterations, step, rounds, rate, rule, batch, .. } = *self;
-        Ok(MatrixSettings { model, attacks, defences, seed, seeds, iterations, step, rounds, rate, rule, batch })
+        let Self { seed, seeds, iterations, step, rounds, rate, rule, batch, sum, .. } = *self;
+        Ok(MatrixSettings { model, attacks, defences, seed, seeds, iterations, step, rounds, rate, rule, batch, sum })
     }
 }
 

@@ -119,6 +119,52 @@ fn notes(report: &Value) -> String {
     report["notes"].as_array().unwrap().iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ")
 }
 
+/// Two photographs of 8 bits in one update come back to the bit, in the normalisation with which the model was fed.
+#[test]
+fn a_batch_is_taken_apart_in_any_normalisation() {
+    const IMAGENET: ([f64; 3], [f64; 3]) = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]);
+    let photographs: Vec<Vec<f32>> = ["astronaut.png", "cat.png"]
+        .map(|name| photograph(name).for_model(32).into_iter().map(|value| (value * 255.0).round() / 255.0).collect())
+        .into();
+    for normalisation in [None, Some(IMAGENET)] {
+        // The largest input for a pixel, by which the images are divided and the first layer's weights multiplied.
+        let reach = normalisation.map_or(1.0, |(mean, std)| (1.0 - mean[2]) / std[2]);
+        let fed = |(index, value): (usize, &f32)| match normalisation {
+            None => *value,
+            Some((mean, std)) => {
+                let channel = index / (32 * 32) % 3;
+                (((f64::from(*value) - mean[channel]) / std[channel] / reach + 1.0) / 2.0) as f32
+            }
+        };
+        let images: Vec<f32> = photographs.iter().flat_map(|picture| picture.iter().enumerate().map(fed)).collect();
+        let mut client = Client::fed(VitPreset::NanoPatch8.into(), &images, &[3, 8]);
+        let layer = client.layout.get("patch_embed.proj.weight").unwrap().range.clone();
+        client.state.weights[layer.clone()].iter_mut().for_each(|value| *value /= reach as f32);
+        client.gradient[layer].iter_mut().for_each(|value| *value *= reach as f32);
+        client.save("weights", &client.state.weights);
+        client.save("gradients", &client.gradient);
+        let weights = client.file("weights");
+        let mut arguments = vec!["--weights", &weights];
+        if normalisation.is_some() {
+            arguments.extend(["--mean", "0.485,0.456,0.406", "--std", "0.229,0.224,0.225"]);
+        }
+        let report = client.success("batch", &arguments);
+        assert_eq!((&report["verdict"], &report["certain"]), (&"recognisable".into(), &2.into()), "{report}");
+        assert!(report["misfit"].as_f64().unwrap() < 1e-4, "{report}");
+        let found = [0, 1].map(|k| decode(&fs::read(client.path(&format!("out/reconstruction-{k}.png"))).unwrap()));
+        let found = found.map(|picture| picture.unwrap().for_model(32));
+        assert!(photographs.iter().all(|picture| found.contains(picture)), "{report}");
+    }
+}
+
+/// What counting rules out is refused in words, before anything is computed.
+#[test]
+fn a_batch_with_more_tokens_than_dimensions_is_refused() {
+    let client = Client::of(VitPreset::Nano.into(), &["astronaut.png", "cat.png"], &[3, 8]);
+    let said = client.refusal("batch", &["--weights", &client.file("weights")]);
+    assert!(said.contains("no batch of") && said.contains("patch length L = 48"), "{said}");
+}
+
 /// An exact picture stays one, whatever file it is compared with; the report says how the file was fed.
 #[test]
 fn the_updates_own_evidence_comes_before_the_truth() {

@@ -18,7 +18,7 @@ pub fn most_pictures(config: &VitConfig) -> usize {
 /// [`AttackError`]: the model or the gradient cannot be taken apart, or the batch is too large for the model.
 pub(super) fn count(evidence: &Evidence, go_on: GoOn<'_>) -> Result<usize, AttackError> {
     let config = evidence.gradients.vit()?;
-    let refused = |reason: String| Err(AttackError::BatchUnsolved { reason });
+    let refused = |reason: String| Err(AttackError::BatchExcluded { reason });
     if config.april_block {
         return refused(
             "block 0 is an April block, which has no residual; use april, or a model with a standard block".to_owned(),
@@ -61,7 +61,7 @@ pub(super) fn count(evidence: &Evidence, go_on: GoOn<'_>) -> Result<usize, Attac
     if batch > most {
         let at_least = if matches!(size, BatchSize::AtLeast(_)) { "at least " } else { "" };
         return refused(format!(
-            "this update has {at_least}{batch} pictures, and on {} at most {most} can be told apart: {}",
+            "the gradient of the last block has a rank of {at_least}{batch}: this update has that many pictures, unless noise or              rounding to few levels raises the rank, and on {} at most {most} can be told apart: {}",
             config.name(),
             shape(&config),
         ));
@@ -101,7 +101,7 @@ mod tests {
         };
         let nano: VitConfig = VitPreset::NanoPatch8.into();
         let said = refusal(nano, 6);
-        assert!(said.contains("6 pictures") && said.contains("at most 5"), "{said}");
+        assert!(said.contains("rank of 6") && said.contains("at most 5"), "{said}");
         let said = refusal(VitConfig { depth: 1, ..nano }, 2);
         assert!(said.contains("depth of 1"), "{said}");
         let said = refusal(VitPreset::Nano.into(), 1);

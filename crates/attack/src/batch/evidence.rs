@@ -5,14 +5,13 @@ use unmask_core::VitConfig;
 
 use super::{
     block::Block,
+    levels::Levels,
     patch_space::PatchSpace,
     refine::{residuals_to_spans, tokens_of_patches},
     spans::Spans,
 };
 use crate::{Reconstruction, Rounding, least_squares::Spectrum};
 
-/// Steps of an 8-bit value in the input space [-1, 1].
-const STEP: f64 = 2.0 / 255.0;
 /// Largest distance of any value of a certain picture from a whole grey level. Without knowledge it is uniform up to
 /// 0.5, and a picture has hundreds of values.
 const MOST_OFF: f64 = 0.35;
@@ -27,6 +26,8 @@ const CLASS_RESIDUAL: f64 = 64.0;
 const CLASS_RESIDUAL_ON_GRID: f64 = 4096.0;
 /// Smallest such limit: sums in f64 are not exact either.
 const LEAST_LIMIT: f64 = 1e-9;
+/// The same for a picture of whole grey levels: training code normalises pictures in f32, whatever the gradient's type.
+const LEAST_LIMIT_ON_GRID: f64 = 1e-6;
 /// Largest residual of the tokens in the mean square. Tokens of flat patches drown in the rounding of f32; those of
 /// pictures outside the batch have 0.25 and more.
 const RESIDUAL: f64 = 0.05;
@@ -43,6 +44,8 @@ pub struct BatchPicture {
     pub is_certain: bool,
     /// Whether the picture fits the update, whether or not it is made of 8-bit values.
     pub fits: bool,
+    /// Its label, if the model could be run and the last block's gradient shows it.
+    pub label: Option<usize>,
     /// Root mean square distance of the values from whole grey levels, before rounding; 0.29 if nothing is known.
     pub off_grid: f64,
     /// Length of the class token behind attention outside the tokens of the update, relative to it: about 1e-12 for
@@ -66,28 +69,32 @@ pub(super) struct Judged {
     pub(super) picture: BatchPicture,
     /// Patches `[L, S]` in [-1, 1], rounded if certain.
     pub(super) patches: Mat<f64>,
+    /// Share of its gradient in the update, once the label is known: 1 / B, or twice that if the picture is there twice.
+    pub(super) weight: f64,
 }
 
-/// A grey level as models read it, in f32 and in [-1, 1].
-fn pixel(level: f64) -> f64 {
-    f64::from((level.clamp(0.0, 255.0) / 255.0) as f32).mul_add(2.0, -1.0)
-}
-
-fn snapped(value: f64) -> f64 {
-    pixel(((value + 1.0) / STEP).round())
+/// Patches at whole grey levels, and how far the given ones are from them, in levels, both `[L, S]`.
+fn snapped(levels: &Levels, patches: &Mat<f64>) -> (Mat<f64>, Mat<f64>) {
+    let channel = |l: usize| l * VitConfig::CHANNELS / patches.nrows();
+    let level = |l: usize, s: usize| levels.level(patches[(l, s)], channel(l));
+    let (rows, columns) = (patches.nrows(), patches.ncols());
+    (
+        Mat::from_fn(rows, columns, |l, s| levels.input(level(l, s), channel(l))),
+        Mat::from_fn(rows, columns, |l, s| level(l, s) - level(l, s).round().clamp(0.0, 255.0)),
+    )
 }
 
 /// Patches `[L, S]` at whole grey levels, and the row, the column and the second nearest level of each value that is
 /// further than `doubtful` from the nearest.
-pub(super) fn on_grid(patches: &Mat<f64>, doubtful: f64) -> (Mat<f64>, Vec<(usize, usize, f64)>) {
-    let rounded = Mat::from_fn(patches.nrows(), patches.ncols(), |l, s| snapped(patches[(l, s)]));
+pub(super) fn on_grid(levels: &Levels, patches: &Mat<f64>, doubtful: f64) -> (Mat<f64>, Vec<(usize, usize, f64)>) {
+    let (rounded, off) = snapped(levels, patches);
     let mut doubts = Vec::new();
     for s in 0..patches.ncols() {
         for l in 0..patches.nrows() {
-            let level = (patches[(l, s)] + 1.0) / STEP;
-            if (level - level.round()).abs() > doubtful && (0.0..=255.0).contains(&level) {
-                let second = if level > level.round() { level.round() + 1.0 } else { level.round() - 1.0 };
-                doubts.push((l, s, pixel(second)));
+            let channel = l * VitConfig::CHANNELS / patches.nrows();
+            let level = levels.level(patches[(l, s)], channel);
+            if off[(l, s)].abs() > doubtful && (0.0..=255.0).contains(&level) {
+                doubts.push((l, s, levels.input(level.round() + off[(l, s)].signum(), channel)));
             }
         }
     }
@@ -101,6 +108,7 @@ pub(super) fn settled(config: &VitConfig, one: &Judged, patches: &Mat<f64>) -> J
     Judged {
         picture: BatchPicture { image, is_certain: true, fits: true, ..one.picture.clone() },
         patches: patches.clone(),
+        weight: one.weight,
     }
 }
 
@@ -111,14 +119,14 @@ pub(super) fn judge(
     block: &Block,
     space: &PatchSpace,
     spans: &Spans,
+    levels: &Levels,
     patches: Mat<f64>,
 ) -> Judged {
-    let rounded = Mat::from_fn(patches.nrows(), patches.ncols(), |l, s| snapped(patches[(l, s)]));
-    let off = (&rounded - &patches) * faer::Scale(1.0 / STEP);
+    let (rounded, off) = snapped(levels, &patches);
     let most_off = off.norm_max();
     let off_grid = off.norm_l2() / ((patches.nrows() * patches.ncols()) as f64).sqrt();
     let spectrum = Spectrum { ratio: 1.0, kept: 1, total: 1 };
-    let picture = |patches: &Mat<f64>, limit: f64| {
+    let picture = |patches: &Mat<f64>, limit: f64, least: f64| {
         let residuals = residuals_to_spans(block, spans, tokens_of_patches(space, patches).as_ref());
         let squares: f64 = residuals.iter().map(|residual| residual * residual).sum();
         let class_residual = residuals.first().copied().unwrap_or(f64::INFINITY);
@@ -127,14 +135,15 @@ pub(super) fn judge(
             image: Reconstruction::from_patches(patches.transpose(), config, spectrum).image,
             is_certain: false,
             off_grid,
-            fits: class_residual < (limit * rounding.cutoff()).max(LEAST_LIMIT) && residual < RESIDUAL,
+            fits: class_residual < (limit * rounding.cutoff()).max(least) && residual < RESIDUAL,
+            label: None,
             class_residual,
             residual,
         }
     };
-    let whole = picture(&rounded, CLASS_RESIDUAL_ON_GRID);
+    let whole = picture(&rounded, CLASS_RESIDUAL_ON_GRID, LEAST_LIMIT_ON_GRID);
     if most_off < MOST_OFF && off_grid < OFF && whole.fits {
-        return Judged { picture: BatchPicture { is_certain: true, ..whole }, patches: rounded };
+        return Judged { picture: BatchPicture { is_certain: true, ..whole }, patches: rounded, weight: 0.0 };
     }
-    Judged { picture: picture(&patches, CLASS_RESIDUAL), patches }
+    Judged { picture: picture(&patches, CLASS_RESIDUAL, LEAST_LIMIT), patches, weight: 0.0 }
 }

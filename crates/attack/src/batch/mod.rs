@@ -11,6 +11,7 @@ mod cases;
 mod counting;
 mod evidence;
 mod inputs;
+mod levels;
 mod mlp;
 mod parallel;
 mod patch_space;
@@ -25,9 +26,10 @@ mod tokens;
 
 pub use counting::most_pictures;
 pub use evidence::BatchPicture;
+pub use levels::Levels;
 
 use evidence::Judged;
-use peel::{peel, settle};
+use peel::{identify, peel, settle};
 use round::Round;
 
 use crate::{AttackError, Ending, Evidence, Tensors};
@@ -87,6 +89,8 @@ pub struct Batch {
 /// label and no batch size is needed: the rank of the last block's gradient counts the pictures. Two equal pictures
 /// count as one.
 ///
+/// `levels` says where 8-bit pictures have their values.
+///
 /// `model` returns the gradient of one picture and is optional: without it block 0 forward is all that is run, and a
 /// picture whose tokens drown in rounding stays unknown. `on_progress` is called between waves of starts and between pictures, and may end the attack. The result does not depend
 /// on the number of processors.
@@ -96,6 +100,7 @@ pub struct Batch {
 /// update was found, as for weights that it was not made with. The message says what to do.
 pub fn batch(
     evidence: &Evidence,
+    levels: Levels,
     mut model: Option<GradientOf<'_>>,
     on_progress: OnBatch<'_>,
 ) -> Result<Batch, AttackError> {
@@ -115,7 +120,7 @@ pub fn batch(
             }
             on_progress(BatchProgress { certain: certain.len() + sure, ..at })
         };
-        let round = match Round::new(&left, at.pictures - certain.len()) {
+        let round = match Round::new(&left, at.pictures - certain.len(), levels) {
             Ok(round) => round.solve(&mut hear),
             Err(error) => Err(error),
         };
@@ -126,16 +131,22 @@ pub fn batch(
             Err(_) => break,
         };
         is_ended = was_ended;
+        let mut fitting = Vec::new();
         for one in unsure.into_iter().filter(|one| one.picture.fits) {
             let settled = match model.as_mut() {
-                Some(model) if !is_ended => settle(&left, &one, model)?,
+                Some(model) if !is_ended => settle(&left, &one, &levels, model)?,
                 _ => None,
             };
             match settled {
                 Some(settled) => sure.push(settled),
-                None => others.push(one),
+                None => fitting.push(one),
             }
         }
+        if let Some(model) = model.as_mut().filter(|_| !is_ended) {
+            identify(&left, &mut sure, model)?;
+            identify(&left, &mut fitting, model)?;
+        }
+        others.extend(fitting);
         let is_rest = certain.len() + sure.len() < at.pictures;
         let peeled = match model.as_mut() {
             Some(model) if is_rest && !sure.is_empty() => peel(&mut left, &sure, model)?,

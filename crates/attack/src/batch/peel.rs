@@ -5,11 +5,16 @@ use faer::{Mat, MatRef};
 use super::{
     GradientOf,
     evidence::{Judged, on_grid, settled},
+    levels::Levels,
 };
-use crate::{AttackError, Evidence, Tensors, class_token_gradient, small_matrices::product, span::token};
+use crate::{
+    AttackError, Evidence, Tensors, class_token_gradient, model::HEAD_BIAS, small_matrices::product, span::token,
+};
 
 /// Largest part of a picture's trace outside the last block's gradient, relative to it, with the right label.
 const OUTSIDE: f64 = 1e-2;
+/// Most labels that are tried for a picture, each with a pass through the model.
+const MOST_LABELS: usize = 20;
 /// Values further than this from their whole grey level might belong to the next one.
 const DOUBTFUL: f64 = 0.25;
 /// Most such values of a picture that are tried.
@@ -55,10 +60,15 @@ impl ClassTokens {
 ///
 /// # Errors
 /// Those of `model`, or a tensor is missing.
-pub(super) fn settle(left: &Evidence, one: &Judged, model: &mut GradientOf<'_>) -> Result<Option<Judged>, AttackError> {
+pub(super) fn settle(
+    left: &Evidence,
+    one: &Judged,
+    levels: &Levels,
+    model: &mut GradientOf<'_>,
+) -> Result<Option<Judged>, AttackError> {
     let config = left.gradients.vit()?;
     let Some(tokens) = ClassTokens::read(&left.gradients)? else { return Ok(None) };
-    let (mut patches, mut doubtful) = on_grid(&one.patches, DOUBTFUL);
+    let (mut patches, mut doubtful) = on_grid(levels, &one.patches, DOUBTFUL);
     if doubtful.len() > MOST_DOUBTFUL {
         return Ok(None);
     }
@@ -100,7 +110,7 @@ pub(super) fn settle(left: &Evidence, one: &Judged, model: &mut GradientOf<'_>) 
     Ok((least < limit).then(|| settled(&config, one, &patches)))
 }
 
-/// Subtracts the gradients of certain pictures. Returns whether all of them could be: the batch is smaller by their number.
+/// Reads the label of each picture and its weight in the update, where they can be told.
 ///
 /// In the last block only the class tokens reach the MLP, so that dW1 = sum_b w_b u_b v_b^T, where u_b v_b^T is the
 /// gradient of picture b alone, which has rank one, and w_b is 1 / B. With the right label u_b lies in the column space, and
@@ -108,23 +118,48 @@ pub(super) fn settle(left: &Evidence, one: &Judged, model: &mut GradientOf<'_>) 
 ///
 /// # Errors
 /// Those of `model`, or a tensor is missing.
-pub(super) fn peel(left: &mut Evidence, certain: &[Judged], model: &mut GradientOf<'_>) -> Result<bool, AttackError> {
-    let config = left.gradients.vit()?;
-    let mut peeled = left.gradients.clone();
-    let Some(tokens) = ClassTokens::read(&left.gradients)? else { return Ok(false) };
-    for one in certain {
-        let mut best: Option<(f64, f64, Tensors)> = None;
-        for label in 0..config.classes {
+pub(super) fn identify(left: &Evidence, found: &mut [Judged], model: &mut GradientOf<'_>) -> Result<(), AttackError> {
+    let labels = likely_labels(left)?;
+    let Some(tokens) = ClassTokens::read(&left.gradients)? else { return Ok(()) };
+    for one in found {
+        let mut best: Option<(f64, f64, usize)> = None;
+        for &label in &labels {
             let own = model(label, &one.picture.image)?;
-            let Some((outside, weight)) = trace(own.matrix(&tokens.name, tokens.hidden)?, &tokens) else {
-                continue;
-            };
-            if best.as_ref().is_none_or(|(least, ..)| outside < *least) {
-                best = Some((outside, weight, own));
+            if let Some((outside, weight)) = trace(own.matrix(&tokens.name, tokens.hidden)?, &tokens)
+                && best.is_none_or(|(least, ..)| outside < least)
+            {
+                best = Some((outside, weight, label));
             }
         }
-        let Some((_, weight, own)) = best.filter(|(outside, ..)| *outside < OUTSIDE) else { return Ok(false) };
-        peeled.subtract(&own, weight)?;
+        if let Some((_, weight, label)) = best.filter(|(outside, ..)| *outside < OUTSIDE) {
+            one.picture.label = Some(label);
+            one.weight = weight;
+        }
+    }
+    Ok(())
+}
+
+/// The labels to try: all of few, or those whose logits the update lowers least, which are those of the batch unless the
+/// model is sure of them.
+fn likely_labels(left: &Evidence) -> Result<Vec<usize>, AttackError> {
+    let classes = left.gradients.vit()?.classes;
+    let mut labels: Vec<usize> = (0..classes).collect();
+    if let Some(bias) = left.gradients.values(HEAD_BIAS).filter(|bias| bias.len() == classes) {
+        labels.sort_by(|&a, &b| bias[a].total_cmp(&bias[b]));
+        labels.truncate(MOST_LABELS);
+    }
+    Ok(labels)
+}
+
+/// Subtracts the gradients of certain pictures. Returns whether all of them could be: the batch is smaller by their number.
+///
+/// # Errors
+/// Those of `model`, or a tensor is missing.
+pub(super) fn peel(left: &mut Evidence, certain: &[Judged], model: &mut GradientOf<'_>) -> Result<bool, AttackError> {
+    let mut peeled = left.gradients.clone();
+    for one in certain {
+        let Some(label) = one.picture.label else { return Ok(false) };
+        peeled.subtract(&model(label, &one.picture.image)?, one.weight);
     }
     left.gradients = peeled;
     Ok(true)

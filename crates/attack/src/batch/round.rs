@@ -9,6 +9,7 @@ use super::{
     block::Block,
     evidence::{Judged, judge},
     inputs::{Inputs, inputs},
+    levels::Levels,
     mlp::MlpSpans,
     parallel,
     patch_space::PatchSpace,
@@ -33,17 +34,18 @@ pub(super) struct Round<'a> {
     block: Block,
     spans: Spans,
     space: PatchSpace,
+    levels: Levels,
 }
 
 impl<'a> Round<'a> {
     /// # Errors
     /// A tensor is missing, or has fewer directions than the batch has tokens or patches.
-    pub(super) fn new(evidence: &'a Evidence, batch: usize) -> Result<Self, AttackError> {
+    pub(super) fn new(evidence: &'a Evidence, batch: usize, levels: Levels) -> Result<Self, AttackError> {
         let config = evidence.weights.vit()?;
         let block = Block::read(&evidence.weights)?;
         let spans = Spans::read(&block, &evidence.gradients, (batch, config.patches()))?;
         let space = PatchSpace::read(&evidence.weights, &evidence.gradients, batch)?;
-        Ok(Self { evidence, batch, config, block, spans, space })
+        Ok(Self { evidence, batch, config, block, spans, space, levels })
     }
 
     /// Takes out as many pictures as it can. `progress` hears the number of tokens found, of starts, and of certain
@@ -98,7 +100,8 @@ impl<'a> Round<'a> {
     }
 
     fn judge(&self, patches: Mat<f64>) -> Judged {
-        judge(self.evidence.gradients.rounding(), &self.config, &self.block, &self.space, &self.spans, patches)
+        let rounding = self.evidence.gradients.rounding();
+        judge(rounding, &self.config, &self.block, &self.space, &self.spans, &self.levels, patches)
     }
 
     /// Divides tokens among `batch` pictures, refines and judges each. None if the class tokens are not there.

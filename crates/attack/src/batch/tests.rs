@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use unmask_core::{VitConfig, VitPreset};
 
 use super::{
-    Batch, BatchPicture, BatchProgress, batch,
+    Batch, BatchPicture, BatchProgress, Levels, batch,
     cases::{Case, case, gradient},
     evidence::Judged,
     peel::settle,
@@ -32,7 +32,7 @@ fn model(config: VitConfig) -> impl FnMut(usize, &[f32]) -> Result<Tensors, Atta
 }
 
 fn alone(case: &Case) -> Result<Batch, AttackError> {
-    batch(&case.evidence, None, &mut go_on)
+    batch(&case.evidence, Levels::default(), None, &mut go_on)
 }
 
 fn is_same(a: &[f32], b: &[f32]) -> bool {
@@ -81,7 +81,7 @@ fn a_picture_whose_tokens_drown_comes_back_once_the_other_is_peeled_off() {
     assert_honest(&case, &without);
     assert_eq!((without.progress.certain, without.ending), (1, Ending::Unsettled));
     assert!(without.notes.iter().any(|note| note.contains("1 of 2 pictures are certain")), "{:?}", without.notes);
-    let with = batch(&case.evidence, Some(&mut model(config)), &mut go_on).unwrap();
+    let with = batch(&case.evidence, Levels::default(), Some(&mut model(config)), &mut go_on).unwrap();
     assert_eq!((back(&case, &with), with.progress.certain), (2, 2), "{:?}", with.notes);
 }
 
@@ -103,13 +103,14 @@ fn doubtful_values_are_settled_or_left_in_doubt() {
             off_grid: 0.0,
             class_residual: 0.0,
             residual: 0.0,
+            label: None,
         };
-        Judged { picture, patches }
+        Judged { picture, patches, weight: 0.0 }
     };
     let mut model: super::GradientOf<'_> = &mut model(config);
-    let found = settle(&case.evidence, &near(10, 0), &mut model).unwrap().unwrap();
+    let found = settle(&case.evidence, &near(10, 0), &Levels::default(), &mut model).unwrap().unwrap();
     assert!(found.picture.is_certain && is_same(&found.picture.image, &case.pictures[0]));
-    assert!(settle(&case.evidence, &near(10, 1), &mut model).unwrap().is_none());
+    assert!(settle(&case.evidence, &near(10, 1), &Levels::default(), &mut model).unwrap().is_none());
 }
 
 #[test]
@@ -166,7 +167,7 @@ fn the_result_does_not_depend_on_the_number_of_threads() {
 fn the_search_counts_and_can_be_ended() {
     let case = case(&NANO.into(), &[ASTRONAUT, COFFEE], &[3, 8], 1, Rounding::F32);
     let mut most = 0;
-    let ended = batch(&case.evidence, None, &mut |at| {
+    let ended = batch(&case.evidence, Levels::default(), None, &mut |at| {
         assert!(at.found >= most && at.found <= at.tokens);
         most = at.found;
         if at.found > 5 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

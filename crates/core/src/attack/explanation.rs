@@ -108,6 +108,21 @@ impl AttackMethod {
                     symbol("R", "share of entries that a mask drops", "0 to 1".to_owned()),
                 ],
             ),
+            Self::Batch => (
+                "Every patch of every picture leaves a token in the first block, and its MLP bends each token in its own \
+                 way. The relay looks for vectors that lie in the span of the MLP's input gradient and, once bent, in the \
+                 span of its output gradient: only true tokens lie in both. From the tokens it computes the pictures.",
+                "[h, 1] ∈ row space of [dW₁ | db₁]  and  GELU(W₁h + b₁) ∈ row space of dW₂",
+                "Needs B (S + 1) < D and B S < L for B pictures, a standard block, and an update without masks or noise. \
+                 The sum of several clients' updates is a batch too.",
+                vec![
+                    symbol("h", "input of the first block's MLP for one token", by(1, d)),
+                    symbol("dW₁", "gradient of the MLP's first layer", by(config.map_or(0, VitConfig::mlp_dim), d)),
+                    symbol("dW₂", "gradient of the MLP's second layer", by(d, config.map_or(0, VitConfig::mlp_dim))),
+                    symbol("B", "pictures in the update", "read off its rank".to_owned()),
+                    picture(),
+                ],
+            ),
             Self::Matching => (
                 "The relay searches for a picture whose own gradient, computed through the model, equals the update. \
                  This version takes dropped entries for zeros.",

@@ -117,6 +117,7 @@ impl Panel {
             rate: 1e-5,
             rule: self.rule,
             batch: self.batch,
+            sum: 1,
         })
     }
 

@@ -55,13 +55,12 @@ impl AttackedClient<'_> {
         let last = if needs.rounds { settings.rounds - 1 } else { 0 };
         let (mut rounds, mut whole) = (Vec::new(), None);
         for round in 0..=last {
-            let (update, statistics) = self.update(defence, batch, &held, cipher.as_ref(), round)?;
-            let checked = update.checked(network.layout())?;
+            let (update, statistics) = self.mean(defence, batch, &held, cipher.as_ref(), round)?;
             let received = Received {
                 model: settings.model.into(),
                 weights: &held.weights,
-                values: checked.values(),
-                words: checked.words(),
+                values: &update.values,
+                words: update.words(),
                 scale: UpdateScale::of(settings.rule, 1, 1),
             };
             rounds.push(received.evidence(if round == 0 { needs } else { &later })?);
@@ -71,7 +70,7 @@ impl AttackedClient<'_> {
                 whole = Some(WholeUpdate { architecture, state, gradient, kept, is_training: true });
             }
             if round < last {
-                self.step(&mut held.weights, &checked);
+                self.step(&mut held.weights, &update);
                 held.statistics = statistics;
             }
         }
@@ -95,15 +94,43 @@ impl AttackedClient<'_> {
         Ok(RoomKey::derive(&passphrase, &salt, start)?)
     }
 
-    /// The client's protected update for the model it was sent, and the running statistics.
-    fn update(
+    /// The mean of the clients' protected updates over those that kept each entry, and of their running statistics.
+    fn mean(
         &self,
         defence: Defence,
         batch: &PictureBatch,
         held: &ModelState,
         cipher: Option<&Cipher>,
         round: usize,
+    ) -> Result<(Mean, Vec<f32>), ExperimentError> {
+        let layout = self.network.layout();
+        let (mut sums, mut counts) = (vec![0.0; layout.len()], vec![0.0; layout.len()]);
+        let mut statistics = vec![0.0; held.statistics.len()];
+        let clients = self.settings.sum;
+        for client in 0..clients {
+            let (update, theirs) = self.update(defence, (batch, client), held, cipher, round)?;
+            if clients == 1 {
+                return Ok((Mean::of(&update.checked(layout)?), theirs));
+            }
+            let checked = update.checked(layout)?;
+            checked.accumulate(1.0, &mut sums);
+            let ones = vec![1.0; checked.values().len()];
+            checked.with_values(&ones).accumulate(1.0, &mut counts);
+            statistics.iter_mut().zip(theirs).for_each(|(mean, value)| *mean += value / clients as f32);
+        }
+        Ok((Mean::over(&sums, &counts), statistics))
+    }
+
+    /// The protected update of one client for the model it was sent, and the running statistics.
+    fn update(
+        &self,
+        defence: Defence,
+        (batch, client): (&PictureBatch, usize),
+        held: &ModelState,
+        cipher: Option<&Cipher>,
+        round: usize,
     ) -> Result<(ProtectedUpdate, Vec<f32>), ExperimentError> {
+        let own = batch.of(client, self.settings.batch);
         let mut state = held.clone();
         if let Some(cipher) = cipher {
             cipher.decrypt(&mut state.weights)?;
@@ -112,12 +139,15 @@ impl AttackedClient<'_> {
             layout: self.network.layout(),
             state: &state,
             rule: self.settings.rule,
-            batch: batch.truths.len(),
+            batch: own.labels.len(),
             defence,
             cipher,
         };
-        let trained = block_on(task.train(self.network, &batch.batch)).map_err(ExperimentError::Client)?;
-        let seed = seed_of(self.seed, &["protect", &defence.to_string(), &batch.name, &round.to_string()]);
+        let trained = block_on(task.train(self.network, &own)).map_err(ExperimentError::Client)?;
+        let (defence, round, client) = (defence.to_string(), round.to_string(), client.to_string());
+        let purpose = ["protect", &defence, &batch.name, &round, &client];
+        // Without its number, a single client draws what it did before there were sums.
+        let seed = seed_of(self.seed, if self.settings.sum == 1 { &purpose[..4] } else { &purpose });
         Ok((task.protect(trained.values, seed)?, trained.statistics))
     }
 
@@ -128,11 +158,45 @@ impl AttackedClient<'_> {
 
     /// The server's side of the round: w - rate theta (FLRSP Eqs. 1 and 2), or the client's weights under FedAvg (Eqs.
     /// 3 and 4). With one client, dropped entries keep their values.
-    fn step(&self, held: &mut Vec<f32>, update: &CheckedUpdate<'_>) {
-        match self.settings.rule {
-            Rule::FedSgd => update.accumulate(-self.settings.rate, held),
-            Rule::FedAvg { .. } => *held = update.expand_over(std::mem::take(held)),
+    fn step(&self, held: &mut [f32], update: &Mean) {
+        let kept = |index: usize| update.kept.as_ref().is_none_or(|kept| kept[index]);
+        let weights = held.iter_mut().enumerate().filter(|(index, _)| kept(*index)).map(|(_, weight)| weight);
+        for (weight, value) in weights.zip(&update.values) {
+            match self.settings.rule {
+                Rule::FedSgd => *weight -= self.settings.rate * value,
+                Rule::FedAvg { .. } => *weight = *value,
+            }
         }
+    }
+}
+
+/// What the attacks receive: one update, or the mean of several.
+struct Mean {
+    /// The values of the entries that at least one client kept, in layout order.
+    values: Vec<f32>,
+    /// Which entries these are; `None` for all.
+    kept: Option<Vec<bool>>,
+}
+
+impl Mean {
+    fn of(update: &CheckedUpdate<'_>) -> Self {
+        let kept = |(word, len): (u64, usize)| (0..len).map(move |bit| word >> bit & 1 == 1);
+        Self { values: update.values().to_vec(), kept: update.words().map(|words| words.flat_map(kept).collect()) }
+    }
+
+    fn over(sums: &[f32], counts: &[f32]) -> Self {
+        let kept: Vec<bool> = counts.iter().map(|&count| count > 0.0).collect();
+        let both = sums.iter().zip(counts).filter(|(_, count)| **count > 0.0);
+        Self { values: both.map(|(sum, count)| sum / count).collect(), kept: kept.contains(&false).then_some(kept) }
+    }
+
+    /// The kept entries as [`Received`] reads them.
+    fn words(&self) -> Option<impl Iterator<Item = (u64, usize)> + Clone> {
+        let word = |bits: &[bool]| {
+            let set = bits.iter().enumerate().filter(|(_, bit)| **bit).map(|(bit, _)| 1 << bit);
+            (set.sum(), bits.len())
+        };
+        self.kept.as_ref().map(|kept| kept.chunks(u64::BITS as usize).map(word))
     }
 }
 
@@ -173,6 +237,30 @@ mod tests {
         let observation = client.observe(settings.defences[0], &plan.batches[0], &needs).unwrap();
         let whole = observation.whole.unwrap();
         (whole.gradient.clone(), whole.kept.clone())
+    }
+
+    /// The sum of one-picture clients is a batch to whoever sees it.
+    #[test]
+    fn the_mean_of_single_pictures_is_a_batch() {
+        let seen = |batch, sum, defence: &str| {
+            let settings = MatrixSettings { batch, sum, ..settings("embedding", defence) };
+            let plan = plan(&settings, &["a", "b"]).unwrap();
+            let network = Network::new(settings.model, OpenDevice::cpu().device()).unwrap();
+            let client = AttackedClient { network: &network, settings: &settings, start: None, seed: 1 };
+            let needs = Needs::of(AttackMethod::Embedding, settings.model).unwrap();
+            let observation = client.observe(settings.defences[0], &plan.batches[0], &needs).unwrap();
+            assert_eq!(observation.batch, 2);
+            observation.whole.unwrap()
+        };
+        let (batch, sum) = (seen(2, 1, "none"), seen(1, 2, "none"));
+        let apart = batch.gradient.iter().zip(&sum.gradient).map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>();
+        let size = batch.gradient.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>();
+        assert!((apart / size).sqrt() < 1e-5, "{apart} of {size}");
+        assert!(sum.kept.is_none());
+        // An entry is hidden only if both masks drop it.
+        let masked = seen(1, 2, "random-binary:0.5").kept.clone().unwrap();
+        let hidden = masked.iter().filter(|kept| !**kept).count() as f64 / masked.len() as f64;
+        assert!((hidden - 0.25).abs() < 0.02, "{hidden}");
     }
 
     /// From a difference of weights, attacks receive a gradient of the usual scale for any rate and number of steps.

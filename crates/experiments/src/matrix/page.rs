@@ -57,7 +57,7 @@ fn html(plan: &MatrixPlan, rows: &[MatrixRow], pictures: Pictures<'_>) -> Result
         @for (number, batch) in plan.batches.iter().enumerate() {
             h2 { (batch.name) }
             p.truth {
-                @for index in 0..settings.batch {
+                @for index in 0..settings.pictures() {
                     (picture(&format!("{} as the model sees it", batch.name), &pictures(&truth_file(number, index))?))
                 }
                 span { "What must not be seen." }

@@ -36,7 +36,15 @@ pub struct MatrixSettings {
     /// The server's learning rate between the rounds, under FedSGD.
     pub rate: f32,
     pub rule: Rule,
+    /// Pictures in each client's update.
     pub batch: usize,
+    /// Clients whose protected updates are averaged before anybody attacks, as in a secure sum; 1 for single updates.
+    #[serde(default = "one")]
+    pub sum: usize,
+}
+
+fn one() -> usize {
+    1
 }
 
 impl MatrixSettings {
@@ -65,6 +73,11 @@ impl MatrixSettings {
             |needs: &Needs| (model.april_block() || !needs.april_block) && (is_encrypted || needs.key.is_none());
         let all = InferenceAttack::all().into_iter();
         all.filter(|attack| attack.needs(model).is_ok_and(|needs| applies(&needs))).collect()
+    }
+
+    /// Pictures behind what the attacks receive.
+    pub(super) fn pictures(&self) -> usize {
+        self.batch.saturating_mul(self.sum)
     }
 
     pub(super) fn search_options(&self) -> SearchOptions {
@@ -118,6 +131,16 @@ pub(super) struct PictureBatch {
     pub(super) batch: Batch,
 }
 
+impl PictureBatch {
+    /// The pictures of one client, of which each has `each`.
+    pub(super) fn of(&self, client: usize, each: usize) -> Batch {
+        let Batch { images, labels } = &self.batch;
+        let values = images.len() / labels.len().max(1);
+        let range = client * each..(client + 1) * each;
+        Batch { images: images[range.start * values..range.end * values].to_vec(), labels: labels[range].to_vec() }
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cell {
     pub(super) number: usize,
@@ -147,7 +170,7 @@ impl MatrixPlan {
         if settings.attacks.is_empty() || settings.defences.is_empty() {
             return Err(ExperimentError::EmptyMatrix);
         }
-        let counts = [("--rounds", settings.rounds), ("--batch", settings.batch)];
+        let counts = [("--rounds", settings.rounds), ("--batch", settings.batch), ("--sum", settings.sum)];
         for (what, count) in counts {
             if count == 0 {
                 return Err(ExperimentError::ZeroCount { what });
@@ -167,12 +190,13 @@ impl MatrixPlan {
         refuse_duplicates(settings.attacks.iter().map(InferenceAttack::to_string), "the attack")?;
         refuse_duplicates(settings.defences.iter().map(Defence::to_string), "the defence")?;
         refuse_duplicates(pictures.iter().map(|(name, _)| name.clone()), "the picture name")?;
-        if pictures.is_empty() || !pictures.len().is_multiple_of(settings.batch) {
-            return Err(ExperimentError::UnevenBatches { pictures: pictures.len(), batch: settings.batch });
+        if pictures.is_empty() || !pictures.len().is_multiple_of(settings.pictures()) {
+            let MatrixSettings { batch, sum, .. } = *settings;
+            return Err(ExperimentError::UnevenBatches { pictures: pictures.len(), batch, sum });
         }
         let side = settings.model.side();
         let labelled: Vec<(usize, &(String, Picture))> = pictures.iter().enumerate().collect();
-        let batches = labelled.chunks(settings.batch).map(|members| batch(members, side)).collect();
+        let batches = labelled.chunks(settings.pictures()).map(|members| batch(members, side)).collect();
         let images = pictures.iter().map(|(name, picture)| Image { name: name.clone(), sha256: digest(picture) });
         let run = RunRecord {
             build: Build::new(request.commit.as_ref(), request.device),
@@ -186,7 +210,7 @@ impl MatrixPlan {
     /// The plan of a run with all rows finished.
     pub(super) fn finished(run: RunRecord) -> Self {
         let names: Vec<&str> = run.images.iter().map(|image| image.name.as_str()).collect();
-        let batches = names.chunks(run.settings.batch.max(1));
+        let batches = names.chunks(run.settings.pictures().max(1));
         let batches = batches.map(|names| PictureBatch { name: names.join("+"), ..PictureBatch::default() }).collect();
         Self { run, batches }
     }
@@ -261,6 +285,12 @@ impl MatrixPlan {
         if method.is_unordered() && !hides_positions && listed().any(|other| other.family() == AttackFamily::Matching) {
             return Some("the position embedding's gradient arrived: token matching uses it and sees more".to_owned());
         }
+        if method == AttackMethod::Batch && settings.pictures() == 1 {
+            return Some(
+                "the update has one picture, which embedding inversion sees; --batch 2 or --sum 2 gives more"
+                    .to_owned(),
+            );
+        }
         (settings.rounds == 1 && needs.rounds)
             .then(|| "one round was played; --rounds 5 plays five over the same picture".to_owned())
     }
@@ -329,6 +359,7 @@ pub(super) mod tests {
             rate: 1e-5,
             rule: Rule::FedSgd,
             batch: 1,
+            sum: 1,
         }
     }
 
@@ -365,6 +396,9 @@ pub(super) mod tests {
         assert!(
             refusal(&|settings| settings.batch = 2, &["a", "b", "c"]).contains("3 pictures do not make batches of 2")
         );
+        let sums = |settings: &mut MatrixSettings| (settings.batch, settings.sum) = (2, 2);
+        assert!(refusal(&sums, &["a", "b"]).contains("2 pictures do not make sums of 2 batches of 2"));
+        assert!(refusal(&|settings| settings.sum = 0, &["a"]).contains("--sum"));
         assert!(refusal(&|settings| settings.rounds = 0, &["a"]).contains("--rounds"));
         assert!(refusal(&|settings| settings.seeds = 0, &["a"]).contains("--seeds 1 or more"));
         assert!(refusal(&|settings| settings.step = Some(2.5), &["a"]).contains("2.5"));
@@ -387,8 +421,8 @@ pub(super) mod tests {
         };
         let vit = Architecture::from(VitPreset::Pico);
         let (defences, attacks) = names(vit);
-        assert!(defences == 8 && attacks.len() == 13 && !attacks.contains(&"april"), "{attacks:?}");
-        assert_eq!(names(vit.with_april_block(true)).1.len(), 15);
+        assert!(defences == 8 && attacks.len() == 14 && !attacks.contains(&"april"), "{attacks:?}");
+        assert_eq!(names(vit.with_april_block(true)).1.len(), 16);
         let resnet = ["inverting-gradients", "inverting-gradients-aware", "label"];
         assert_eq!(names(ResnetPreset::Nano.into()), (5, resnet.to_vec()));
         let plain = MatrixSettings::default_attacks(vit, &[Defence::None]);

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use unmask_attack::Levels;
 use unmask_core::VitConfig;
 
 const CHANNELS: usize = VitConfig::CHANNELS;
@@ -63,6 +64,11 @@ impl PixelSpace {
     pub(crate) fn reach(&self) -> f64 {
         let largest = |(mean, std): (&f64, &f64)| mean.max(1.0 - mean) / std;
         self.mean.iter().zip(&self.std).map(largest).fold(0.0, f64::max)
+    }
+
+    /// Where the grey levels of 8-bit pictures lie among the inputs that attacks see.
+    pub(crate) fn levels(&self) -> Levels {
+        Levels { mean: self.mean, std: self.std, reach: self.reach() }
     }
 
     fn each<'a>(&self, picture: &'a [f32], map: impl Fn(f64, f64, f64) -> f64) -> Cow<'a, [f32]> {

@@ -282,7 +282,7 @@ mod tests {
     impl Shown {
         fn new(concealment: Concealment) -> Self {
             let mut attacked = Attacked::default();
-            attacked.begin(concealment.methods(VitPreset::Pico.into()));
+            attacked.begin(concealment.methods(VitPreset::Pico.into(), 1));
             Self { attacked, pictures: Pictures::default() }
         }
 
@@ -371,7 +371,7 @@ mod tests {
         for method in [AttackMethod::Rounds, AttackMethod::Embedding] {
             room.found(method, 3, seen(), None).unwrap();
         }
-        room.attacked.begin(Concealment::Nothing.methods(VitPreset::Pico.into()));
+        room.attacked.begin(Concealment::Nothing.methods(VitPreset::Pico.into(), 1));
         let shown: Vec<AttackMethod> = room.attacked.views().map(|view| view.attack).collect();
         assert_eq!(shown, [AttackMethod::Embedding]);
         room.attacked.score(TARGET, 3, AttackMethod::Rounds, 20.0, 0.5).unwrap();

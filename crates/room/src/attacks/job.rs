@@ -57,14 +57,15 @@ impl Job {
     /// Extracts what the attacks need from an update.
     pub(crate) fn new(sent: &Sent<'_>) -> Self {
         let (architecture, form) = (sent.model.architecture, sent.update.form());
-        let evidence = reading::evidence(architecture, &sent.received());
+        let pictures = usize::try_from(sent.about.samples).unwrap_or(usize::MAX);
+        let evidence = reading::evidence(architecture, pictures, &sent.received());
         let encryption = match (form, sent.encryption) {
             (UpdateForm::Encrypted { check }, Some(start)) => Some((start, check)),
             _ => None,
         };
         let concealment = Concealment::of(&form, evidence.as_ref().ok());
         let mut observation = Observation::new(evidence);
-        observation.batch = usize::try_from(sent.about.samples).unwrap_or(usize::MAX);
+        observation.batch = pictures;
         observation.local_steps = sent.about.rule.local_steps(sent.about.samples, sent.batch);
         observation.encryption = encryption.map(|_| Encryption::default());
         let (about, draws_tables) = (sent.about, sent.draws_tables);

@@ -9,8 +9,8 @@ use std::{
 
 use tracing::error;
 use unmask_attack::{
-    AccumulatedRounds, AttackError, AttackProgress, GoOn, Misfit, NoSearches, Observation, Recovered, SearchOptions,
-    Searches, WholeUpdate, own_gradient,
+    AccumulatedRounds, AttackError, AttackProgress, GoOn, Misfit, Observation, Recovered, SearchOptions, Searches,
+    WholeUpdate, own_gradient,
 };
 use unmask_core::AttackMethod;
 
@@ -45,13 +45,13 @@ enum Order {
 /// follows later.
 pub(super) fn tasks(job: &Job, has_candidate: bool) -> Vec<Task> {
     let is_later = |method| method == AttackMethod::Rounds && gathered::is_wanted(job);
-    let methods = job.concealment.methods(job.architecture).into_iter();
+    let methods = job.concealment.methods(job.architecture, job.observation.batch).into_iter();
     let methods = methods.filter(|&method| !method.is_search() && !is_later(method));
     let membership = has_candidate.then_some(Task::Membership);
     std::iter::once(Task::Label).chain(methods.map(Task::Method)).chain(membership).collect()
 }
 
-/// Runs the next task; `searches` run the model for membership. `None` if there is none.
+/// Runs the next task; `searches` run the model for membership and to peel certain pictures off a batch. `None` if there is none.
 pub(super) fn step(shared: &Shared, searches: &dyn Searches, now: &dyn Fn() -> Moment) -> Option<Vec<Report>> {
     let order = order(&mut shared.lock())?;
     let report = match order {
@@ -80,7 +80,8 @@ fn order(schedule: &mut Schedule) -> Option<Order> {
     let queued = schedule.queue.take(serial, |task| task != Task::Method(AttackMethod::Rounds) || !is_gathering)?;
     schedule.budget.make_up(queued.task.name());
     let rounds = schedule.gathered.as_ref().map(|gathered| Arc::clone(&gathered.rounds));
-    let whole = schedule.whole.clone().filter(|_| queued.task == Task::Membership && queued.job.about.serial == serial);
+    let runs_model = matches!(queued.task, Task::Membership | Task::Method(AttackMethod::Batch));
+    let whole = schedule.whole.clone().filter(|_| runs_model && queued.job.about.serial == serial);
     let held = Held { keys: schedule.keys.clone(), candidate: schedule.candidate.clone(), whole, rounds };
     Some(Order::Run(queued, held))
 }
@@ -158,8 +159,9 @@ fn attack(method: AttackMethod, means: &Means<'_>, job: &Job, held: &Held, go_on
     let mut observation = job.observation.clone();
     observation.encryption = job.encryption.map(|(_, check)| held.keys.of(check));
     observation.rounds = held.rounds.clone().ok_or(AttackError::NoRounds);
+    observation.whole = held.whole.clone();
     let progress = &mut |_: AttackProgress<'_>| go_on();
-    let recovered = unmask_attack::run(method, &observation, &NoSearches, SearchOptions::default(), progress);
+    let recovered = unmask_attack::run(method, &observation, means.searches, SearchOptions::default(), progress);
     let Recovered { pictures, mut notes, .. } = recovered?;
     notes.extend(check(means, job, observation, &pictures, go_on));
     notes.extend(remarks::on(method, job));

@@ -16,7 +16,7 @@ pub(super) enum Task {
 impl Task {
     /// Whether the task may use up any time it is given. On a small machine with one thread, short tasks run first.
     fn is_long(self) -> bool {
-        matches!(self, Self::Method(AttackMethod::Completion | AttackMethod::Rounds))
+        matches!(self, Self::Method(AttackMethod::Completion | AttackMethod::Rounds | AttackMethod::Batch))
     }
 
     pub(super) fn name(self) -> &'static str {

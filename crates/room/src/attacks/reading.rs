@@ -1,18 +1,22 @@
 //! Extracts from an update only what the attacks need.
 
-use unmask_attack::{AttackError, Evidence, Needs, Received};
+use unmask_attack::{AttackError, Concealment, Evidence, Needs, Received};
 use unmask_core::{Architecture, AttackMethod};
 
-/// Copies the tensors that closed forms, labels and membership need, so that a waiting job keeps neither the model nor
-/// the update alive.
+/// Copies the tensors that closed forms, labels and membership need of an update of so many pictures, so that a waiting
+/// job keeps neither the model nor the update alive.
 ///
 /// # Errors
 /// If a value becomes infinite as a gradient.
-pub(super) fn evidence<W>(architecture: Architecture, received: &Received<'_, W>) -> Result<Evidence, AttackError>
+pub(super) fn evidence<W>(
+    architecture: Architecture,
+    pictures: usize,
+    received: &Received<'_, W>,
+) -> Result<Evidence, AttackError>
 where
     W: Iterator<Item = (u64, usize)> + Clone,
 {
-    received.evidence(&needs(architecture))
+    received.evidence(&needs(architecture, pictures))
 }
 
 /// Number of parameters up to the last tensor that these searches read.
@@ -23,9 +27,13 @@ pub(super) fn front(searches: &[AttackMethod], architecture: Architecture) -> us
     layout.iter().filter(|param| is_read(&param.name)).map(|param| param.range.end).max().unwrap_or(0)
 }
 
-/// The needs of the closed forms, labels and membership that work on the model.
-fn needs(architecture: Architecture) -> Needs {
-    let closed_forms = AttackMethod::ALL.into_iter().filter(|method| !method.is_search());
+/// The needs of the closed forms, labels and membership that work on the model. The attack on batches reads the most.
+fn needs(architecture: Architecture, pictures: usize) -> Needs {
+    let is_read = |method: &AttackMethod| match method {
+        AttackMethod::Batch => Concealment::Nothing.methods(architecture, pictures).contains(method),
+        other => !other.is_search(),
+    };
+    let closed_forms = AttackMethod::ALL.into_iter().filter(is_read);
     let needs = closed_forms.map(|method| Needs::of(method, architecture));
     let needs = needs.chain([Needs::of_membership(architecture)]);
     union(needs.flatten()).and(Needs::of_labels(architecture))
@@ -77,8 +85,8 @@ mod tests {
             let update = protect(defence, &layout, PlainUpdate { values: values.clone(), reference: None });
             let expanded = update.expand_over(vec![0.0; layout.len()]);
             let received = received(&model, UpdateScale::Gradient, &update);
-            let evidence = evidence(model.architecture, &received).unwrap();
-            let needs = needs(model.architecture);
+            let evidence = evidence(model.architecture, 1, &received).unwrap();
+            let needs = needs(model.architecture, 1);
             let names = needs.gradients.all();
             assert!(names.contains(&"head.bias") && names.contains(&"patch_embed.proj.bias"), "{names:?}");
             for name in names {
@@ -109,7 +117,7 @@ mod tests {
         let scale = UpdateScale::of(rule, 9, 2);
         assert_eq!(scale, UpdateScale::Weights { moved: f64::from(0.05f32) * 10.0 });
         let received = received(&model, scale, &update);
-        let evidence = evidence(model.architecture, &received).unwrap();
+        let evidence = evidence(model.architecture, 1, &received).unwrap();
         let range = layout.get("pos_embed").unwrap().range.clone();
         let (values, kept) =
             (evidence.gradients.values("pos_embed").unwrap(), evidence.gradients.kept("pos_embed").unwrap());

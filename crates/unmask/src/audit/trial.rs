@@ -74,6 +74,7 @@ impl Trial<'_> {
             rate: RATE,
             rule,
             batch,
+            sum: 1,
         };
         let side = model.side();
         let pictures = (0..self.updates * batch).map(|number| {

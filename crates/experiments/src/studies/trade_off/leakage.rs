@@ -33,7 +33,7 @@ pub(super) fn methods(architecture: Architecture, defence: Defence, has_search: 
         Needs::of(*method, architecture).is_ok_and(|needs| architecture.april_block() || !needs.april_block)
     };
     let mut methods: Vec<AttackMethod> =
-        hidden.methods(architecture).into_iter().filter(|method| !method.is_search()).filter(is_for_model).collect();
+        hidden.methods(architecture, 1).into_iter().filter(|method| !method.is_search()).filter(is_for_model).collect();
     // Without a defence, closed forms are exact.
     if has_search && defence != Defence::None {
         methods.extend(hidden.searches(architecture).first());
@@ -130,6 +130,7 @@ impl Target<'_> {
             rate: RATE,
             rule: Rule::FedSgd,
             batch: 1,
+            sum: 1,
         }
     }
 
