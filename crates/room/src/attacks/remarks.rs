@@ -33,7 +33,11 @@ pub(super) fn on(method: AttackMethod, job: &Job) -> Vec<String> {
     let is_key = method.family() == AttackFamily::Key;
     if job.concealment == Concealment::Embeddings && !is_key {
         remarks.push(KEYLESS.to_owned());
-    } else if job.concealment == Concealment::Nothing && !is_search && method.knowledge() == Knowledge::Aware {
+    } else if job.concealment == Concealment::Nothing
+        && !is_search
+        && method != AttackMethod::Batch
+        && method.knowledge() == Knowledge::Aware
+    {
         remarks.push("No mask dropped anything here, so knowing masks adds nothing.".to_owned());
     }
     if method == AttackMethod::Rounds && about.defence.has_common_mask() {

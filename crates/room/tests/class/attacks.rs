@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use crate::support::{
-    Class, Client, find_card, layout,
+    Class, Client, card, find_card, layout,
     private::{distance, picture, revealing_gradient},
     protect, remark,
 };
 use unmask_attack::{AttackError, Searches, WholeUpdate};
-use unmask_core::MaskSeed;
-use unmask_defence::KeyMaterial;
+use unmask_core::{Architecture, MaskSeed, VitPreset};
+use unmask_data::hwc_to_chw;
+use unmask_defence::{KeyMaterial, ProtectedUpdate};
+use unmask_engine::{Engine, Normalisation, Wanted};
 use unmask_wire::view::{Control, RoomView};
 
 const LABEL: usize = 3;
@@ -79,6 +81,61 @@ fn closed_forms_are_checked_by_their_own_gradient() {
     ada.encrypted_round("seven grey herons", revealing());
     let room = class.room_when("cipher text", |room| find_card(room, "embedding").is_some_and(|card| card.round == 2));
     assert!(!remark(&room, "embedding").contains("own gradient"), "{}", remark(&room, "embedding"));
+}
+
+/// A model that runs.
+#[derive(Debug)]
+struct Running;
+
+fn mean_gradient(architecture: Architecture, weights: &[f32], pictures: &[f32], labels: &[usize]) -> Vec<f32> {
+    let side = architecture.side();
+    let images: Vec<f32> =
+        pictures.chunks(3 * side * side).flat_map(|picture| hwc_to_chw(picture, side, side)).collect();
+    let wanted = Wanted { weights: weights.len(), images: false };
+    let engine = Engine::<f32>::new(architecture);
+    engine.differentiate(weights, &[], &images, labels, Normalisation::Running, wanted).gradient
+}
+
+impl Searches for Running {
+    fn gradient(&self, whole: &WholeUpdate, labels: &[usize], pictures: &[f32]) -> Result<Vec<f64>, AttackError> {
+        let gradient = mean_gradient(whole.architecture, &whole.state.weights, pictures, labels);
+        Ok(gradient.into_iter().map(f64::from).collect())
+    }
+}
+
+/// An update of several pictures gets a card that shows each of them.
+#[test]
+fn a_batch_is_taken_apart_on_its_card() {
+    let architecture = Architecture::from(VitPreset::NanoPatch8);
+    let class = Class::with_model(Arc::new(Running), |config| {
+        (config.architecture, config.batch) = (architecture, 2);
+    });
+    let mut ada = class.client("Ada");
+    class.control(Control::OneRound);
+    let plan = ada.plan();
+    let levels = |seed: usize| {
+        (0..3 * 32 * 32).map(move |i| {
+            let (x, y) = ((i / 3 % 32) as f32, (i / 96) as f32);
+            let wave = (x * 0.31 * (seed + 1) as f32).sin() * (y * 0.17).cos() + 0.3 * ((i * (seed + 7)) as f32).sin();
+            (127.5 + 90.0 * wave).round().clamp(0.0, 255.0) / 255.0
+        })
+    };
+    let pictures: Vec<f32> = levels(0).chain(levels(1)).collect();
+    let update = mean_gradient(architecture, &plan.weights, &pictures, &[3, 8]);
+    ada.send_samples(&plan, 1.0, 2, ProtectedUpdate::dense(update));
+    let room = class.room_when("the card", |room| find_card(room, "batch").is_some());
+    let card = card(&room, "batch");
+    assert_eq!((card.pictures, card.psnr), (2, None), "{:?}", card.remark);
+    let said = remark(&room, "batch");
+    assert!(said.contains("2 of 2 pictures are certain") && !said.contains("adds nothing"), "{said}");
+
+    // One picture needs no such card.
+    class.control(Control::OneRound);
+    let plan = ada.plan();
+    let update = mean_gradient(architecture, &plan.weights, &pictures[..3 * 32 * 32], &[3]);
+    ada.send_update(&plan, 1.0, ProtectedUpdate::dense(update));
+    let room = class.room_when("round 2", |room| find_card(room, "embedding").is_some_and(|card| card.round == 2));
+    assert!(find_card(&room, "batch").is_none());
 }
 
 #[test]
@@ -165,9 +222,11 @@ fn mixtures_are_called_mixtures() {
     let plan = ada.plan();
     let update = protect(&plan, revealing(), KeyMaterial { seed: MaskSeed([0; 32]), cipher: None });
     ada.send_samples(&plan, 1.0, 4, update);
-    let room = class.room_when("all results", |room| room.attacks.len() == 4 && room.label.is_some());
-    let remark = remark(&room, "embedding");
-    assert!(remark.contains("4 pictures are mixed") && remark.contains("at most 0.15"), "{remark}");
+    let room = class.room_when("all results", |room| room.attacks.len() == 5 && room.label.is_some());
+    let mixed = remark(&room, "embedding");
+    assert!(mixed.contains("4 pictures are mixed") && mixed.contains("at most 0.15"), "{mixed}");
+    let unsolved = remark(&room, "batch");
+    assert!(unsolved.contains("Cannot") && !unsolved.contains("are mixed"), "{unsolved}");
     let label = room.label.unwrap();
     assert_eq!((label.samples, label.counts.iter().sum::<u32>()), (4, 4));
 }
