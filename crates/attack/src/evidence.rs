@@ -196,6 +196,15 @@ impl Tensors {
         Ok(())
     }
 
+    /// Replaces a tensor by a matrix whose row-major values it gets; all of them count as arrived.
+    ///
+    /// # Errors
+    /// As [`Tensors::insert`].
+    pub(crate) fn replace(&mut self, name: &str, matrix: &Mat<f64>) -> Result<(), AttackError> {
+        let shape = self.param(name)?.shape.clone();
+        self.insert(name, &shape, matrix.row_iter().flat_map(|row| row.iter().copied().collect::<Vec<f64>>()).collect())
+    }
+
     /// Subtracts `weight` times each tensor of `other` that is also here.
     pub(crate) fn subtract(&mut self, other: &Self, weight: f64) {
         for (name, other) in &other.values {
@@ -207,6 +216,11 @@ impl Tensors {
     /// Values of a tensor, row-major, with 0 for entries that did not arrive.
     pub fn values(&self, name: &str) -> Option<&[f64]> {
         self.values.get(name).map(Vec::as_slice)
+    }
+
+    /// Whether entries of any tensor did not arrive.
+    pub(crate) fn is_masked(&self) -> bool {
+        !self.kept.is_empty()
     }
 
     /// Which entries of a tensor arrived; `None` if none is known to be missing.

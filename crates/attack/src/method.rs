@@ -197,7 +197,7 @@ pub(crate) fn definition(method: AttackMethod) -> Definition {
         AttackMethod::Batch => Definition {
             solver: Solver::Batch,
             gradients: Required::Front,
-            is_tried: |it| it.hidden == Nothing && it.has_batch(),
+            is_tried: |it| matches!(it.hidden, Nothing | Entries) && it.has_batch(),
             ..definition(AttackMethod::Embedding)
         },
         AttackMethod::Matching => token_matching(AttackMethod::Embedding, |it| it.is_vit() && it.hidden == Entries),
@@ -241,7 +241,8 @@ mod tests {
         assert!(tries(Concealment::Nothing, VitPreset::NanoPatch8, 9), "the card says that counting rules it out");
         assert!(!tries(Concealment::Nothing, VitPreset::NanoPatch8, 1), "embedding inversion sees one picture");
         assert!(!tries(Concealment::Nothing, VitPreset::Nano, 2), "no batch at all");
-        assert!(!tries(Concealment::Entries, VitPreset::NanoPatch8, 2));
+        assert!(tries(Concealment::Entries, VitPreset::NanoPatch8, 2));
+        assert!(!tries(Concealment::Positions, VitPreset::NanoPatch8, 2));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::{
     membership::{Members, altered, membership},
     method::ClosedForm,
     model::HEAD_BIAS,
-    read_labels,
+    most_pictures, read_labels,
     span::GoOn,
 };
 
@@ -109,6 +109,12 @@ impl Observation {
         progress: OnProgress<'_>,
     ) -> Result<Reconstruction, AttackError> {
         self.solved[method as usize].get_or_init(|| solve(self.evidence()?, progress)).clone()
+    }
+
+    /// Whether counting allows the attack `batch` on this many pictures.
+    pub(crate) fn may_be_taken_apart(&self) -> bool {
+        let config = self.evidence().and_then(|evidence| evidence.gradients.vit());
+        config.is_ok_and(|config| self.batch <= most_pictures(&config))
     }
 
     /// Labels of the pictures, read off the update.

@@ -251,7 +251,9 @@ impl Sight {
             });
         }
         if self.defence.rates().is_some() {
-            return Prediction::unknown("the mask drops values of the MLP, which the attack does not complete");
+            return Prediction::unknown(
+                "the mask must be completed first, which works for two pictures and a low rate",
+            );
         }
         let (pictures, most, dim) = (self.pictures(), most_pictures(config), config.dim);
         let tokens = pictures * config.tokens();

@@ -85,8 +85,9 @@ pub fn run(
     };
     if observation.batch > 1 && !method.is_search() && method != AttackMethod::Batch {
         recovered.notes.push(format!(
-            "{} pictures are mixed in this update: a closed form solves for one and sees their mixture. {MIXTURE}",
+            "{} pictures are mixed in this update: a closed form solves for one and sees their mixture. {MIXTURE}{}",
             observation.batch,
+            if observation.may_be_taken_apart() { " The attack batch may take them apart." } else { "" },
         ));
     }
     recovered.seconds = clock.elapsed().as_secs_f64();

@@ -25,6 +25,7 @@ fn settings(model: impl Into<Architecture>, attacks: &str, defences: &str) -> Ma
         rate: 1e-5,
         rule: Rule::FedSgd,
         batch: 1,
+        sum: 1,
     }
 }
 

@@ -51,7 +51,8 @@ Below are the attacks with the tensors that they read, in f16, bf16, f32 or f64.
 from --mask which values arrived; the others treat a hidden value as zero. rounds reads every update in the folder
 --rounds. known-start reads the weights in both forms, --weights and --encrypted-weights. membership needs --candidate
 and --weights with the whole model. colluder needs a key, which no file holds: try it in a room or with `unmask matrix`.
-label and membership give no picture.
+label and membership give no picture. batch takes several pictures in one update apart, and the sum of several clients:
+`result/` then holds the certain ones first.
 
 The tensor names are timm's for a ViT. For a ResNet, label reads fc.weight and, if there, fc.bias; inverting-gradients
 reads the whole state_dict(). The other attacks need patch embeddings and refuse a ResNet.
@@ -202,7 +203,7 @@ impl Invert {
                 if let Ok(report) = inversion.labels_alone(None, &mut || ControlFlow::Continue(())) =>
             {
                 let any = Architecture::from(VitPreset::Pico).into();
-                return finish(&Output::new(&self.out, any), &report, &self.out);
+                return finish(&Output::new(&self.out, any, self.attack), &report, &self.out);
             }
             told => told.map_err(refused)?,
         };
@@ -212,7 +213,7 @@ impl Invert {
         }
         // Read first, so that a wrong path is reported before any work is done.
         let known = known(&self.truth, self.candidate.as_deref(), model.size).map_err(Failure::Input)?;
-        let mut output = Output::new(&self.out, model);
+        let mut output = Output::new(&self.out, model, self.attack);
         let interrupt = Interrupt::listen();
         let searches = GradientMatching::new(OpenDevice::cpu());
         let found = inversion.run(&model, &known, &searches, &mut || interrupt.flow(), &mut |progress| {

@@ -76,8 +76,8 @@ pub struct Relay {
     /// then compute each other's updates.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     min_updates: Option<u32>,
-    /// Samples per local step: of the one gradient under fedsgd, of each step under fedavg. The attacks are exact only
-    /// for 1.
+    /// Samples per local step: of the one gradient under fedsgd, of each step under fedavg. Most attacks
+    /// are exact only for 1; the attack batch takes small batches apart on models with patches of 8 x 8.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     batch: u16,
     /// Source of the shared pictures: generated, cifar10 or folder:PATH, as listed below.

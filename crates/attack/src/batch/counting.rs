@@ -12,7 +12,7 @@ pub fn most_pictures(config: &VitConfig) -> usize {
     by_tokens.min(dim.min(len).saturating_sub(1) / config.patches())
 }
 
-/// Reads B off the rank of the last block's gradient, and refuses what counting rules out.
+/// Reads B off the rank of the last block's gradient, completed behind a mask, and refuses what counting rules out.
 ///
 /// # Errors
 /// [`AttackError`]: the model or the gradient cannot be taken apart, or the batch is too large for the model.
@@ -32,12 +32,6 @@ pub(super) fn count(evidence: &Evidence, go_on: GoOn<'_>) -> Result<usize, Attac
         ));
     }
     for name in Needs::of_batch(evidence.gradients.model())?.gradients.required {
-        if evidence.gradients.kept(&name).is_some() {
-            return refused(format!(
-                "a mask hides entries of \"{name}\", and the rank of a gradient with zeros says nothing; attack an unmasked \
-                 update"
-            ));
-        }
         if evidence.gradients.get(&name)?.iter().all(|&value| value == 0.0) {
             return refused(format!("the gradient \"{name}\" is all zero: it holds nothing of the pictures"));
         }

@@ -12,6 +12,7 @@ mod counting;
 mod evidence;
 mod inputs;
 mod levels;
+mod masked;
 mod mlp;
 mod parallel;
 mod patch_space;
@@ -110,6 +111,9 @@ pub fn batch(
     let config = evidence.weights.vit()?;
     at.tokens = at.pictures * config.tokens();
     let mut left = evidence.clone();
+    if left.gradients.is_masked() {
+        left.gradients = masked::completed(&left.gradients, at.pictures, &mut || on_progress(at))?;
+    }
     let (mut certain, mut others): (Vec<Judged>, Vec<Judged>) = (Vec::new(), Vec::new());
     let mut is_ended = on_progress(at).is_break();
     while !is_ended && certain.len() < at.pictures {

@@ -2,7 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use unmask_core::{VitConfig, VitPreset};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use unmask_core::{ParamLayout, VitConfig, VitPreset};
 
 use super::{
     Batch, BatchPicture, BatchProgress, Levels, batch,
@@ -130,7 +132,7 @@ fn a_doctored_gradient_gives_no_false_picture() {
     for name in ["blocks.0.mlp.fc2.weight", "patch_embed.proj.weight", "blocks.0.attn.proj.weight", "pos_embed"] {
         let mut doctored = of(&[ASTRONAUT, CAT]);
         let values = others.evidence.gradients.values(name).unwrap().to_vec();
-        let layout = unmask_core::ParamLayout::vit(&config);
+        let layout = ParamLayout::vit(&config);
         doctored.evidence.gradients.insert(name, &layout.get(name).unwrap().shape, values).unwrap();
         match alone(&doctored) {
             Ok(found) => {
@@ -140,17 +142,6 @@ fn a_doctored_gradient_gives_no_false_picture() {
             Err(error) => assert!(error.to_string().contains("cannot"), "{name}: {error}"),
         }
     }
-}
-
-#[test]
-fn a_mask_is_refused_in_words() {
-    let mut masked = case(&NANO.into(), &[ASTRONAUT, CAT], &[3, 8], 1, Rounding::F32);
-    let name = "blocks.0.mlp.fc1.weight";
-    let values = masked.evidence.gradients.values(name).unwrap().to_vec();
-    let kept = (0..values.len()).map(|index| index % 3 > 0).collect();
-    masked.evidence.gradients.insert_kept(name, &[384, 96], values, kept).unwrap();
-    let said = alone(&masked).unwrap_err().to_string();
-    assert!(said.contains("a mask hides entries") && said.contains(name), "{said}");
 }
 
 #[test]
@@ -174,4 +165,27 @@ fn the_search_counts_and_can_be_ended() {
     });
     assert!(most > 5 && most < 34, "{most}");
     assert!(matches!(ended, Err(AttackError::Ended { .. })), "{ended:?}");
+}
+
+/// Hides each entry of every gradient at this rate.
+fn masked(case: &Case, rate: f64) -> Case {
+    let mut rng = ChaCha8Rng::seed_from_u64(11);
+    let mut evidence = case.evidence.clone();
+    for param in &ParamLayout::vit(&case.evidence.gradients.vit().unwrap()) {
+        let values = case.evidence.gradients.values(&param.name).unwrap().to_vec();
+        let kept = values.iter().map(|_| rng.random_range(0.0..1.0) >= rate).collect();
+        evidence.gradients.insert_kept(&param.name, &param.shape, values, kept).unwrap();
+    }
+    Case { evidence, pictures: case.pictures.clone() }
+}
+
+/// A mask is no secret, and what it hides follows from the ranks while it keeps enough.
+#[test]
+fn a_mask_that_keeps_enough_does_not_protect_a_batch() {
+    let config: VitConfig = VitPreset::LabPatch8.into();
+    let whole = case(&config, &[ASTRONAUT, CAT], &[3, 8], 1, Rounding::F32);
+    let found = alone(&masked(&whole, 0.2)).unwrap();
+    assert_eq!((back(&whole, &found), found.progress.certain), (2, 2), "{:?}", found.notes);
+    let said = alone(&masked(&whole, 0.8)).unwrap_err().to_string();
+    assert!(said.contains("cannot tell, because the mask kept 20 %"), "{said}");
 }

@@ -113,8 +113,8 @@ impl AttackMethod {
                  way. The relay looks for vectors that lie in the span of the MLP's input gradient and, once bent, in the \
                  span of its output gradient: only true tokens lie in both. From the tokens it computes the pictures.",
                 "[h, 1] ∈ row space of [dW₁ | db₁]  and  GELU(W₁h + b₁) ∈ row space of dW₂",
-                "Needs B (S + 1) < D and B S < L for B pictures, a standard block, and an update without masks or noise. \
-                 The sum of several clients' updates is a batch too.",
+                "Needs B (S + 1) < D and B S < L for B pictures, a standard block, and an update without noise; a mask may hide \
+                 a fifth. The sum of several clients' updates is a batch too.",
                 vec![
                     symbol("h", "input of the first block's MLP for one token", by(1, d)),
                     symbol("dW₁", "gradient of the MLP's first layer", by(config.map_or(0, VitConfig::mlp_dim), d)),

@@ -9,9 +9,9 @@ use std::{
 use anyhow::Context;
 use indicatif::ProgressBar;
 use unmask_attack::AttackProgress;
-use unmask_core::VitConfig;
+use unmask_core::{AttackMethod, VitConfig};
 use unmask_data::{Picture, encode_png};
-use unmask_inversion::{DumpedModel, Report};
+use unmask_inversion::{DumpedModel, InferenceAttack, Report};
 use unmask_model::weights::encode;
 use unmask_simulation::files::write_whole;
 
@@ -25,24 +25,34 @@ const WATCHED_EVERY: Duration = Duration::from_secs(3);
 pub(super) struct Output {
     folder: PathBuf,
     model: DumpedModel,
+    /// Whether progress counts the tokens of a batch instead of steps.
+    counts_tokens: bool,
     bar: Option<ProgressBar>,
     shown: Instant,
 }
 
 impl Output {
-    pub(super) fn new(folder: &Path, model: DumpedModel) -> Self {
-        Self { folder: folder.to_owned(), model, bar: None, shown: Instant::now() }
+    pub(super) fn new(folder: &Path, model: DumpedModel, attack: InferenceAttack) -> Self {
+        let counts_tokens = attack.method() == Some(AttackMethod::Batch);
+        Self { folder: folder.to_owned(), model, counts_tokens, bar: None, shown: Instant::now() }
     }
 
     /// Moves the bar and regularly writes the current picture.
     pub(super) fn progress(&mut self, progress: AttackProgress<'_>) {
         let bar = self.bar.get_or_insert_with(|| {
             let bar = ProgressBar::new(progress.iterations as u64);
-            style(&bar, "{bar:30} {pos} of {len}, {eta} left, objective {msg}");
+            style(
+                &bar,
+                match self.counts_tokens {
+                    true => "{bar:30} {pos} of {len} tokens, pictures left: {msg}",
+                    false => "{bar:30} {pos} of {len}, {eta} left, objective {msg}",
+                },
+            );
             bar
         });
         bar.set_position(progress.iteration as u64);
-        bar.set_message(format!("{:.4}", progress.objective));
+        let digits = if self.counts_tokens { 0 } else { 4 };
+        bar.set_message(format!("{:.digits$}", progress.objective));
         if self.shown.elapsed() >= WATCHED_EVERY {
             self.shown = Instant::now();
             // The results are written again at the end, which reports any problem.
