@@ -72,6 +72,7 @@ pub(crate) struct Entry {
     may_lend: bool,
     /// Whether nobody sits at it.
     is_robot: bool,
+    is_own: bool,
     /// Its last commitment to the nonce of a mask, and the one that held when the running round began.
     commitment: [u8; 32],
     asked: [u8; 32],
@@ -236,6 +237,7 @@ impl Roster {
             may_show: false,
             may_lend: false,
             is_robot: false,
+            is_own: false,
             commitment: [0; 32],
             asked: [0; 32],
             waits_with: None,
@@ -373,6 +375,7 @@ impl Roster {
             may_show: client.may_show,
             may_lend: false,
             is_robot: client.is_robot,
+            is_own: false,
             commitment: [0; 32],
             asked: [0; 32],
             waits_with: None,
@@ -534,6 +537,11 @@ impl Entry {
         self.is_robot
     }
 
+    /// Whether the program that opened the room started it.
+    pub(crate) fn is_own(&self) -> bool {
+        self.is_own
+    }
+
     pub(crate) fn peer(&self) -> Peer {
         self.peer
     }
@@ -587,6 +595,10 @@ impl Entry {
 
     pub(crate) fn set_robot(&mut self, is_robot: bool) {
         self.is_robot = is_robot;
+    }
+
+    pub(crate) fn set_own(&mut self, is_own: bool) {
+        self.is_own = is_own;
     }
 
     pub(crate) fn set_peer(&mut self, peer: Peer) {

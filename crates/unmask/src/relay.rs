@@ -370,7 +370,7 @@ fn headless(
         // One picture each, like a student, so that only the defence changes what the attacks show of a robot.
         let samples = samples.iter().cycle().skip(number).take(1).cloned().collect();
         let options = JoinOptions {
-            address: running.own_student_link(),
+            address: running.own_robot_link(),
             pin: None,
             name: format!("robot {}", number + 1),
             samples,

@@ -30,6 +30,7 @@ fn enter(bench: &mut Bench, nickname: &str, peer: Peer) -> Admission {
         commitment: [0; 32],
         peer,
         keys: u32::MAX,
+        is_own: false,
     };
     let (reply, answer) = reply();
     bench.tell(Input::Hello { hello, reply });
