@@ -23,6 +23,8 @@ pub enum ModerationError {
     NoName { wanted: String },
     #[error("{nickname} (client {client}) has left; choose somebody who is present.")]
     HasLeft { nickname: String, client: ClientId },
+    #[error("{nickname} (client {client}) waits to be let in; let it in first, or choose somebody who is present.")]
+    Waits { nickname: String, client: ClientId },
     #[error(
         "{nickname} (client {client}) has not agreed that the class sees what leaks of its picture; choose somebody else."
     )]
@@ -172,6 +174,9 @@ impl Classroom {
     pub(super) fn set_target(&mut self, client: ClientId) -> Result<(), ModerationError> {
         let entry = self.known(client)?;
         let nickname = entry.nickname().to_owned();
+        if entry.is_waiting() {
+            return Err(ModerationError::Waits { nickname, client });
+        }
         if !entry.is_present() {
             return Err(ModerationError::HasLeft { nickname, client });
         }
