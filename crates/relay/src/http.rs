@@ -367,6 +367,7 @@ pub async fn serve(config: RelayConfig) -> anyhow::Result<Running> {
     let join_addresses = JoinAddresses {
         http_address: url("http", best, http.port()),
         qr_svg: scopes.qr_svg(&https_address),
+        keys: scopes.secrets.keys(),
         pin: scopes.pin.get(),
         https_address: https_address.clone(),
     };

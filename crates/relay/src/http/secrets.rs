@@ -100,13 +100,18 @@ impl Secrets {
     pub(crate) fn keys_before(&self, given: &str) -> u32 {
         let (given, students) = (hash(given), self.read());
         let place = students.earlier.iter().position(|known| is_same(known, &given));
-        u32::try_from(place.unwrap_or(students.earlier.len())).unwrap_or(u32::MAX)
+        place.map_or_else(|| students.keys(), number)
+    }
+
+    /// Number of the students' secrets before the present one.
+    pub(crate) fn keys(&self) -> u32 {
+        self.read().keys()
     }
 
     /// Gives students another secret. Returns how many they had before.
     pub(crate) fn renew(&self) -> u32 {
         let mut students = self.students.write().unwrap_or_else(PoisonError::into_inner);
-        let keys = u32::try_from(students.earlier.len()).unwrap_or(u32::MAX).saturating_add(1);
+        let keys = students.keys().saturating_add(1);
         *students = StudentSecrets::of(&self.lesson, keys);
         keys
     }
@@ -136,9 +141,17 @@ impl StudentSecrets {
         Self { present: secret(keys), earlier: (0..keys).map(|number| secret(number).1).collect() }
     }
 
+    fn keys(&self) -> u32 {
+        number(self.earlier.len())
+    }
+
     fn is_earlier(&self, given: &Digest) -> bool {
         self.earlier.iter().fold(false, |found, known| found | is_same(known, given))
     }
+}
+
+fn number(keys: usize) -> u32 {
+    u32::try_from(keys).unwrap_or(u32::MAX)
 }
 
 fn is_same(known: &Digest, given: &Digest) -> bool {
