@@ -73,6 +73,10 @@ pub(crate) struct Entry {
     /// Whether nobody sits at it.
     is_robot: bool,
     is_own: bool,
+    /// Whether the teacher need not be asked any more before the class sees its picture.
+    is_allowed: bool,
+    /// Whether its owner agrees to be shown, and waits for the teacher.
+    picture_waits: bool,
     /// Its last commitment to the nonce of a mask, and the one that held when the running round began.
     commitment: [u8; 32],
     asked: [u8; 32],
@@ -238,6 +242,8 @@ impl Roster {
             may_lend: false,
             is_robot: false,
             is_own: false,
+            is_allowed: false,
+            picture_waits: false,
             commitment: [0; 32],
             asked: [0; 32],
             waits_with: None,
@@ -376,6 +382,8 @@ impl Roster {
             may_lend: false,
             is_robot: client.is_robot,
             is_own: false,
+            is_allowed: client.may_show,
+            picture_waits: false,
             commitment: [0; 32],
             asked: [0; 32],
             waits_with: None,
@@ -573,6 +581,34 @@ impl Entry {
 
     pub(crate) fn set_consent(&mut self, may_show: bool, may_lend: bool) {
         (self.may_show, self.may_lend) = (may_show, may_lend);
+    }
+
+    /// Takes an owner's decision whether the class sees its picture; if `is_approved`, the teacher's is needed, too. Returns
+    /// whether the class may see it now.
+    pub(crate) fn decide(&mut self, (may_show, may_lend): (bool, bool), is_approved: bool) -> bool {
+        // Who withdraws may come with another picture.
+        self.is_allowed = may_show && (self.is_allowed || self.is_own || !is_approved);
+        self.picture_waits = may_show && !self.is_allowed;
+        self.set_consent(self.is_allowed, may_lend);
+        self.is_allowed
+    }
+
+    /// Whether its owner agrees to be shown, and waits for the teacher.
+    pub(crate) fn picture_waits(&self) -> bool {
+        self.is_present() && self.picture_waits
+    }
+
+    /// The teacher lets the class see its picture. Returns its owner's decision whether to lend.
+    pub(crate) fn allow_picture(&mut self) -> bool {
+        self.is_allowed = true;
+        self.may_lend
+    }
+
+    /// Takes the commitment of a hello. A page that was loaded again has another one, and perhaps another picture.
+    pub(crate) fn says_hello_with(&mut self, commitment: [u8; 32]) {
+        // After a restart the room knows none.
+        self.is_allowed &= [commitment, [0; 32]].contains(&self.commitment);
+        self.commits(commitment);
     }
 
     pub(crate) fn commits(&mut self, commitment: [u8; 32]) {
