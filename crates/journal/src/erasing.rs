@@ -2,7 +2,7 @@
 
 use std::io;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use unmask_recording::NAME as RECORDING;
 use unmask_wire::view::ErasedFile;
 
@@ -48,11 +48,37 @@ pub fn kind(name: &str) -> Option<Kind> {
     FILES.iter().chain([&RECORDING]).any(is_aside).then_some(Kind::SetAside)
 }
 
+/// What an erasure did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Erased {
+    pub files: Vec<ErasedFile>,
+    /// What is still there, and why: a clause for each.
+    left: Vec<String>,
+}
+
+impl Erased {
+    /// Whether everything went that was meant.
+    ///
+    /// # Errors
+    /// Names what is still there, and why.
+    pub fn whole(&self) -> anyhow::Result<()> {
+        if self.left.is_empty() {
+            return Ok(());
+        }
+        bail!("{}; put that right and start the relay again, which tries again", self.left.join("; "))
+    }
+
+    fn extend(&mut self, Self { files, left }: Self) {
+        self.files.extend(files);
+        self.left.extend(left);
+    }
+}
+
 /// Erases the files that lessons left in the folder and that are `meant`.
 ///
 /// # Errors
-/// Fails if a relay has the journal open, see [`is_taken`](crate::is_taken), or if the file system does.
-pub fn erase(folder: &impl Folder, meant: impl Fn(&str) -> bool) -> anyhow::Result<Vec<ErasedFile>> {
+/// Fails if a relay has the journal open, see [`is_taken`](crate::is_taken), or if the folder cannot be read.
+pub fn erase(folder: &impl Folder, meant: impl Fn(&str) -> bool) -> anyhow::Result<Erased> {
     check_free(folder)?;
     remove(folder, |name| kind(name).is_some() && meant(name))
 }
@@ -60,8 +86,8 @@ pub fn erase(folder: &impl Folder, meant: impl Fn(&str) -> bool) -> anyhow::Resu
 /// Erases all that lessons left in the folder. Once it has begun, [`finish`] finishes it.
 ///
 /// # Errors
-/// As [`erase`].
-pub fn erase_everything(folder: &impl Folder) -> anyhow::Result<Vec<ErasedFile>> {
+/// As [`erase`], or if the erasure cannot be marked as begun.
+pub fn erase_everything(folder: &impl Folder) -> anyhow::Result<Erased> {
     check_free(folder)?;
     marked(folder, MARK, |_| true)
 }
@@ -70,11 +96,11 @@ pub fn erase_everything(folder: &impl Folder) -> anyhow::Result<Vec<ErasedFile>>
 /// finishes it.
 ///
 /// # Errors
-/// Fails if the file system does.
-pub fn erase_set_aside(folder: &impl Folder) -> anyhow::Result<Vec<ErasedFile>> {
+/// Fails if the folder cannot be read, or if the erasure cannot be marked as begun.
+pub fn erase_set_aside(folder: &impl Folder) -> anyhow::Result<Erased> {
     let names = folder.list()?;
     if !names.iter().any(|name| kind(name) == Some(Kind::SetAside) || name == MARK_ASIDE) {
-        return Ok(Vec::new());
+        return Ok(Erased::default());
     }
     marked(folder, MARK_ASIDE, |kind| kind == Kind::SetAside)
 }
@@ -83,8 +109,8 @@ pub fn erase_set_aside(folder: &impl Folder) -> anyhow::Result<Vec<ErasedFile>> 
 ///
 /// # Errors
 /// As [`erase_everything`].
-pub fn finish(folder: &impl Folder) -> anyhow::Result<Vec<ErasedFile>> {
-    let mut erased = Vec::new();
+pub fn finish(folder: &impl Folder) -> anyhow::Result<Erased> {
+    let mut erased = Erased::default();
     if folder.has(MARK)? {
         erased.extend(erase_everything(folder)?);
     }
@@ -94,31 +120,37 @@ pub fn finish(folder: &impl Folder) -> anyhow::Result<Vec<ErasedFile>> {
     Ok(erased)
 }
 
-fn marked(folder: &impl Folder, mark: &str, is_meant: impl Fn(Kind) -> bool) -> anyhow::Result<Vec<ErasedFile>> {
+fn marked(folder: &impl Folder, mark: &str, is_meant: impl Fn(Kind) -> bool) -> anyhow::Result<Erased> {
     let context = || format!("{} cannot be written", folder.path(mark));
     match folder.create(mark) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error).with_context(context),
         _ => folder.sync().with_context(context)?,
     }
-    let erased = remove(folder, |name| kind(name).is_some_and(&is_meant))?;
-    folder.remove(mark)?;
-    folder.sync()?;
+    let mut erased = remove(folder, |name| kind(name).is_some_and(&is_meant))?;
+    if erased.left.is_empty()
+        && let Err(error) = folder.remove(mark).and_then(|()| folder.sync())
+    {
+        erased.left.push(format!("{} cannot be deleted ({error})", folder.path(mark)));
+    }
     Ok(erased)
 }
 
-fn remove(folder: &impl Folder, is_meant: impl Fn(&str) -> bool) -> anyhow::Result<Vec<ErasedFile>> {
+/// Removes all files that are meant and that can be removed.
+fn remove(folder: &impl Folder, is_meant: impl Fn(&str) -> bool) -> anyhow::Result<Erased> {
     let mut names = folder.list()?;
     names.retain(|name| is_meant(name));
     names.sort();
-    let mut erased = Vec::new();
+    let mut erased = Erased::default();
     for name in names {
-        let context = || format!("{} cannot be deleted", folder.path(&name));
-        let bytes = folder.size(&name).with_context(context)?;
-        folder.remove(&name).with_context(context)?;
-        erased.push(ErasedFile { name, bytes });
+        match folder.size(&name).and_then(|bytes| folder.remove(&name).map(|()| bytes)) {
+            Ok(bytes) => erased.files.push(ErasedFile { name, bytes }),
+            Err(error) => erased.left.push(format!("{} cannot be deleted ({error})", folder.path(&name))),
+        }
     }
-    if !erased.is_empty() {
-        folder.sync()?;
+    if !erased.files.is_empty()
+        && let Err(error) = folder.sync()
+    {
+        erased.left.push(format!("what was deleted may be back after a power cut ({error})"));
     }
     Ok(erased)
 }
@@ -156,9 +188,10 @@ mod tests {
         files
     }
 
-    fn names(erased: &[ErasedFile]) -> Vec<&str> {
-        assert!(erased.iter().all(|ErasedFile { name, bytes }| *bytes == name.len() as u64));
-        erased.iter().map(|erased| erased.name.as_str()).collect()
+    fn names(erased: &Erased) -> Vec<&str> {
+        erased.whole().unwrap();
+        assert!(erased.files.iter().all(|ErasedFile { name, bytes }| *bytes == name.len() as u64));
+        erased.files.iter().map(|erased| erased.name.as_str()).collect()
     }
 
     #[test]
@@ -168,8 +201,8 @@ mod tests {
         assert_eq!(names(&erase_set_aside(&files).unwrap()), [ASIDE[1]]);
         assert_eq!(names(&erase_everything(&files).unwrap()), LESSON);
         assert_eq!(files.names(), OTHERS);
-        assert_eq!(erase_everything(&files).unwrap(), []);
-        assert_eq!(erase_set_aside(&files).unwrap(), []);
+        assert_eq!(erase_everything(&files).unwrap(), Erased::default());
+        assert_eq!(erase_set_aside(&files).unwrap(), Erased::default());
         assert_eq!(files.names(), OTHERS);
     }
 
@@ -182,19 +215,20 @@ mod tests {
             let is_all = seed % 2 == 0;
             files.die_soon(20);
             let done = if is_all { erase_everything(&files) } else { erase_set_aside(&files) };
+            let done = done.and_then(|erased| erased.whole());
             files.start_host();
             if seed % 3 == 0 {
                 files.cut_power();
             }
             let has_begun = files.names().iter().any(|name| [MARK, MARK_ASIDE].contains(&name.as_str()));
             interrupted += u32::from(done.is_err() && has_begun);
-            finish(&files).unwrap();
+            finish(&files).unwrap().whole().unwrap();
             let left: Vec<&str> = if is_all { OTHERS.to_vec() } else { LESSON.into_iter().chain(OTHERS).collect() };
             let (mut found, mut left) = (files.names(), left);
             found.sort();
             left.sort_unstable();
             assert!(found == left || (!has_begun && done.is_err()), "seed {seed}: {found:?}");
-            assert_eq!(finish(&files).unwrap(), []);
+            assert_eq!(finish(&files).unwrap(), Erased::default());
         }
         assert!(interrupted > 10, "{interrupted}");
     }

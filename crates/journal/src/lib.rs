@@ -14,7 +14,7 @@ mod store;
 mod untouched;
 
 pub use self::{
-    erasing::{KEY, Kind, erase, erase_everything, erase_set_aside, finish, kind},
+    erasing::{Erased, KEY, Kind, erase, erase_everything, erase_set_aside, finish, kind},
     folder::Folder,
     lesson::{Found, open, read, save},
     refusal::Refusal,

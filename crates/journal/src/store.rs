@@ -196,7 +196,7 @@ impl<F: Folder> Store<F> {
     /// # Errors
     /// Fails if the file system does.
     pub fn delete_set_aside(&self) -> anyhow::Result<()> {
-        erase_set_aside(&self.folder).map(drop)
+        erase_set_aside(&self.folder)?.whole()
     }
 
     /// Writes a state. With `parts` it replaces the older file. Without them it updates the header of the newer file,

@@ -375,6 +375,7 @@ mod tests {
             lends_update: false,
             is_robot: false,
             neighbours: 0,
+            picture_waits: false,
             original: may_show.then(|| PictureAddress::on_server(&format!("original/{id}.png"))),
         }
     }

@@ -20,6 +20,7 @@ pub fn shown(room: &RoomView) -> RoomView {
         |leak: &LeakView| LeakView { picture: leak.picture.clone().filter(|_| agrees(leak.client)), ..leak.clone() };
     let client = |entry: &ClientView| ClientView {
         original: entry.original.clone().filter(|_| entry.may_show),
+        picture_waits: false,
         ..entry.clone()
     };
     let is_in = |entry: &&ClientView| entry.state != ClientState::Waiting;

@@ -154,8 +154,18 @@ impl Common {
     }
 }
 
+/// What a client's request says of it before its hello.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Origin {
+    pub(crate) peer: Peer,
+    /// See [`Hello::keys`].
+    pub(crate) keys: u32,
+    /// See [`Hello::is_own`].
+    pub(crate) is_own: bool,
+}
+
 /// Serves one client on one socket until either side closes it.
-pub(crate) async fn run(socket: WebSocket, (peer, keys): (Peer, u32), room: mpsc::Sender<Input>, common: Common) {
+pub(crate) async fn run(socket: WebSocket, origin: Origin, room: mpsc::Sender<Input>, common: Common) {
     let Common { limits, in_flight, joins, reusable_buffer, refusals } = common;
     let (mut sink, stream) = socket.split();
     let mut reader = Reader {
@@ -169,9 +179,9 @@ pub(crate) async fn run(socket: WebSocket, (peer, keys): (Peer, u32), room: mpsc
         is_admitted: false,
     };
     let liveness = Liveness::new();
-    let hello = timeout(limits.hello, reader.hello(peer, &liveness)).await;
+    let hello = timeout(limits.hello, reader.hello(origin, &liveness)).await;
     let hello = match hello.unwrap_or(Err(HelloError::Late { limit: limits.hello })) {
-        Ok(Some(hello)) => Hello { keys, ..hello },
+        Ok(Some(hello)) => hello,
         Ok(None) => return,
         Err(error) => return turn_away(sink, reader, &refusals, error.to_string()).await,
     };
@@ -394,12 +404,24 @@ struct Reader {
 
 impl Reader {
     /// Reads the first message; `None` if the peer closed without sending one.
-    async fn hello(&mut self, peer: Peer, liveness: &Liveness) -> Result<Option<Hello>, HelloError> {
+    async fn hello(&mut self, origin: Origin, liveness: &Liveness) -> Result<Option<Hello>, HelloError> {
+        let Origin { peer, keys, is_own } = origin;
         match self.next(liveness).await {
             Read::Message {
                 message: ClientMessage::Hello { nickname, resume, device, may_show, may_lend, is_robot, commitment },
                 ..
-            } => Ok(Some(Hello { nickname, resume, device, may_show, may_lend, is_robot, commitment, peer, keys: 0 })),
+            } => Ok(Some(Hello {
+                nickname,
+                resume,
+                device,
+                may_show,
+                may_lend,
+                is_robot,
+                commitment,
+                peer,
+                keys,
+                is_own,
+            })),
             Read::Message { .. } => Err(HelloError::OtherMessage),
             Read::Bad(reason) => Err(reason.into()),
             Read::Closed | Read::Broken => Ok(None),

@@ -7,9 +7,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use tracing::info;
-use unmask_journal::{Kind, kind};
+use unmask_journal::{Erased, Kind, kind};
 use unmask_wire::view::{ErasedFile, Receipt};
 
 use crate::{clock::unix_now, journal::DataFolder, private_file};
@@ -17,20 +17,26 @@ use crate::{clock::unix_now, journal::DataFolder, private_file};
 /// Holds a line of JSON for each erasure.
 const RECEIPTS: &str = "erased.jsonl";
 
-/// Keeps a receipt in the folder, unless nothing was erased.
+/// Keeps a receipt of what went in the folder, unless nothing did.
 ///
 /// # Errors
-/// Fails if the file system does. The files are erased all the same.
-fn keep(folder: &Path, files: Vec<ErasedFile>) -> anyhow::Result<Receipt> {
-    let receipt = Receipt { unix: unix_now(), files };
-    if receipt.files.is_empty() {
-        return Ok(receipt);
+/// Fails if something is still there, or if the receipt cannot be written. What went stays erased.
+fn keep(folder: &Path, erased: &Erased) -> anyhow::Result<Receipt> {
+    let receipt = Receipt { unix: unix_now(), files: erased.files.clone() };
+    let written = if receipt.files.is_empty() { Ok(()) } else { write(folder, &receipt) };
+    match (erased.whole(), written) {
+        (Ok(()), written) => written.map(|()| receipt),
+        (left, Ok(())) => left.map(|()| receipt),
+        (Err(left), Err(unwritten)) => bail!("{left}. Besides, {unwritten:#}"),
     }
+}
+
+fn write(folder: &Path, receipt: &Receipt) -> anyhow::Result<()> {
     for ErasedFile { name, bytes } in &receipt.files {
         info!("erased {name}, {bytes} bytes");
     }
     let path = folder.join(RECEIPTS);
-    let line = serde_json::to_string(&receipt)? + "\n";
+    let line = serde_json::to_string(receipt)? + "\n";
     let write = || {
         match private_file::make(&path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -38,17 +44,18 @@ fn keep(folder: &Path, files: Vec<ErasedFile>) -> anyhow::Result<Receipt> {
         }
         OpenOptions::new().append(true).open(&path)?.write_all(line.as_bytes())
     };
-    write().with_context(|| format!("the files are erased, and {} cannot be written", path.display()))?;
-    Ok(receipt)
+    write().with_context(|| {
+        format!("{} files are erased, and the receipt {} cannot be written", receipt.files.len(), path.display())
+    })
 }
 
 /// Erases everything that lessons left in the folder: journals, recordings, keys.
 ///
 /// # Errors
-/// Fails if a relay has the journal there open, or if the file system does.
+/// Fails if a relay has the journal there open, or if something cannot be erased. What can be goes, and has a receipt.
 pub(crate) fn erase_everything(folder: &Path) -> anyhow::Result<Receipt> {
     let erased = DataFolder(folder.to_owned()).patiently(unmask_journal::erase_everything)?;
-    keep(folder, erased)
+    keep(folder, &erased)
 }
 
 /// Finishes erasures that were interrupted.
@@ -57,7 +64,7 @@ pub(crate) fn erase_everything(folder: &Path) -> anyhow::Result<Receipt> {
 /// As [`erase_everything`].
 pub(crate) fn finish(folder: &Path) -> anyhow::Result<Receipt> {
     let erased = DataFolder(folder.to_owned()).patiently(unmask_journal::finish)?;
-    keep(folder, erased)
+    keep(folder, &erased)
 }
 
 /// Erases the lessons in the folder that were last written more than `days` days before `now`. The files of the last
@@ -89,11 +96,11 @@ pub(crate) fn erase_old(folder: &Path, days: u32, now: SystemTime) -> anyhow::Re
         old.append(&mut lesson);
     }
     if old.is_empty() {
-        return keep(folder, Vec::new());
+        return keep(folder, &Erased::default());
     }
     let is_meant = |name: &str| old.iter().any(|old| old == name);
     let erased = DataFolder(folder.to_owned()).patiently(|folder| unmask_journal::erase(folder, is_meant))?;
-    keep(folder, erased)
+    keep(folder, &erased)
 }
 
 #[cfg(test)]
@@ -120,6 +127,23 @@ mod tests {
         let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
+    }
+
+    #[test]
+    fn what_went_has_a_receipt_although_something_is_left() {
+        let folder = folder(&[("journal-b.redb.old", 2), ("lesson.unmask.old", 2), ("room.key", 2)], SystemTime::now());
+        // A folder cannot be deleted as a file.
+        for obstacle in ["journal-a.redb.old", "journal-b.redb.broken-7"] {
+            fs::create_dir(folder.path().join(obstacle)).unwrap();
+        }
+        let error = format!("{:#}", erase_everything(folder.path()).unwrap_err());
+        assert!(error.contains("journal-a.redb.old cannot be deleted ("), "{error}");
+        assert!(error.contains("journal-b.redb.broken-7 cannot be deleted (") && error.contains("again"), "{error}");
+        let receipt = fs::read_to_string(folder.path().join(RECEIPTS)).unwrap();
+        let receipt: Receipt = serde_json::from_str(&receipt).unwrap();
+        let went: Vec<&str> = receipt.files.iter().map(|erased| erased.name.as_str()).collect();
+        assert_eq!(went, ["journal-b.redb.old", "lesson.unmask.old", "room.key"]);
+        assert!(finish(folder.path()).is_err(), "the next start tries again");
     }
 
     #[test]

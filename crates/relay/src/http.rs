@@ -147,6 +147,11 @@ impl Running {
         student_link(&self.own_address(), &self.room_key())
     }
 
+    /// Returns the link for a robot in this process, which never has to wait. No other program may learn it.
+    pub fn own_robot_link(&self) -> String {
+        student_link(&self.own_address(), self.scopes.secrets.robots())
+    }
+
     /// Returns the secret that admits students.
     pub fn room_key(&self) -> String {
         self.scopes.secrets.students()
@@ -350,7 +355,7 @@ pub async fn serve(config: RelayConfig) -> anyhow::Result<Running> {
         None => LessonKey::fleeting()?,
     };
     let scopes = Arc::new(Scopes {
-        secrets: Secrets::of_lesson(key.clone(), opened.opening.keys()),
+        secrets: Secrets::of_lesson(key.clone(), opened.opening.keys())?,
         pin: Pin::of_lesson(key, opened.opening.pins()),
         names: Names::new(&addresses),
         cookie: format!("unmask-{}", http.port()),
@@ -362,6 +367,7 @@ pub async fn serve(config: RelayConfig) -> anyhow::Result<Running> {
     let join_addresses = JoinAddresses {
         http_address: url("http", best, http.port()),
         qr_svg: scopes.qr_svg(&https_address),
+        keys: scopes.secrets.keys(),
         pin: scopes.pin.get(),
         https_address: https_address.clone(),
     };

@@ -161,8 +161,11 @@ struct RelayHost {
 
 impl Host for RelayHost {
     fn erase_set_aside(&mut self) -> bool {
-        let erased =
-            if self.folder.0.is_dir() { unmask_journal::erase_set_aside(&self.folder).map(drop) } else { Ok(()) };
+        let erased = if self.folder.0.is_dir() {
+            unmask_journal::erase_set_aside(&self.folder).and_then(|erased| erased.whole())
+        } else {
+            Ok(())
+        };
         erased.inspect_err(|error| error!("what an earlier lesson left is still there: {error:#}")).is_ok()
     }
 

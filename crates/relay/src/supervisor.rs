@@ -52,8 +52,9 @@ impl Supervisor {
     /// # Errors
     /// As [`RoomTask::open`].
     pub(crate) fn open(&self, config: RelayConfig, opened: Opened) -> anyhow::Result<RoomTask> {
-        let (qr_svg, pin) = (self.scopes.qr_svg(&self.addresses.https_address), self.scopes.pin.get());
-        let addresses = JoinAddresses { qr_svg, pin, ..self.addresses.clone() };
+        let (keys, pin) = (self.scopes.secrets.keys(), self.scopes.pin.get());
+        let qr_svg = self.scopes.qr_svg(&self.addresses.https_address);
+        let addresses = JoinAddresses { qr_svg, keys, pin, ..self.addresses.clone() };
         RoomTask::open(config, opened, addresses, self.shared.clone(), self.rooms)
     }
 
@@ -102,6 +103,7 @@ impl Supervisor {
     /// Ends the room, erases its lesson, and opens an empty room that keeps nothing on the disk.
     async fn erase(&mut self, mut room: RoomTask, Erasure(reply): Erasure) -> anyhow::Result<RoomTask> {
         let everybody = room.take_everybody();
+        let door = Arc::clone(&self.shared.snapshots.borrow().view);
         // Its files are closed.
         drop(room);
         let folder = self.config.data_dir.clone();
@@ -118,6 +120,8 @@ impl Supervisor {
         let _ = reply.send(erased);
         self.rooms += 1;
         (self.config.room.journal, self.config.room.start) = (None, false);
+        // They name nobody, and a teacher who has closed the door does not expect it open. Bans name browsers.
+        (self.config.room.locked, self.config.room.approve_first) = (door.is_locked, door.approves);
         let (config, mut opened) = opening::without_a_disk(self.config.clone()).await?;
         opened.opening.problems.push(format!(
             "The teacher erased the lesson.{problem} This room keeps nothing on the disk; start the relay again for \

@@ -106,7 +106,7 @@ impl Classroom {
         let mut classroom = Self {
             room: room.with_quorum(config.quorum),
             roster: Roster::default(),
-            door: Door::new(parts.addresses, config.approve_first),
+            door: Door::new(parts.addresses, (config.locked, config.approve_first)),
             attacks: Attacks::new(attackers, Arc::clone(&pictures)),
             pictures,
             recorder: Recorder::new(parts.archived, now.moment),

@@ -29,8 +29,10 @@ pub struct RoomConfig {
     pub start: bool,
     /// Time for the attacks on one round; 0 disables them.
     pub attack_budget: Duration,
-    /// Whether newcomers wait until the teacher lets them in.
+    /// Whether newcomers wait until the teacher lets them in, in a new lesson.
     pub approve_first: bool,
+    /// Whether newcomers are refused, in a new lesson.
+    pub locked: bool,
     /// The data set that clients can be asked to train on.
     pub data: DataConfig,
     pub initial_weights: InitialWeights,
@@ -68,6 +70,7 @@ impl Default for RoomConfig {
             start: false,
             attack_budget: Duration::from_secs(5),
             approve_first: false,
+            locked: false,
             data: DataConfig::default(),
             initial_weights: InitialWeights::default(),
             pretrained: None,

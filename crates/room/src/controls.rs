@@ -66,6 +66,7 @@ impl Classroom {
             Control::Lock { on } => self.lock(on),
             Control::ApproveFirst { on } => self.approve_first(on)?,
             Control::Approve { client } => self.approve(client)?,
+            Control::ShowPicture { client } => self.allow_pictures(client)?,
             Control::RemoveFrom { client } => self.remove_from(client)?,
             Control::Rename { client, nickname } => self.rename(client, &nickname)?,
             Control::Remove { client } => self.remove_for_good(client)?,

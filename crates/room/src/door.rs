@@ -72,21 +72,12 @@ pub(crate) struct Door {
     /// Browsers of clients that were left out for refused updates.
     left_out: Recent<DeviceId>,
     pins: u32,
-    keys: u32,
     addresses: JoinAddresses,
 }
 
 impl Door {
-    pub(crate) fn new(addresses: JoinAddresses, approves: bool) -> Self {
-        Self {
-            is_locked: false,
-            approves,
-            bans: Recent::new(BANS),
-            left_out: Recent::new(BANS),
-            pins: 0,
-            keys: 0,
-            addresses,
-        }
+    pub(crate) fn new(addresses: JoinAddresses, (is_locked, approves): (bool, bool)) -> Self {
+        Self { is_locked, approves, bans: Recent::new(BANS), left_out: Recent::new(BANS), pins: 0, addresses }
     }
 
     pub(crate) fn addresses(&self) -> &JoinAddresses {
@@ -140,7 +131,7 @@ impl Door {
 
     /// Number of keys that students had before the present one.
     pub(crate) fn keys(&self) -> u32 {
-        self.keys
+        self.addresses.keys
     }
 
     /// Lets in who comes from this browser, or everybody.
@@ -173,8 +164,8 @@ impl Door {
 
     /// Shows students another key; `keys` came before it.
     pub(crate) fn renew_key(&mut self, qr_svg: String, keys: u32) {
-        if keys >= self.keys {
-            (self.addresses.qr_svg, self.keys) = (qr_svg, keys);
+        if keys >= self.keys() {
+            (self.addresses.qr_svg, self.addresses.keys) = (qr_svg, keys);
         }
     }
 
@@ -185,16 +176,17 @@ impl Door {
             bans,
             left_out,
             pins: self.pins,
-            keys: self.keys,
+            keys: self.keys(),
             approves: self.approves,
         }
     }
 
-    /// Restores the lock, bans and the numbers of PINs and keys; the addresses stay as they are now.
+    /// Restores what the teacher chose last, and the number of PINs; the addresses stay as they are now.
     pub(crate) fn restore(&mut self, record: DoorRecord) {
         let DoorRecord { is_locked, bans, left_out, pins, keys, approves } = record;
-        (self.keys, self.approves) = (keys, self.approves || approves);
-        (self.is_locked, self.bans, self.pins) = (is_locked, Recent::new(BANS).refilled(bans), pins);
+        (self.is_locked, self.approves, self.pins) = (is_locked, approves, pins);
+        self.addresses.keys = self.keys().max(keys);
+        self.bans = Recent::new(BANS).refilled(bans);
         self.left_out = Recent::new(BANS).refilled(left_out);
     }
 }
@@ -204,7 +196,7 @@ mod tests {
     use super::*;
 
     fn door() -> Door {
-        Door::new(JoinAddresses::default(), false)
+        Door::new(JoinAddresses::default(), (false, false))
     }
 
     fn peer(address: Option<u8>, device: Option<&str>) -> Peer {

@@ -35,6 +35,8 @@ pub struct Hello {
     pub peer: Peer,
     /// Number of the room's keys before the one that it knows.
     pub keys: u32,
+    /// Whether the program that opened the room started this client too. `is_robot` is a claim that anybody can make.
+    pub is_own: bool,
 }
 
 /// A client's connection and its outgoing messages, or the reason why it may not come in.

@@ -23,10 +23,17 @@ pub enum ModerationError {
     NoName { wanted: String },
     #[error("{nickname} (client {client}) has left; choose somebody who is present.")]
     HasLeft { nickname: String, client: ClientId },
+    #[error("{nickname} (client {client}) waits to be let in; let it in first, or choose somebody who is present.")]
+    Waits { nickname: String, client: ClientId },
     #[error(
         "{nickname} (client {client}) has not agreed that the class sees what leaks of its picture; choose somebody else."
     )]
     NoConsent { nickname: String, client: ClientId },
+    #[error(
+        "The picture of {nickname} (client {client}) waits until you let the class see it: press Show picture in the expert \
+         view, or choose somebody else."
+    )]
+    PictureWaits { nickname: String, client: ClientId },
     #[error("{nickname} (client {client}) shows the class no picture; choose somebody who does.")]
     NoPicture { nickname: String, client: ClientId },
     #[error("The picture cannot be resized for the room's model: {0}.")]
@@ -161,7 +168,11 @@ impl Classroom {
             true => "From now on, the teacher lets newcomers in one by one.",
             false => "From now on, newcomers come in at once.",
         });
-        if on { Ok(()) } else { self.approve(None) }
+        if on {
+            return Ok(());
+        }
+        self.approve(None)?;
+        self.allow_pictures(None)
     }
 
     pub(super) fn lift_bans(&mut self) {
@@ -172,8 +183,14 @@ impl Classroom {
     pub(super) fn set_target(&mut self, client: ClientId) -> Result<(), ModerationError> {
         let entry = self.known(client)?;
         let nickname = entry.nickname().to_owned();
+        if entry.is_waiting() {
+            return Err(ModerationError::Waits { nickname, client });
+        }
         if !entry.is_present() {
             return Err(ModerationError::HasLeft { nickname, client });
+        }
+        if entry.picture_waits() {
+            return Err(ModerationError::PictureWaits { nickname, client });
         }
         if !entry.may_show() {
             return Err(ModerationError::NoConsent { nickname, client });
@@ -184,20 +201,45 @@ impl Classroom {
     }
 
     /// Takes a student's decision whether the class may see what leaks of its picture, and whether others may attack its
-    /// masked updates.
+    /// masked updates. If the teacher approves newcomers, the picture waits for the teacher, too.
     pub(super) fn consents(&mut self, client: ClientId, may_show: bool, may_lend: bool) {
-        if let Some(entry) = self.roster.get_mut(client) {
-            entry.set_consent(may_show, may_lend);
-        }
+        let Some(entry) = self.roster.get_mut(client) else { return };
+        let is_shown = entry.decide((may_show, may_lend), self.door.approves());
         if !may_lend {
             self.stop_lending(client);
         }
-        if may_show {
+        if is_shown {
             self.attacks.joined(client);
-        } else {
-            self.hide(client);
+            return;
+        }
+        self.hide(client);
+        if !may_show {
             self.recorder.hide(client);
         }
+    }
+
+    /// Lets the class see the picture of a client that waits for it, or all of them.
+    ///
+    /// # Errors
+    /// If there is no such client.
+    pub(super) fn allow_pictures(&mut self, client: Option<ClientId>) -> Result<(), ModerationError> {
+        let all: Vec<ClientId> = match client {
+            Some(client) => vec![self.known(client)?.id()],
+            None => self.roster.present().map(Entry::id).collect(),
+        };
+        for client in all {
+            let Some(entry) = self.roster.get_mut(client).filter(|entry| entry.picture_waits()) else { continue };
+            let may_lend = entry.allow_picture();
+            let sent = self.pictures.take_waiting(client);
+            self.consents(client, true, may_lend);
+            self.say_of([client], format!("The class may see the picture of {}.", self.roster.name(client)));
+            if let Some(values) = sent
+                && let Err(reason) = self.show_original(client, ORIGINAL_SIDE, &values)
+            {
+                self.refuse(client, &reason.to_string());
+            }
+        }
+        Ok(())
     }
 
     /// Hides everything made from this client's updates, and its own picture. If it was the target, another client that
@@ -209,15 +251,20 @@ impl Classroom {
     }
 
     /// Shows the class a picture that a client sends of its own, until the client hides it, leaves or withdraws
-    /// consent.
+    /// consent. It may have to wait for the teacher.
     ///
     /// # Errors
     /// If the client has not consented, or the picture does not have that size.
     pub(super) fn show_original(&mut self, client: ClientId, side: u8, values: &[f32]) -> Result<(), ShowError> {
-        if !self.roster.get(client).is_some_and(Entry::may_show) {
-            return Err(ShowError::NoConsent);
-        }
+        let entry = self.roster.get(client).filter(|entry| entry.may_show() || entry.picture_waits());
+        let waits = entry.ok_or(ShowError::NoConsent)?.picture_waits();
         check_original(side, values)?;
+        if waits {
+            self.pictures.let_wait(client, values);
+            let reason = "your picture waits until the teacher lets the class see it".to_owned();
+            self.send(client, Slot::All, &RelayMessage::Refused { reason }, &[]);
+            return Ok(());
+        }
         let side = usize::from(side);
         let picture = Picture::from_hwc(side, side, values)?;
         let png = encode_png(&picture)?;

@@ -41,13 +41,13 @@ impl Classroom {
         let client = connection.client;
         if let Some(entry) = self.roster.get_mut(client) {
             entry.set_robot(hello.is_robot);
-            entry.commits(hello.commitment);
+            entry.set_own(hello.is_own);
+            entry.says_hello_with(hello.commitment);
             entry.set_peer(hello.peer);
         }
-        let is_ours = |entry: &Entry| entry.is_robot() && entry.peer().address.is_none();
-        let here = self.roster.present().filter(|entry| !is_ours(entry)).count();
+        let here = self.roster.present().filter(|entry| !entry.is_own()).count();
         let is_surplus = self.config.limits.expected.is_some_and(|expected| here > expected);
-        if known.is_none() && !self.roster.get(client).is_some_and(is_ours) && (self.door.approves() || is_surplus) {
+        if known.is_none() && !hello.is_own && (self.door.approves() || is_surplus) {
             self.wait(client, resume, hello, is_surplus);
         } else {
             let came = if known.is_some() { "is back" } else { "joined" };

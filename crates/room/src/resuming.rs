@@ -69,6 +69,11 @@ impl Classroom {
         self.initialiser.restore(initialiser, room.next_architecture());
         self.roster = Roster::restore(roster, now);
         self.door.restore(door);
+        if self.config.approve_first && !self.door.approves() {
+            self.say(
+                "Newcomers come in at once, as the teacher chose in this lesson; --approve-first is for new lessons.",
+            );
+        }
         self.stage = stage;
         self.end_restored_game();
         self.look_at_everybody();

@@ -72,6 +72,11 @@ pub(crate) struct Entry {
     may_lend: bool,
     /// Whether nobody sits at it.
     is_robot: bool,
+    is_own: bool,
+    /// Whether the teacher need not be asked any more before the class sees its picture.
+    is_allowed: bool,
+    /// Whether its owner agrees to be shown, and waits for the teacher.
+    picture_waits: bool,
     /// Its last commitment to the nonce of a mask, and the one that held when the running round began.
     commitment: [u8; 32],
     asked: [u8; 32],
@@ -236,6 +241,9 @@ impl Roster {
             may_show: false,
             may_lend: false,
             is_robot: false,
+            is_own: false,
+            is_allowed: false,
+            picture_waits: false,
             commitment: [0; 32],
             asked: [0; 32],
             waits_with: None,
@@ -373,6 +381,9 @@ impl Roster {
             may_show: client.may_show,
             may_lend: false,
             is_robot: client.is_robot,
+            is_own: false,
+            is_allowed: client.may_show,
+            picture_waits: false,
             commitment: [0; 32],
             asked: [0; 32],
             waits_with: None,
@@ -534,6 +545,11 @@ impl Entry {
         self.is_robot
     }
 
+    /// Whether the program that opened the room started it.
+    pub(crate) fn is_own(&self) -> bool {
+        self.is_own
+    }
+
     pub(crate) fn peer(&self) -> Peer {
         self.peer
     }
@@ -567,6 +583,34 @@ impl Entry {
         (self.may_show, self.may_lend) = (may_show, may_lend);
     }
 
+    /// Takes an owner's decision whether the class sees its picture; if `is_approved`, the teacher's is needed, too. Returns
+    /// whether the class may see it now.
+    pub(crate) fn decide(&mut self, (may_show, may_lend): (bool, bool), is_approved: bool) -> bool {
+        // Who withdraws may come with another picture.
+        self.is_allowed = may_show && (self.is_allowed || self.is_own || !is_approved);
+        self.picture_waits = may_show && !self.is_allowed;
+        self.set_consent(self.is_allowed, may_lend);
+        self.is_allowed
+    }
+
+    /// Whether its owner agrees to be shown, and waits for the teacher.
+    pub(crate) fn picture_waits(&self) -> bool {
+        self.is_present() && self.picture_waits
+    }
+
+    /// The teacher lets the class see its picture. Returns its owner's decision whether to lend.
+    pub(crate) fn allow_picture(&mut self) -> bool {
+        self.is_allowed = true;
+        self.may_lend
+    }
+
+    /// Takes the commitment of a hello. A page that was loaded again has another one, and perhaps another picture.
+    pub(crate) fn says_hello_with(&mut self, commitment: [u8; 32]) {
+        // After a restart the room knows none.
+        self.is_allowed &= [commitment, [0; 32]].contains(&self.commitment);
+        self.commits(commitment);
+    }
+
     pub(crate) fn commits(&mut self, commitment: [u8; 32]) {
         self.commitment = commitment;
     }
@@ -587,6 +631,10 @@ impl Entry {
 
     pub(crate) fn set_robot(&mut self, is_robot: bool) {
         self.is_robot = is_robot;
+    }
+
+    pub(crate) fn set_own(&mut self, is_own: bool) {
+        self.is_own = is_own;
     }
 
     pub(crate) fn set_peer(&mut self, peer: Peer) {

@@ -27,6 +27,8 @@ pub struct JoinAddresses {
     pub http_address: String,
     pub https_address: String,
     pub qr_svg: String,
+    /// Number of the students' keys before the one in the code.
+    pub keys: u32,
     /// For students who type an address.
     pub pin: String,
 }

@@ -149,6 +149,7 @@ impl Classroom {
             lends_update: entry.may_lend(),
             is_robot: entry.is_robot(),
             neighbours: self.neighbours(entry),
+            picture_waits: entry.picture_waits(),
             original: self.pictures.original(entry.id()),
         }
     }

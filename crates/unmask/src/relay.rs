@@ -65,7 +65,8 @@ pub struct Relay {
     /// instead of the whole deadline.
     #[arg(long, value_name = "SHARE", default_value = "0.8", value_parser = share)]
     quorum: f64,
-    /// Newcomers wait until you let them in on the expert view, which can change this during the lesson.
+    /// A new lesson begins with newcomers who wait until you let them in, in the first scene or on the expert view. What
+    /// you choose there later holds, also after a restart.
     #[arg(long)]
     approve_first: bool,
     /// With this many devices of people in the room, newcomers wait until you let them in.
@@ -305,6 +306,7 @@ impl Relay {
                     given,
                 }),
                 approve_first: self.approve_first,
+                locked: false,
                 limits: RoomLimits { expected: self.expect.map(|expected| expected as usize), ..base.room.limits },
             },
             searches: Some(Arc::new(GradientMatching::new(OpenDevice::cpu()))),
@@ -370,7 +372,7 @@ fn headless(
         // One picture each, like a student, so that only the defence changes what the attacks show of a robot.
         let samples = samples.iter().cycle().skip(number).take(1).cloned().collect();
         let options = JoinOptions {
-            address: running.own_student_link(),
+            address: running.own_robot_link(),
             pin: None,
             name: format!("robot {}", number + 1),
             samples,

@@ -115,6 +115,9 @@ pub struct ClientView {
     /// Number of clients that are there from the same address of another machine, itself included.
     #[serde(default)]
     pub neighbours: u32,
+    /// Whether its owner agrees that the class sees its picture, and the teacher has yet to allow it.
+    #[serde(default)]
+    pub picture_waits: bool,
     /// Address of its own picture as a 32 x 32 PNG, while its owner shows it to the class.
     pub original: Option<PictureAddress>,
 }
@@ -542,6 +545,8 @@ pub enum Control {
     ApproveFirst { on: bool },
     /// Lets in a client that waits, or all of them.
     Approve { client: Option<ClientId> },
+    /// Lets the class see the picture of a client that waits for it, or all of them.
+    ShowPicture { client: Option<ClientId> },
     /// Disconnects all clients from this client's network address.
     RemoveFrom { client: ClientId },
     /// Replaces the students' key and the PIN. Who is in the room can come back; others need the new QR code.

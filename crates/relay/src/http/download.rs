@@ -220,6 +220,7 @@ mod tests {
             lends_update: false,
             is_robot: false,
             neighbours: 0,
+            picture_waits: false,
             original: None,
         };
         let card = |id: u32| AttackView {

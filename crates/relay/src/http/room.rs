@@ -9,7 +9,7 @@ use unmask_room::Peer;
 use unmask_wire::{MAX_FRAME, view::Role};
 
 use super::{app::App, caller::Caller, events as feed};
-use crate::connection;
+use crate::connection::{self, Origin};
 
 /// Maximum bytes in a socket's own write buffer, for the current frame and pongs.
 const MAX_WRITE_BUFFER: usize = 4 * MAX_FRAME;
@@ -48,10 +48,10 @@ pub(crate) async fn connect(
     request: HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Response {
-    let keys = app.scopes.keys_before(&request);
+    let origin = Origin { peer, keys: app.scopes.keys_before(&request), is_own: app.scopes.is_own_robot(&request) };
     upgrade
         .max_message_size(MAX_FRAME)
         .max_frame_size(MAX_FRAME)
         .max_write_buffer_size(MAX_WRITE_BUFFER)
-        .on_upgrade(move |socket| connection::run(socket, (peer, keys), app.room, app.sockets))
+        .on_upgrade(move |socket| connection::run(socket, origin, app.room, app.sockets))
 }

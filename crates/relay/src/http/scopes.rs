@@ -46,6 +46,11 @@ impl Scopes {
         self.secrets.keys_before(secret.unwrap_or_default())
     }
 
+    /// Whether this request comes from a robot that this program started.
+    pub(crate) fn is_own_robot(&self, headers: &HeaderMap) -> bool {
+        bearer(headers).is_some_and(|secret| self.secrets.is_own_robots(secret))
+    }
+
     /// Returns why a request is refused regardless of its role.
     fn objection(&self, request: &Request) -> Option<(StatusCode, String)> {
         let headers = request.headers();

@@ -7,10 +7,11 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use tokio_tungstenite::connect_async;
 use unmask_relay::{JournalConfig, RelayConfig, serve};
-use unmask_wire::{ClientMessage, FORGOTTEN, FORGOTTEN_BUT};
+use unmask_wire::{ClientMessage, FORGOTTEN, FORGOTTEN_BUT, RelayMessage, view::Control};
 
-use crate::support::{Relay, config, http};
+use crate::support::{Relay, Socket, config, http, upgrade_to};
 
 const NICKNAME: &str = "Zquixotine";
 
@@ -95,6 +96,45 @@ async fn the_teacher_erases_everything_and_gets_a_receipt() {
     assert_eq!(names(&path), left);
     let relay = Relay::within(folder, the_last_lesson).await;
     assert!(relay.running.resumed().is_none() && relay.running.token() != token);
+}
+
+/// The door's settings name nobody. Bans name browsers.
+#[tokio::test]
+async fn the_door_stays_as_it_was_when_everything_is_erased() {
+    let relay = Relay::with(the_last_lesson).await;
+    let (old, eve) = (relay.running.room_key(), relay.client("Eve").await);
+    for control in [
+        Control::Ban { client: eve.id },
+        Control::ApproveFirst { on: true },
+        Control::NewKey,
+        Control::Lock { on: true },
+    ] {
+        relay.control(control).await;
+    }
+    assert_eq!(erase(&relay, r#"{"everything":true}"#).await.0, 200);
+    relay.log_line("The teacher erased the lesson.").await;
+    let room = relay.room().await;
+    assert_eq!((room.is_locked, room.approves, room.banned), (true, true, 0));
+    relay.control(Control::Lock { on: false }).await;
+    let join = async |key: &str| {
+        let request = upgrade_to(&format!("ws://{}/ws", relay.running.http()), key);
+        let mut socket = Socket::on(connect_async(request).await.unwrap().0);
+        socket.hello("Ada", None).await;
+        socket
+    };
+    assert!(join(&old).await.goodbye().await.contains("new key"));
+    assert_eq!(join(&relay.running.room_key()).await.message().await.unwrap().0, RelayMessage::Waiting);
+
+    // Nor does the flag of the start come back.
+    let relay = Relay::with(|config| {
+        the_last_lesson(config);
+        config.room.approve_first = true;
+    })
+    .await;
+    relay.control(Control::ApproveFirst { on: false }).await;
+    assert_eq!(erase(&relay, r#"{"everything":true}"#).await.0, 200);
+    relay.log_line("The teacher erased the lesson.").await;
+    assert!(!relay.room().await.approves);
 }
 
 /// Nobody is told that everything went if it did not, and the next start tries again.

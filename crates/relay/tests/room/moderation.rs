@@ -2,9 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, Relay, Socket, state, upgrade};
+use crate::support::{Client, Relay, Socket, state, upgrade, upgrade_to, view};
 use tokio_tungstenite::connect_async;
-use unmask_wire::view::{ClientState, Control, RoomView};
+use unmask_wire::{
+    RelayMessage,
+    view::{ClientState, Control, RoomView},
+};
 
 /// Returns the room once it satisfies `is_wanted`, which must happen within a second of the control's answer. The first
 /// request that begins later decides, even if it is slow.
@@ -74,4 +77,35 @@ async fn ban_that_holds_nothing_is_said() {
     relay.log_line("approve newcomers first to keep it out").await;
     let again = relay.client("Eve").await;
     assert_ne!(again.id, eve.id);
+}
+
+/// A program on this machine, or one behind a proxy on it, has no address either, and can say that it is a robot.
+#[tokio::test]
+async fn only_robots_of_the_relay_itself_need_not_wait() {
+    let relay = Relay::with(|config| {
+        config.room.approve_first = true;
+        config.room.limits.expected = Some(2);
+    })
+    .await;
+    let link = relay.running.own_robot_link();
+    let (_, own) = link.split_once("#room=").unwrap();
+    let robot = async |nickname: &str, secret: &str| {
+        let request = upgrade_to(&format!("ws://{}/ws", relay.running.http()), secret);
+        let mut socket = Socket::on(connect_async(request).await.unwrap().0);
+        socket.hello_as(nickname, None, true).await;
+        socket
+    };
+    let mut claimed = robot("Eve", &relay.running.room_key()).await;
+    assert_eq!(claimed.message().await.unwrap().0, RelayMessage::Waiting);
+    let _ours =
+        [Client::welcomed(robot("robot 1", own).await).await, Client::welcomed(robot("robot 2", own).await).await];
+    let room = relay.room_when("three robots", |room| room.clients.len() == 3).await;
+    assert!(["robot 1", "robot 2", "Eve"].iter().all(|nickname| view(&room, nickname).is_robot));
+    // Who claims to be a robot takes one of the expected places, and the relay's own take none.
+    relay.control(Control::ApproveFirst { on: false }).await;
+    let _eve = Client::welcomed(claimed).await;
+    let _ada = relay.client("Ada").await;
+    let mut bob = Socket::open(&relay.running).await;
+    bob.hello("Bob", None).await;
+    assert_eq!(bob.message().await.unwrap().0, RelayMessage::Waiting);
 }

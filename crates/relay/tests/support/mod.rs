@@ -443,13 +443,17 @@ impl Socket {
     }
 
     pub async fn hello(&mut self, nickname: &str, resume: Option<[u8; 16]>) {
+        self.hello_as(nickname, resume, false).await;
+    }
+
+    pub async fn hello_as(&mut self, nickname: &str, resume: Option<[u8; 16]>, is_robot: bool) {
         let hello = ClientMessage::Hello {
             nickname: nickname.to_owned(),
             resume,
             device: "test".to_owned(),
             may_show: true,
             may_lend: true,
-            is_robot: false,
+            is_robot,
             commitment: commitment(&self.nonce),
         };
         self.send(&hello, &[]).await;

@@ -36,6 +36,8 @@ struct KeptPictures {
     candidate: Option<(PictureAddress, Bytes)>,
     /// Pictures that clients show of their own; never written to disk.
     originals: BTreeMap<ClientId, Original>,
+    /// Values `[32, 32, 3]` of those that the teacher has yet to allow. They have no path.
+    waiting: BTreeMap<ClientId, Vec<f32>>,
 }
 
 #[derive(Debug)]
@@ -68,7 +70,10 @@ impl Pictures {
     /// Number of pictures.
     pub(crate) fn count(&self) -> usize {
         let kept = self.lock();
-        kept.attacks.values().map(VecDeque::len).sum::<usize>() + kept.originals.len() + kept.candidate.iter().len()
+        kept.attacks.values().map(VecDeque::len).sum::<usize>()
+            + kept.originals.len()
+            + kept.waiting.len()
+            + kept.candidate.iter().len()
     }
 
     /// Forgets the wall's pictures.
@@ -109,14 +114,28 @@ impl Pictures {
         kept.originals.insert(client, Original { path, png: png.into(), values: values.into() });
     }
 
-    /// Forgets the picture that a client shows; returns whether there was one.
-    pub(crate) fn forget_original(&self, client: ClientId) -> bool {
-        self.lock().originals.remove(&client).is_some()
+    /// Keeps the picture that a client wants to show until the teacher allows it.
+    pub(crate) fn let_wait(&self, client: ClientId, values: &[f32]) {
+        self.lock().waiting.insert(client, values.into());
     }
 
-    /// Forgets the pictures that clients show; returns their clients.
+    /// The picture that a client wants to show, which waits no longer.
+    pub(crate) fn take_waiting(&self, client: ClientId) -> Option<Vec<f32>> {
+        self.lock().waiting.remove(&client)
+    }
+
+    /// Forgets the picture that a client shows or wants to show; returns whether it was shown.
+    pub(crate) fn forget_original(&self, client: ClientId) -> bool {
+        let mut kept = self.lock();
+        kept.waiting.remove(&client);
+        kept.originals.remove(&client).is_some()
+    }
+
+    /// Forgets the pictures that clients show or want to show; returns the clients whose picture was shown.
     pub(crate) fn forget_originals(&self) -> Vec<ClientId> {
-        std::mem::take(&mut self.lock().originals).into_keys().collect()
+        let mut kept = self.lock();
+        kept.waiting.clear();
+        std::mem::take(&mut kept.originals).into_keys().collect()
     }
 
     pub(crate) fn original(&self, client: ClientId) -> Option<PictureAddress> {

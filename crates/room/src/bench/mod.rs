@@ -243,8 +243,9 @@ impl Bench {
                 None,
             ) => {
                 let peer = Peer { address: Some(open.address), device: Some(open.device) };
+                let (keys, is_own) = (u32::MAX, false);
                 let hello =
-                    Hello { nickname, resume, device, may_show, may_lend, is_robot, commitment, peer, keys: u32::MAX };
+                    Hello { nickname, resume, device, may_show, may_lend, is_robot, commitment, peer, keys, is_own };
                 let (reply, answer) = reply();
                 self.tell(Input::Hello { hello, reply });
                 let admitted = answer.try_recv().ok().and_then(|answer| {

@@ -1,13 +1,13 @@
 //! A student's consent. Withdrawing it removes the pictures made from their updates.
 
 use crate::support::{
-    Class, Client, card, find_card,
+    Class, Client, Socket, card, find_card,
     private::{picture, revealing_gradient},
     state, view,
 };
 use unmask_lesson::Scene;
 use unmask_wire::{
-    ClientMessage,
+    ClientMessage, ORIGINAL_SIDE, ORIGINAL_VALUES, RelayMessage,
     view::{ClientState, Control},
 };
 
@@ -55,6 +55,76 @@ fn nobody_is_attacked_who_did_not_agree() {
     eve.socket.send(&ClientMessage::Consent { may_show: true, may_lend: false }, &[]);
     let room = class.room_when("Eve agrees", |room| room.target == Some(eve.id));
     assert!(view(&room, "Eve").may_show);
+}
+
+/// Neither a picture nor what leaks from it is shown before the teacher's tap.
+#[test]
+fn under_approval_a_picture_waits_for_the_teacher() {
+    let class = Class::start();
+    class.control(Control::ApproveFirst { on: true });
+    let mut socket = Socket::open(&class);
+    socket.hello("Ada", None);
+    assert_eq!(socket.message().unwrap().0, RelayMessage::Waiting);
+    class.control(Control::Approve { client: None });
+    let mut ada = Client::welcomed(socket);
+    let waits = |why: &str| {
+        let room = class.room();
+        let ada = view(&room, "Ada");
+        assert_eq!((ada.may_show, ada.picture_waits, &ada.original, room.target), (false, true, &None, None), "{why}");
+        assert!(room.attacks.is_empty() && room.leaks.is_empty(), "{why}");
+    };
+    waits("at first");
+    let sentence = class.refusal_of(&Control::Target { client: ada.id });
+    assert!(sentence.contains("waits until you let the class see it"), "{sentence}");
+    let show = |ada: &mut Client| {
+        ada.socket.send(&ClientMessage::Original { side: ORIGINAL_SIDE }, &[0.5; ORIGINAL_VALUES]);
+        ada.answer()
+    };
+    let held =
+        |answer| matches!(answer, RelayMessage::Refused { reason } if reason.contains("waits until the teacher"));
+    assert!(held(show(&mut ada)));
+    class.control(Control::OneRound);
+    let plan = ada.plan();
+    ada.update(&plan, revealing_gradient(&picture(1), 3));
+    class.room_when("the round", |room| room.losses.len() == 1);
+    waits("after an update");
+    assert!((0..10).all(|number| class.picture(&format!("/api/original/{number}.png")).is_none()));
+
+    // Its owner may think again while it waits.
+    ada.socket.send(&ClientMessage::HideOriginal, &[]);
+    class.control(Control::ShowPicture { client: Some(ada.id) });
+    let room = class.room();
+    assert_eq!((view(&room, "Ada").may_show, &view(&room, "Ada").original, room.target), (true, &None, Some(ada.id)));
+    assert_eq!(show(&mut ada), RelayMessage::Accepted { round: 1 });
+    assert_eq!(ada.answer(), RelayMessage::Original { is_shown: true });
+    let path = attacked(&class, &mut ada);
+
+    // The same page comes back as it was; one that was loaded again may have another picture.
+    let (ticket, nonce) = (ada.ticket, ada.socket.nonce);
+    let come_back = |ticket, nonce: Option<[u8; 32]>| {
+        let mut socket = Socket::open(&class);
+        socket.nonce = nonce.unwrap_or(socket.nonce);
+        socket.hello("Ada", Some(ticket));
+        Client::welcomed(socket)
+    };
+    let ada = come_back(ticket, Some(nonce));
+    assert!(view(&class.room(), "Ada").may_show);
+    let mut ada = come_back(ada.ticket, None);
+    nothing_left(&class, &path, "loaded again");
+    waits("loaded again");
+    assert!(held(show(&mut ada)));
+    class.control(Control::ShowPicture { client: None });
+    assert_eq!(ada.answer(), RelayMessage::Original { is_shown: true });
+    assert!(view(&class.room(), "Ada").original.as_ref().is_some_and(|path| class.picture(path).is_some()));
+    // So may somebody who withdraws.
+    for may_show in [false, true] {
+        ada.socket.send(&ClientMessage::Consent { may_show, may_lend: false }, &[]);
+    }
+    waits("withdrawn");
+    class.control(Control::ApproveFirst { on: false });
+    assert!(view(&class.room(), "Ada").may_show);
+    let unknown = class.refusal_of(&Control::ShowPicture { client: Some(unmask_core::ClientId(77)) });
+    assert!(unknown.contains("no client 77"), "{unknown}");
 }
 
 /// The wall shows a reconstruction of each client that agreed, until it withdraws or the lesson goes on.

@@ -30,6 +30,7 @@ fn enter(bench: &mut Bench, nickname: &str, peer: Peer) -> Admission {
         commitment: [0; 32],
         peer,
         keys: u32::MAX,
+        is_own: false,
     };
     let (reply, answer) = reply();
     bench.tell(Input::Hello { hello, reply });
@@ -98,6 +99,21 @@ fn a_lesson_goes_on_only_with_the_settings_it_began_with() {
     let error = open("--batch").unwrap_err().to_string();
     assert!(error.contains("--batch 1") && error.contains("--batch 3"), "{error}");
     assert_eq!(open("--rule").unwrap().view().batch, 1);
+}
+
+/// The flag says how a lesson begins. What the teacher chose in it holds.
+#[test]
+fn the_teachers_last_choice_of_approval_outlasts_a_restart() {
+    const LINE: &str = "--approve-first is for new lessons";
+    for on in [true, false] {
+        let config = RoomConfig { approve_first: true, ..config() };
+        let mut bench = Bench::open(config, on_disk(&Disk::new(1))).unwrap();
+        assert!(bench.view().approves);
+        bench.control(Control::ApproveFirst { on }).unwrap();
+        bench.pass(Duration::from_secs(1));
+        bench.restart(End::Orderly).unwrap();
+        assert_eq!((bench.view().approves, says(&bench, LINE)), (on, !on));
+    }
 }
 
 #[test]

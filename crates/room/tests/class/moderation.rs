@@ -48,6 +48,9 @@ fn newcomers_wait_until_the_teacher_lets_them_in() {
     assert_eq!(socket.message().unwrap().0, RelayMessage::Waiting);
     let room = seen(&class, "somebody who waits", |room| state(room, "A rude name") == Some(ClientState::Waiting));
     assert!(room.approves && room.log.iter().any(|line| line.text.contains("Somebody waits")));
+    let client = view(&room, "A rude name").id;
+    let refusal = class.refusal_of(&Control::Target { client });
+    assert!(refusal.contains("waits to be let in"), "{refusal}");
     class.control(Control::OneRound);
     let plan = ada.plan();
     ada.update(&plan, gradient(1));

@@ -248,7 +248,8 @@ fn order(rng: &mut ChaCha8Rng, who: usize) -> Order {
         12 => match rng.random_range(0..5) {
             0 => Control::ApproveFirst { on: true },
             1 => Control::ApproveFirst { on: false },
-            2 | 3 => Control::Approve { client: None },
+            2 => Control::Approve { client: None },
+            3 => Control::ShowPicture { client: None },
             _ => Control::LiftBans,
         },
         13 => Control::GatherAnew,

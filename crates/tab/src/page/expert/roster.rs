@@ -85,6 +85,8 @@ pub fn Door(feed: Feed, teacher: Teacher) -> impl IntoView {
     let approves = move || approves.get() == Some(true);
     let waiting = feed.part(|room| room.clients.iter().filter(|client| client.state == ClientState::Waiting).count());
     let waiting = move || waiting.get().unwrap_or(0);
+    let pictures = feed.part(|room| room.clients.iter().filter(|client| client.picture_waits).count());
+    let pictures = move || pictures.get().unwrap_or(0);
     let banned = feed.part(|room| room.banned);
     let banned = move || banned.get().unwrap_or(0);
     view! {
@@ -121,6 +123,16 @@ pub fn Door(feed: Feed, teacher: Teacher) -> impl IntoView {
             <button
                 type="button"
                 class="button small"
+                data-testid="show-all-pictures"
+                title="The class then sees them, and what leaks from them"
+                hidden=move || pictures() == 0
+                on:click=move |_| teacher.send(Control::ShowPicture { client: None })
+            >
+                {move || format!("Show all pictures that wait ({})", pictures())}
+            </button>
+            <button
+                type="button"
+                class="button small"
                 data-testid="new-key"
                 title="Another QR code and PIN. Who is in the room stays and can come back"
                 on:click=move |_| teacher.send(Control::NewKey)
@@ -153,9 +165,7 @@ fn Client(feed: Feed, teacher: Teacher, id: ClientId, menu: Option<Menu>) -> imp
     });
     let refusal = optional(client, |client| client.refusal.clone());
     let is_private = holds(client, |client| !client.may_show);
-    let is_waiting = holds(client, |client| client.state == ClientState::Waiting);
     let neighbours = Signal::derive(move || part(client, |client| client.neighbours)().unwrap_or(0));
-    let is_excluded = holds(client, |client| client.state == ClientState::Excluded);
     view! {
         <li>
             <button
@@ -183,24 +193,6 @@ fn Client(feed: Feed, teacher: Teacher, id: ClientId, menu: Option<Menu>) -> imp
                 </span>
                 <span class="client-refusal" hidden=move || refusal().is_none()>{move || refusal().map(|refusal| format!("refused: {refusal}"))}</span>
             </button>
-            <button
-                type="button"
-                class="readmit"
-                data-testid="readmit"
-                hidden=move || !is_excluded() || !teacher.is_here()
-                on:click=move |_| teacher.send(Control::Readmit { client: id })
-            >
-                "Take in again"
-            </button>
-            <button
-                type="button"
-                class="readmit"
-                data-testid="approve"
-                hidden=move || !is_waiting() || !teacher.is_here()
-                on:click=move |_| teacher.send(Control::Approve { client: Some(id) })
-            >
-                "Let in"
-            </button>
             <Show when=move || teacher.is_here()>
                 {menu.map(|menu| menu.run((id, neighbours, Signal::derive(move || nickname().unwrap_or_default()))))}
             </Show>
@@ -208,15 +200,23 @@ fn Client(feed: Feed, teacher: Teacher, id: ClientId, menu: Option<Menu>) -> imp
     }
 }
 
-/// Rename, remove or ban a client; folded by default.
+/// Take a client in, and show its picture, if they wait for it. Rename, remove or ban it; folded by default.
 #[component]
 pub fn ClientMenu(
+    feed: Feed,
     teacher: Teacher,
     id: ClientId,
     /// Number of clients that come from the same address, itself included.
     neighbours: Signal<u32>,
     #[prop(into)] nickname: Signal<String>,
 ) -> impl IntoView {
+    let is = move |is_so: fn(&ClientView) -> bool| {
+        let part = feed.part(move |room| room.clients.iter().any(|client| client.id == id && is_so(client)));
+        move || part.get() == Some(true)
+    };
+    let is_excluded = is(|client| client.state == ClientState::Excluded);
+    let is_waiting = is(|client| client.state == ClientState::Waiting);
+    let picture_waits = is(|client| client.picture_waits);
     let typed = RwSignal::new(String::new());
     let problem = RwSignal::new(None);
     let rename = move || {
@@ -226,6 +226,33 @@ pub fn ClientMenu(
         }
     };
     view! {
+        <button
+            type="button"
+            class="readmit"
+            data-testid="readmit"
+            hidden=move || !is_excluded()
+            on:click=move |_| teacher.send(Control::Readmit { client: id })
+        >
+            "Take in again"
+        </button>
+        <button
+            type="button"
+            class="readmit"
+            data-testid="approve"
+            hidden=move || !is_waiting()
+            on:click=move |_| teacher.send(Control::Approve { client: Some(id) })
+        >
+            "Let in"
+        </button>
+        <button
+            type="button"
+            class="readmit"
+            data-testid="show-picture"
+            hidden=move || !picture_waits()
+            on:click=move |_| teacher.send(Control::ShowPicture { client: Some(id) })
+        >
+            "Show picture"
+        </button>
         <details class="client-menu" on:toggle=move |_| typed.set(nickname.get_untracked())>
             <summary data-testid="client-menu" aria-label=move || format!("Manage {}", nickname.get())>"Manage"</summary>
             <form

@@ -60,8 +60,9 @@ pub fn Projector() -> impl IntoView {
     let feed = Feed::open(session);
     let teacher = Teacher::new(session);
     let may_watch = Memo::new(move |_| session.may_watch());
-    let menu =
-        Menu::new(move |(id, neighbours, nickname)| view! { <ClientMenu teacher id neighbours nickname/> }.into_any());
+    let menu = Menu::new(move |(id, neighbours, nickname)| {
+        view! { <ClientMenu feed teacher id neighbours nickname/> }.into_any()
+    });
     view! {
         <Show when=move || may_watch.get() fallback=move || view! { <NotShown session/> }>
             <Room
