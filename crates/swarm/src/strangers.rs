@@ -58,17 +58,17 @@ pub(crate) async fn trickle_update(door: Door, number: usize) -> anyhow::Result<
     let mut socket = Socket::open(&door, device(24), false).await?;
     socket.hello(&format!("Trickler {number}"), None).await?;
     while let Some((message, values)) = socket.message().await? {
-        if let RelayMessage::Plan(plan) = message {
-            if let Some(whole) = Framer::new(&update(&plan), values)?.next() {
-                let (header, values) = whole.split_at(8);
-                for piece in values.chunks(64) {
-                    let mut frame = header.to_vec();
-                    // Clears the mark of the last frame, so that the update never ends.
-                    frame[3] = 0;
-                    frame.extend_from_slice(piece);
-                    socket.frame(frame).await?;
-                    sleep(DROP).await;
-                }
+        if let RelayMessage::Plan(plan) = message
+            && let Some(whole) = Framer::new(&update(&plan), values)?.next()
+        {
+            let (header, values) = whole.split_at(8);
+            for piece in values.chunks(64) {
+                let mut frame = header.to_vec();
+                // Clears the mark of the last frame, so that the update never ends.
+                frame[3] = 0;
+                frame.extend_from_slice(piece);
+                socket.frame(frame).await?;
+                sleep(DROP).await;
             }
         }
     }
