@@ -27,6 +27,19 @@ impl Aggregate {
         Self { sums: Sums::new(layout, defence), rule: AggregationRule::new(aggregation) }
     }
 
+    /// The same sums, in which a parameter moves only if at least `min_kept` of a round's updates have its value. With
+    /// random masks, few clients have a parameter in common, and one that a client alone has, this client alone moves.
+    /// 0 means 1, as in the papers: whatever anybody sent moves.
+    #[must_use]
+    pub fn with_min_kept(mut self, min_kept: u32) -> Self {
+        self.sums.set_min_kept(min_kept);
+        self
+    }
+
+    pub(crate) fn min_kept(&self) -> u32 {
+        self.sums.min_kept()
+    }
+
     /// The same sums with norms from earlier rounds.
     pub(crate) fn resumed(mut self, norms: NormGate) -> Self {
         self.rule.get_mut().resume(norms);
@@ -155,8 +168,8 @@ impl Aggregate {
         self.sums.overflow()
     }
 
-    /// `[P]` weighted means `sum_n k_n B_n theta_n / sum_n k_n B_n`, `None` where no update has the value. Draws the
-    /// masks again.
+    /// `[P]` weighted means `sum_n k_n B_n theta_n / sum_n k_n B_n`, `None` where too few updates have the
+    /// value. Draws the masks again.
     pub fn mean(&self) -> Vec<Option<f32>> {
         let mut means = Vec::with_capacity(self.layout().len());
         self.for_each_block(|block| {

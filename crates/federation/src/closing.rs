@@ -13,7 +13,8 @@ impl Aggregate {
     /// Closes the round: updates weights (`[P]`) and update counts in one pass over the parameters.
     ///
     /// Under FedSGD the optimiser steps on the mean gradient (Eqs. 1 and 2); under FedAvg the mean of the clients'
-    /// weights replaces the old weights (Eqs. 3 and 4). A parameter that nobody sent stays bit for bit the same.
+    /// weights replaces the old weights (Eqs. 3 and 4). A parameter that nobody sent, or fewer
+    /// clients than [`with_min_kept`](Self::with_min_kept) asks for, stays bit for bit the same, as do its moments.
     ///
     /// # Errors
     /// The step would overflow. Weights, optimiser and counts stay unchanged.
@@ -24,7 +25,8 @@ impl Aggregate {
         weights: &mut [f32],
         counts: &mut UpdateCounts,
     ) -> Result<(), Overflow> {
-        if self.updates() == 0 {
+        // So few updates move nothing. The optimiser must not count them as a step.
+        if self.updates() < self.min_kept() {
             return Ok(());
         }
         self.finish(rule.is_fedavg().then_some(&*weights));
@@ -43,7 +45,7 @@ impl Aggregate {
             }
             counts.record(block.start, block.sums.len(), block.sent);
         });
-        counts.end_round(self.updates());
+        counts.end_round(self.updates(), self.min_kept());
         Ok(())
     }
 }

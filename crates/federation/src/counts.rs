@@ -43,6 +43,20 @@ impl Planes {
         self.0.iter().fold(0, |any, plane| any | plane)
     }
 
+    /// Bit `i` says whether entry `i` has a count of at least `least`: the comparison of 64 numbers with one, from the
+    /// lowest bit up.
+    pub(crate) fn at_least(&self, least: u32) -> u64 {
+        let bits = self.0.len();
+        if least.checked_shr(bits as u32).unwrap_or(0) > 0 {
+            return 0;
+        }
+        let is_less = self.0.iter().enumerate().fold(0, |is_less, (k, &plane)| match least >> k & 1 {
+            0 => is_less & !plane,
+            _ => is_less | !plane,
+        });
+        !is_less
+    }
+
     /// Writes the counts of all 64 entries.
     pub(crate) fn write(&self, counts: &mut [f32; LANES]) {
         let mut sums = [0u32; LANES];
@@ -77,42 +91,60 @@ static SPREAD: [u64; 256] = {
     table
 };
 
+/// What stands behind a mask.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Behind {
+    /// Total weight of its updates.
+    pub(crate) weight: u32,
+    /// Their number.
+    pub(crate) updates: u32,
+}
+
 /// Weighted masks over the same parameters, drawn in parallel.
 #[derive(Debug)]
 pub(crate) struct Tally {
-    masks: Vec<(Mask, u32)>,
-    planes: Planes,
+    masks: Vec<(Mask, Behind)>,
+    weights: Planes,
+    /// Numbers of updates, if a parameter needs more than one.
+    updates: Option<Planes>,
+    min_kept: u32,
 }
 
 impl Tally {
-    /// All `masks` must have the same layout and rates, so that their words line up.
-    pub(crate) fn new(masks: Vec<(Mask, u32)>) -> Self {
-        let total = masks.iter().fold(0u32, |total, (_, weight)| total.saturating_add(*weight));
-        Self { masks, planes: Planes::new(total) }
+    /// All `masks` must have the same layout and rates, so that their words line up. A parameter counts as sent if
+    /// `min_kept` updates have it.
+    pub(crate) fn new(masks: Vec<(Mask, Behind)>, min_kept: u32) -> Self {
+        let total = |of: fn(&Behind) -> u32| masks.iter().fold(0u32, |total, (_, mask)| total.saturating_add(of(mask)));
+        let weights = Planes::new(total(|mask| mask.weight));
+        let updates = (min_kept > 1).then(|| Planes::new(total(|mask| mask.updates)));
+        Self { masks, weights, updates, min_kept }
     }
 
-    /// Counts of the next entries and their number; `None` at the end.
-    pub(crate) fn next(&mut self) -> Option<(&Planes, usize)> {
-        self.planes.clear();
+    /// Weights of the next entries, which of them are sent, and their number; `None` at the end.
+    pub(crate) fn next(&mut self) -> Option<(&Planes, u64, usize)> {
+        self.weights.clear();
+        self.updates.iter_mut().for_each(Planes::clear);
         let mut len = None;
-        for (mask, weight) in &mut self.masks {
+        for (mask, behind) in &mut self.masks {
             let (word, entries) = mask.next()?;
-            self.planes.add(word, *weight);
+            self.weights.add(word, behind.weight);
+            self.updates.iter_mut().for_each(|updates| updates.add(word, behind.updates));
             len = Some(entries);
         }
-        len.map(|len| (&self.planes, len))
+        let sent = self.updates.as_ref().map_or_else(|| self.weights.any(), |updates| updates.at_least(self.min_kept));
+        len.map(|len| (&self.weights, sent, len))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
+    use proptest::{collection::vec, prelude::*};
 
     use super::*;
 
     proptest! {
         #[test]
-        fn planes_count(words in proptest::collection::vec((any::<u64>(), 1u32..100_000), 1..20)) {
+        fn planes_count(words in vec((any::<u64>(), 1u32..100_000), 1..20), least in prop_oneof![0u32..20, any::<u32>()]) {
             let mut planes = Planes::new(words.iter().map(|(_, weight)| weight).sum());
             for (word, weight) in &words {
                 planes.add(*word, *weight);
@@ -123,6 +155,9 @@ mod tests {
                 let expected: u32 = words.iter().map(|(word, weight)| (word >> lane & 1) as u32 * weight).sum();
                 prop_assert_eq!(count, expected as f32);
                 prop_assert_eq!(planes.any() >> lane & 1 == 1, expected > 0);
+                for least in [least, expected, expected + 1] {
+                    prop_assert_eq!(planes.at_least(least) >> lane & 1 == 1, expected >= least);
+                }
             }
         }
     }

@@ -88,7 +88,7 @@ enum Phase {
     Training(Round),
 }
 
-/// How many clients a round waits for.
+/// How many clients a round waits for and a step needs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quorum {
     /// Share of the cohort that is enough, in (0, 1]. After that the rest get some more time, but not the whole
@@ -97,6 +97,9 @@ pub struct Quorum {
     /// Least number of updates for a step; from this many people on, they must be people's. By default
     /// [`HIDES`](Self::HIDES) where so many clients are there, else one.
     pub updates: Option<u32>,
+    /// Least number of a round's updates that must have a parameter's value for the step to move it. 1 moves what
+    /// anybody sent; a larger number is also the least number of updates for a step.
+    pub kept: u32,
 }
 
 impl Quorum {
@@ -106,7 +109,7 @@ impl Quorum {
     /// What a step needs in a round that waits for this many people and robots.
     fn needs(self, (people, robots): (u32, u32)) -> Needs {
         let usual = if people + robots < Self::HIDES { 1 } else { Self::HIDES };
-        let updates = self.updates.unwrap_or(usual);
+        let updates = self.updates.unwrap_or(usual).max(self.kept);
         Needs { updates, people: if people < updates { 0 } else { updates } }
     }
 }
@@ -135,7 +138,7 @@ impl Needs {
 impl Default for Quorum {
     /// Four of five clients.
     fn default() -> Self {
-        Self { share: 0.8, updates: None }
+        Self { share: 0.8, updates: None, kept: 1 }
     }
 }
 
@@ -175,7 +178,7 @@ impl Room {
 
     #[must_use]
     pub fn with_quorum(self, quorum: Quorum) -> Self {
-        Self { quorum, ..self }
+        Self { quorum, learner: self.learner.with_min_kept(quorum.kept), ..self }
     }
 
     pub fn phase(&self) -> RoomPhase {

@@ -7,7 +7,7 @@ use unmask_defence::{CheckedUpdate, Mask};
 
 use crate::{
     Refusal,
-    counts::{LANES, Tally},
+    counts::{Behind, LANES, Tally},
 };
 
 /// The sums behind one step. Of each mask only the seed is kept: closing the round draws the masks again to count the
@@ -18,9 +18,10 @@ pub(crate) struct Sums {
     defence: Defence,
     /// `[P]`: sum_n k_n theta_n over the updates that have the value, where k_n is the weight of update n.
     values: Vec<f32>,
-    masks: Vec<(MaskSeed, u32)>,
+    masks: Vec<(MaskSeed, Behind)>,
     updates: u32,
     weight: u32,
+    min_kept: u32,
 }
 
 /// Up to 64 consecutive parameters at the end of a round.
@@ -32,14 +33,14 @@ pub(crate) struct Block<'a> {
     pub(crate) sums: &'a [f32],
     /// Sum of weights of the updates that have the value: sum_n k_n B_n.
     pub(crate) weights: &'a [f32],
-    /// Bit `i` says whether any update has the value of parameter `i`.
+    /// Bit `i` says whether enough updates have the value of parameter `i`; its weight is 0 otherwise.
     pub(crate) sent: u64,
 }
 
 impl Sums {
     pub(crate) fn new(layout: Arc<ParamLayout>, defence: Defence) -> Self {
         let values = vec![0.0; layout.len()];
-        Self { layout, defence, values, masks: Vec::new(), updates: 0, weight: 0 }
+        Self { layout, defence, values, masks: Vec::new(), updates: 0, weight: 0, min_kept: 1 }
     }
 
     /// Resets the sums in the same memory.
@@ -53,6 +54,15 @@ impl Sums {
     pub(crate) fn change(&mut self, defence: Defence) {
         self.defence = defence;
         self.restart();
+    }
+
+    /// From how many updates that have its value a parameter counts as sent; at least 1.
+    pub(crate) fn min_kept(&self) -> u32 {
+        self.min_kept
+    }
+
+    pub(crate) fn set_min_kept(&mut self, min_kept: u32) {
+        self.min_kept = min_kept.max(1);
     }
 
     pub(crate) fn layout(&self) -> &Arc<ParamLayout> {
@@ -111,8 +121,11 @@ impl Sums {
     pub(crate) fn remember_mask(&mut self, form: UpdateForm, weight: u32) {
         if let UpdateForm::Masked { seed, .. } = form {
             match self.masks.iter_mut().find(|(known, _)| *known == seed) {
-                Some((_, shared)) => *shared += weight,
-                None => self.masks.push((seed, weight)),
+                Some((_, shared)) => {
+                    shared.weight += weight;
+                    shared.updates += 1;
+                }
+                None => self.masks.push((seed, Behind { weight, updates: 1 })),
             }
         }
     }
@@ -137,17 +150,20 @@ impl Sums {
     pub(crate) fn for_each_block(&self, is_single: bool, mut f: impl FnMut(Block<'_>)) {
         match self.defence.rates() {
             Some(rates) if self.updates > 0 => {
-                let mask = |&(seed, weight): &(MaskSeed, u32)| (Mask::new(seed, rates, &self.layout), weight);
-                let mut tally = Tally::new(self.masks.iter().map(mask).collect());
+                let mask = |&(seed, behind): &(MaskSeed, Behind)| (Mask::new(seed, rates, &self.layout), behind);
+                let mut tally = Tally::new(self.masks.iter().map(mask).collect(), self.min_kept);
                 let mut weights = [0.0; LANES];
                 let mut start = 0;
-                while let Some((planes, len)) = tally.next() {
+                while let Some((planes, sent, len)) = tally.next() {
                     planes.write(&mut weights);
+                    if self.min_kept > 1 {
+                        drop_unsent(&mut weights, sent);
+                    }
                     if is_single {
                         count_once(&mut weights);
                     }
                     let sums = &self.values[start..start + len];
-                    f(Block { start, sums, weights: &weights[..len], sent: planes.any() });
+                    f(Block { start, sums, weights: &weights[..len], sent });
                     start += len;
                 }
             }
@@ -158,8 +174,10 @@ impl Sums {
     /// Without masks every update has every value. Values fixed by the defence count as not sent, so neither rounding
     /// of the mean nor the optimiser's momentum can move them.
     fn for_each_unmasked_block(&self, is_single: bool, mut f: impl FnMut(Block<'_>)) {
+        let is_enough = self.updates >= self.min_kept;
         for param in self.layout.iter() {
-            let mut weights = [if self.defence.fixes(param.group) { 0.0 } else { self.weight as f32 }; LANES];
+            let is_sent = is_enough && !self.defence.fixes(param.group);
+            let mut weights = [if is_sent { self.weight as f32 } else { 0.0 }; LANES];
             if is_single {
                 count_once(&mut weights);
             }
@@ -169,6 +187,12 @@ impl Sums {
                 f(Block { start, sums: &self.values[start..start + len], weights: &weights[..len], sent });
             }
         }
+    }
+}
+
+fn drop_unsent(weights: &mut [f32; LANES], sent: u64) {
+    for (i, weight) in weights.iter_mut().enumerate() {
+        *weight = if sent >> i & 1 == 1 { *weight } else { 0.0 };
     }
 }
 

@@ -62,17 +62,18 @@ impl UpdateCounts {
         Self { layout, defence, stride, counts, rounds: 0, expected: std::array::from_fn(|_| vec![1.0]) }
     }
 
-    /// Counts that continue after `rounds` rounds of `updates` updates each; `counts` are for the
-    /// [counted](Self::counts) parameters. Surplus counts are dropped, missing ones are zero.
-    pub fn resumed(layout: Arc<ParamLayout>, defence: Defence, counts: Vec<u16>, rounds: u32, updates: u32) -> Self {
-        let mut resumed = Self::new(layout, defence);
-        for (count, earlier) in resumed.counts.iter_mut().zip(counts) {
+    /// The same, continued after `rounds` rounds of `updates` updates each, of which `min_kept` had to have a
+    /// parameter; `counts` are for the [counted](Self::counts) parameters. Surplus counts are dropped, missing ones are
+    /// zero.
+    #[must_use]
+    pub fn resumed(mut self, counts: Vec<u16>, rounds: u32, updates: u32, min_kept: u32) -> Self {
+        for (count, earlier) in self.counts.iter_mut().zip(counts) {
             *count = earlier;
         }
         for _ in 0..rounds.min(u16::MAX.into()) {
-            resumed.end_round(updates);
+            self.end_round(updates, min_kept);
         }
-        resumed
+        self
     }
 
     pub(crate) fn record_of(&self) -> CountsRecord {
@@ -110,7 +111,8 @@ impl UpdateCounts {
         self.rounds == u16::MAX
     }
 
-    /// Counts `len` parameters from `start` on: bit `i` of `sent` says whether any update has parameter `start + i`.
+    /// Counts `len` parameters from `start` on: bit `i` of `sent` says whether enough updates have parameter
+    /// `start + i`.
     pub(crate) fn record(&mut self, start: usize, len: usize, sent: u64) {
         if self.is_full() {
             return;
@@ -123,7 +125,7 @@ impl UpdateCounts {
         }
     }
 
-    pub(crate) fn end_round(&mut self, updates: u32) {
+    pub(crate) fn end_round(&mut self, updates: u32, min_kept: u32) {
         if self.is_full() {
             return;
         }
@@ -137,7 +139,7 @@ impl UpdateCounts {
             } else if self.defence.fixes(group) {
                 expected.push(0.0);
             } else {
-                count_one_more(expected, 1.0 - zero_rate.powf(updates.into()));
+                count_one_more(expected, 1.0 - too_few(updates, min_kept, zero_rate));
             }
         }
     }
@@ -164,8 +166,25 @@ impl UpdateCounts {
     }
 }
 
-/// Adds a round in which a parameter is updated with probability `p = 1 - R^N` if N clients sent updates. The number of
-/// updates has a Poisson binomial distribution.
+/// The probability that fewer than `least` of `updates` masks keep a parameter, which each drops with probability R:
+/// sum over k < least of C(N,k) (1-R)^k R^(N-k). For `least` = 1 it is R^N.
+fn too_few(updates: u32, least: u32, zero_rate: f64) -> f64 {
+    if updates < least {
+        return 1.0;
+    }
+    let n = f64::from(updates);
+    let (kept, dropped) = ((1.0 - zero_rate).ln(), zero_rate.ln());
+    // Logarithms, since C(N,k) overflows in large federations. R = 0 gives minus infinity, and so probability 0.
+    let mut ln_choose = 0.0;
+    let more = (1..least).map(f64::from).map(|k| {
+        ln_choose += ((n - k + 1.0) / k).ln();
+        (ln_choose + k * kept + (n - k) * dropped).exp()
+    });
+    zero_rate.powf(n) + more.sum::<f64>()
+}
+
+/// Adds a round in which a parameter is updated with probability `p`: `1 - R^N` if N clients sent updates and one that
+/// has it is enough. The number of updates has a Poisson binomial distribution.
 ///
 /// With the same N in all M rounds this is G(f) = C(M,f) (1-R^N)^f (R^N)^(M-f). RBW Eq. 13 and FLRSP Eq. 16 print the
 /// exponent N(1-f) instead, which is wrong: M - f rounds pass without an update, each with probability R^N.

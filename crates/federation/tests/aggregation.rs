@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use unmask_core::{Aggregation, Architecture, Defence, GroupRates, MaskSeed, ParamGroup, ParamLayout, Rule, VitPreset};
-use unmask_defence::{KeyMaterial, Mask, PlainUpdate, Protect, ProtectedUpdate};
+use unmask_defence::{FROZEN_SEED, KeyMaterial, Mask, PlainUpdate, Protect, ProtectedUpdate};
 use unmask_federation::{Aggregate, Optimiser, UpdateCounts};
 
 fn layout() -> Arc<ParamLayout> {
@@ -40,21 +40,23 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     /// Checks Eqs. 2 and 4 (1 and 3 at R = 0) against f64 with explicit masks, and the weights after every rule and
-    /// optimiser. Parameters that nobody sent must stay bit for bit the same.
+    /// optimiser. Parameters that nobody sent, or fewer clients than asked for, must stay bit for bit the same.
     #[test]
     fn agrees_with_a_naive_f64_mean(
         clients in proptest::collection::vec(client(), 1..7),
         rates in rates(),
         rate in 0.001f32..1.0,
         way in 0usize..3,
+        min_kept in 1u32..4,
     ) {
         let layout = layout();
         let len = layout.len();
         let defence = Defence::RandomBinary { rates };
         let rule = if way == 2 { Rule::FED_AVG } else { Rule::FedSgd };
         let mut optimiser = Optimiser::new(if way == 1 { format!("adam:{rate}") } else { format!("sgd:{rate}") }.parse().unwrap());
-        let mut aggregate = Aggregate::new(Arc::clone(&layout), defence, Aggregation::Mean);
-        let (mut sums, mut weights) = (vec![0f64; len], vec![0u64; len]);
+        let mut aggregate =
+            Aggregate::new(Arc::clone(&layout), defence, Aggregation::Mean).with_min_kept(min_kept);
+        let (mut sums, mut weights, mut keepers) = (vec![0f64; len], vec![0u64; len], vec![0u32; len]);
         for (number, Client { seed, samples }) in clients.iter().enumerate() {
             let weight = if rule.is_fedavg() { *samples } else { 1 };
             let plain = values(len, number);
@@ -62,6 +64,7 @@ proptest! {
             for (i, kept) in Mask::new(MaskSeed(*seed), &rates, &layout).entries().enumerate() {
                 sums[i] += f64::from(u8::from(kept)) * f64::from(weight) * f64::from(plain[i]);
                 weights[i] += u64::from(kept) * u64::from(weight);
+                keepers[i] += u32::from(kept);
             }
         }
         let before: Vec<f32> = (0..len).map(|i| i as f32 / 100.0).collect();
@@ -70,7 +73,7 @@ proptest! {
         aggregate.close(rule, &mut optimiser, &mut after, &mut counts).unwrap();
         let means = aggregate.mean();
         for i in 0..len {
-            if weights[i] == 0 {
+            if keepers[i] < min_kept {
                 prop_assert_eq!(means[i], None);
                 prop_assert_eq!(after[i].to_bits(), before[i].to_bits());
                 continue;
@@ -90,7 +93,7 @@ proptest! {
                 _ => prop_assert!(close(after[i], mean, 1.0)),
             }
         }
-        let never = weights.iter().filter(|weight| **weight == 0).count();
+        let never = keepers.iter().filter(|keepers| **keepers < min_kept).count();
         let counted: u32 = counts.groups().iter().map(|group| group.histogram[0]).sum();
         prop_assert_eq!(counted as usize, never);
     }
@@ -222,4 +225,31 @@ fn updates_under_one_mask_are_averaged_by_their_weights() {
     assert_eq!(aggregate.weight(), 5);
     let sent: Vec<f32> = aggregate.mean().into_iter().flatten().collect();
     assert!(sent.len() < layout.len() && sent.iter().all(|mean| (mean - 0.6).abs() < 1e-6));
+}
+
+/// Without masks all updates have every value; so do those under one mask, in what it keeps.
+#[test]
+fn enough_updates_of_the_same_values_are_averaged_as_without_a_minimum() {
+    let layout = layout();
+    for aggregation in [Aggregation::Mean, Aggregation::Clipped, Aggregation::Median] {
+        for defence in ["none", "fixed-position", "frozen-binary:0.5"] {
+            let defence: Defence = defence.parse().unwrap();
+            let mean = |min_kept| {
+                let aggregate = Aggregate::new(Arc::clone(&layout), defence, aggregation);
+                let mut aggregate = aggregate.with_min_kept(min_kept);
+                for client in 0..3 {
+                    let plain = values(layout.len(), client);
+                    aggregate.add(&protect(defence, &layout, plain, FROZEN_SEED.0), 7, None).unwrap();
+                }
+                let (mut weights, mut optimiser) = (vec![0.0; layout.len()], Optimiser::sgd(0.1));
+                let mut counts = UpdateCounts::new(Arc::clone(&layout), defence);
+                aggregate.close(Rule::FedSgd, &mut optimiser, &mut weights, &mut counts).unwrap();
+                (weights, counts.rounds())
+            };
+            let (plain, rounds) = mean(1);
+            assert!(plain.iter().any(|weight| *weight != 0.0) && rounds == 1);
+            assert_eq!(mean(3), (plain, rounds), "{defence}, {aggregation}");
+            assert_eq!(mean(4), (vec![0.0; layout.len()], 0), "{defence}, {aggregation}");
+        }
+    }
 }

@@ -225,8 +225,11 @@ fn what_is_left_out_in_the_middle_takes_nobody_else_along() {
 #[test]
 fn whoever_is_alone_does_not_set_the_bound() {
     for (least, aggregation) in [(1, Aggregation::Clipped), (2, Aggregation::Clipped), (2, Aggregation::Aligned)] {
-        let mut room =
-            room("none", "fedsgd", "sgd:0.1", aggregation, 1).with_quorum(Quorum { share: 0.5, updates: Some(least) });
+        let mut room = room("none", "fedsgd", "sgd:0.1", aggregation, 1).with_quorum(Quorum {
+            share: 0.5,
+            updates: Some(least),
+            kept: 1,
+        });
         let before = room.model().state.weights.clone();
         for round in 0..7 {
             let value = if least == 1 { 1e15 } else { 1e-6 };
@@ -251,8 +254,11 @@ fn whoever_is_alone_does_not_set_the_bound() {
 #[test]
 fn too_few_are_left_once_they_are_judged() {
     for least in [2, 3] {
-        let mut room = room("none", "fedsgd", "sgd:0.1", Aggregation::Clipped, 3)
-            .with_quorum(Quorum { share: 0.5, updates: Some(least) });
+        let mut room = room("none", "fedsgd", "sgd:0.1", Aggregation::Clipped, 3).with_quorum(Quorum {
+            share: 0.5,
+            updates: Some(least),
+            kept: 1,
+        });
         let before = room.model().state.weights.clone();
         let mut summary = None;
         for client in 0..3 {
@@ -543,8 +549,11 @@ fn what_is_scaled_down_does_not_raise_the_bound() {
 #[test]
 fn an_aligned_mean_has_its_quorum_once_enough_are_sure_to_count() {
     for (aggregation, at) in [(Aggregation::Clipped, 4), (Aggregation::Aligned, 6)] {
-        let mut room =
-            room("none", "fedsgd", "sgd:0.1", aggregation, 10).with_quorum(Quorum { share: 0.1, updates: Some(4) });
+        let mut room = room("none", "fedsgd", "sgd:0.1", aggregation, 10).with_quorum(Quorum {
+            share: 0.1,
+            updates: Some(4),
+            kept: 1,
+        });
         let quorum = (0..10).find(|&client| {
             let update = protect(&room, honest(&room, client), client);
             let effects = send(&mut room, ClientId(client), update, 2.0, 4);
@@ -560,7 +569,7 @@ fn a_quorum_ends_the_wait_and_too_few_take_no_step() {
     let architecture = Architecture::from(VitPreset::Pico);
     let settings = RoundSettings::new(Default::default(), Default::default(), 1, Default::default()).unwrap();
     let model = GlobalModel { architecture, state: architecture.initial(1) };
-    let mut room = Room::new(model, settings).with_quorum(Quorum { share: 0.8, updates: Some(2) });
+    let mut room = Room::new(model, settings).with_quorum(Quorum { share: 0.8, updates: Some(2), kept: 1 });
     for client in 0..5 {
         room.handle(Event::Joined(ClientId(client)));
     }

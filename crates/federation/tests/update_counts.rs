@@ -8,11 +8,17 @@ use unmask_federation::{Aggregate, GroupCounts, Optimiser, UpdateCounts};
 
 /// Counts after rounds with these numbers of clients.
 fn counted(preset: VitPreset, defence: &str, rounds: &[u8]) -> UpdateCounts {
+    counted_from(1, preset, defence, rounds)
+}
+
+/// The same, if `min_kept` clients must have sent a parameter.
+fn counted_from(min_kept: u32, preset: VitPreset, defence: &str, rounds: &[u8]) -> UpdateCounts {
     let layout = Arc::new(Architecture::from(preset).layout());
     let defence: Defence = defence.parse().unwrap();
     let mut counts = UpdateCounts::new(Arc::clone(&layout), defence);
     let (mut weights, mut optimiser) = (vec![0.0; layout.len()], Optimiser::sgd(0.1));
-    let mut aggregate = Aggregate::new(Arc::clone(&layout), defence, Aggregation::Mean);
+    let aggregate = Aggregate::new(Arc::clone(&layout), defence, Aggregation::Mean);
+    let mut aggregate = aggregate.with_min_kept(min_kept);
     for (round, clients) in rounds.iter().enumerate() {
         aggregate.restart();
         for client in 0..*clients {
@@ -60,6 +66,22 @@ fn constant_cohort_follows_the_corrected_formula() {
             }
         }
     }
+}
+
+/// With N = 5, fewer than two masks keep a parameter with probability R^5 + 5 (1 - R) R^4.
+#[test]
+fn what_too_few_keep_is_not_expected_to_move() {
+    let counts = counted_from(2, VitPreset::Nano, "random-binary:0.8", &[5; 12]);
+    for group in counts.groups() {
+        assert_as_expected(&group);
+        let zero_rate = group.rate.unwrap().get();
+        let too_few = zero_rate.powi(5) + 5.0 * (1.0 - zero_rate) * zero_rate.powi(4);
+        assert!((group.expected[0] - too_few.powi(12)).abs() < 1e-12, "{group:?}");
+    }
+    // A round with fewer clients than that moves nothing and is not counted.
+    assert_eq!(counted_from(2, VitPreset::Pico, "random-binary:0.8", &[1, 2, 1]).rounds(), 1);
+    let everything = counted_from(2, VitPreset::Pico, "random-binary:0", &[2]);
+    assert!(everything.groups().iter().all(|group| group.expected == [0.0, 1.0] && group.never() == 0.0));
 }
 
 /// A cohort that changes between rounds: sums over all sets of rounds in which a parameter was updated.

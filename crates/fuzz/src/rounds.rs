@@ -113,10 +113,11 @@ enum Form {
 }
 
 /// Weights stay finite and round numbers stay in order under any input, and honest clients that join afterwards
-/// complete a round. A step needs two updates if the first byte is odd, and one otherwise.
+/// complete a round. A step needs two updates if the first byte is odd, a parameter two that keep it if the second bit
+/// is set, and one otherwise.
 pub(crate) fn run(data: &[u8]) {
-    let least = 1 + u32::from(data.first().is_some_and(|byte| byte % 2 == 1));
-    let mut world = World::new(least);
+    let is_set = |bit: u8| u32::from(data.first().is_some_and(|byte| byte >> bit & 1 == 1));
+    let mut world = World::new(1 + is_set(0), 1 + is_set(1));
     for step in steps(data, MAX_STEPS) {
         if let Some(event) = world.event(step) {
             world.take(event);
@@ -141,10 +142,10 @@ struct World {
 }
 
 impl World {
-    fn new(least: u32) -> Self {
+    fn new(updates: u32, kept: u32) -> Self {
         let room = Room::new(model(false), settings(None));
-        let room = room.with_quorum(Quorum { updates: Some(least), ..Quorum::default() });
-        Self { room, least, asked: None, awaits_salt: false, quorum: None, accepted: 0, seeds: 0 }
+        let room = room.with_quorum(Quorum { updates: Some(updates), kept, ..Quorum::default() });
+        Self { room, least: updates.max(kept), asked: None, awaits_salt: false, quorum: None, accepted: 0, seeds: 0 }
     }
 
     fn event(&mut self, step: Step) -> Option<Event> {

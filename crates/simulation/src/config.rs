@@ -66,6 +66,9 @@ pub struct Config {
     /// How long a client keeps a mask, if the defence uses masks.
     #[serde(skip_serializing_if = "is_default")]
     pub masks: MaskPeriod,
+    /// How many of a round's clients must keep a parameter for the step to move it.
+    #[serde(skip_serializing_if = "is_default_minimum")]
+    pub min_kept: u32,
     /// The passphrase for the clients' keys, if the defence encrypts. Never written to a file.
     #[serde(skip_serializing)]
     pub passphrase: Option<String>,
@@ -113,6 +116,7 @@ impl Default for Config {
             schedule: Schedule::Constant,
             defence: Defence::None,
             masks: MaskPeriod::Round,
+            min_kept: 1,
             passphrase: None,
             batch: 16,
             rounds: None,
@@ -205,6 +209,10 @@ impl Config {
         if self.clients == 0 || self.clients > MOST_CLIENTS {
             return range("clients", self.clients.to_string(), "1 to 10000");
         }
+        if self.min_kept == 0 || self.min_kept as usize > self.clients {
+            let range_of = format!("1 to {}, the number of clients: with more, nothing would move", self.clients);
+            return range("min-kept", self.min_kept.to_string(), &range_of);
+        }
         match (self.rounds, self.epochs) {
             (None, None) => return Err(ConfigError::NoLength),
             (Some(rounds), Some(epochs)) => return Err(ConfigError::TwoLengths { rounds, epochs }),
@@ -251,6 +259,10 @@ impl Config {
         // This cannot fail: TOML has numbers, flags and strings. An empty text would be noticed immediately.
         toml::to_string(self).unwrap_or_default()
     }
+}
+
+fn is_default_minimum(min_kept: &u32) -> bool {
+    *min_kept == 1
 }
 
 fn is_default(period: &MaskPeriod) -> bool {

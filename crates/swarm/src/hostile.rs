@@ -8,7 +8,6 @@ use std::{
 
 use anyhow::{Context, ensure};
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
     task::JoinSet,
     time::{sleep, timeout},
 };
@@ -16,8 +15,8 @@ use tokio::{
 use crate::{
     client::{LightClient, Notebook},
     measure::{Times, Usage, processor},
-    relay::{Door, RelayProcess},
-    socket::{connect, device},
+    relay::{Door, RUNS, RelayProcess},
+    socket::{connect, device, fetch},
     strangers,
 };
 
@@ -86,7 +85,7 @@ pub async fn hostile(options: HostileOptions) -> anyhow::Result<HostileReport> {
     let wanted = options.idle + options.tricklers + options.walls + 2 * options.floods + options.honest;
     raise_descriptors(wanted + 64);
     let HostileOptions { program, files, model, pace, deadline, .. } = &options;
-    let mut relay = RelayProcess::start(program, *files, model, *pace, *deadline).await?;
+    let mut relay = RelayProcess::start(program, *files, model, *pace, *deadline, &RUNS).await?;
     let door = relay.door().clone();
     drop(connect(&door, device(1), false).await.context("strangers need addresses of their own, as Linux lends them")?);
 
@@ -95,13 +94,7 @@ pub async fn hostile(options: HostileOptions) -> anyhow::Result<HostileReport> {
     let notebook = Notebook::default();
     let mut honest = JoinSet::new();
     for number in 0..options.honest {
-        let mut client = LightClient {
-            door: door.clone(),
-            from: device(0),
-            nickname: format!("Honest {number}"),
-            notebook: notebook.clone(),
-            ticket: None,
-        };
+        let mut client = LightClient::new(&door, device(0), format!("Honest {number}"), &notebook);
         honest.spawn(async move {
             loop {
                 client.visit(Duration::MAX).await;
@@ -189,18 +182,12 @@ fn let_in(options: &HostileOptions, door: &Door) -> JoinSet<()> {
 /// Checks the relay's health, on a new connection from this machine's own address.
 async fn probe(door: &Door) -> anyhow::Result<Duration> {
     let begun = Instant::now();
-    let mut stream = connect(door, device(0), false).await?;
-    let request =
-        format!("GET /healthz HTTP/1.1\r\nHost: localhost:{}\r\nConnection: close\r\n\r\n", door.address.port());
-    stream.write_all(request.as_bytes()).await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    ensure!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    fetch(door, "GET /healthz", None, "").await?;
     Ok(begun.elapsed())
 }
 
 /// Raises this process's limit of open connections, as far as the system allows.
-fn raise_descriptors(wanted: usize) {
+pub(crate) fn raise_descriptors(wanted: usize) {
     #[cfg(unix)]
     {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

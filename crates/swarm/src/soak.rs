@@ -11,7 +11,7 @@ use tokio::{task::JoinSet, time::sleep};
 use crate::{
     client::{LightClient, Notebook},
     measure::{Times, Usage, processor, slope},
-    relay::RelayProcess,
+    relay::{RUNS, RelayProcess},
     socket::device,
 };
 
@@ -62,17 +62,11 @@ pub struct SoakReport {
 /// # Errors
 /// The relay does not start, or ends.
 pub async fn soak(options: SoakOptions) -> anyhow::Result<SoakReport> {
-    let mut relay = RelayProcess::start(&options.program, None, &options.model, options.pace, DEADLINE).await?;
+    let mut relay = RelayProcess::start(&options.program, None, &options.model, options.pace, DEADLINE, &RUNS).await?;
     let notebook = Notebook::default();
     let mut clients = JoinSet::new();
     for number in 0..options.clients {
-        let mut client = LightClient {
-            door: relay.door().clone(),
-            from: device(0),
-            nickname: format!("Client {number}"),
-            notebook: notebook.clone(),
-            ticket: None,
-        };
+        let mut client = LightClient::new(relay.door(), device(0), format!("Client {number}"), &notebook);
         let stay = options.stay;
         clients.spawn(async move {
             for visit in 0_usize.. {

@@ -2,9 +2,12 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use futures_util::{SinkExt, StreamExt};
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpSocket, TcpStream},
+};
 use tokio_tungstenite::{
     WebSocketStream, client_async,
     tungstenite::{Message, client::ClientRequestBuilder},
@@ -33,6 +36,21 @@ pub(crate) async fn connect(door: &Door, from: IpAddr, has_small_buffer: bool) -
     Ok(socket.connect(door.address).await?)
 }
 
+/// Sends a request from this machine's own address, with a secret if there is one. Returns the body of the answer.
+pub(crate) async fn fetch(door: &Door, what: &str, secret: Option<&str>, body: &str) -> anyhow::Result<Vec<u8>> {
+    let mut stream = connect(door, device(0), false).await?;
+    let secret = secret.map_or_else(String::new, |secret| format!("Authorization: Bearer {secret}\r\n"));
+    let (port, length) = (door.address.port(), body.len());
+    let head = format!("{what} HTTP/1.0\r\nHost: localhost:{port}\r\n{secret}Content-Length: {length}\r\n\r\n");
+    stream.write_all((head + body).as_bytes()).await?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await?;
+    let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").context("an answer without a head")?;
+    let status = answer.get(9..12).unwrap_or_default();
+    ensure!(status.starts_with(b"2"), "{what}: {}", String::from_utf8_lossy(&answer));
+    Ok(answer.split_off(end + 4))
+}
+
 pub(crate) struct Socket {
     stream: WebSocketStream<TcpStream>,
     assembler: Assembler,
@@ -47,6 +65,9 @@ impl Socket {
         let mut request = ClientRequestBuilder::new(address.parse()?);
         if let Some(key) = &door.key {
             request = request.with_header("Authorization", format!("Bearer {key}"));
+        }
+        if let Some(browser) = door.browser {
+            request = request.with_header("Cookie", format!("unmask-{}-device={browser:032x}", door.address.port()));
         }
         let (stream, _) = client_async(request, stream).await?;
         Ok(Self { stream, assembler: Assembler::new(MAX_MESSAGE) })

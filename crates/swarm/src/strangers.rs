@@ -7,10 +7,10 @@ use tokio::{
     net::TcpStream,
     time::sleep,
 };
-use unmask_core::UpdateForm;
-use unmask_wire::{ClientMessage, Framer, RelayMessage};
+use unmask_wire::{Framer, RelayMessage};
 
 use crate::{
+    client::update,
     relay::Door,
     socket::{Socket, connect, device},
 };
@@ -58,19 +58,17 @@ pub(crate) async fn trickle_update(door: Door, number: usize) -> anyhow::Result<
     let mut socket = Socket::open(&door, device(24), false).await?;
     socket.hello(&format!("Trickler {number}"), None).await?;
     while let Some((message, values)) = socket.message().await? {
-        if let RelayMessage::Plan(plan) = message {
-            let (round, policy, form) = (plan.round, plan.policy, UpdateForm::Dense);
-            let update = ClientMessage::Update { round, policy, loss: 1.0, samples: 1, form, draw: None };
-            if let Some(whole) = Framer::new(&update, values)?.next() {
-                let (header, values) = whole.split_at(8);
-                for piece in values.chunks(64) {
-                    let mut frame = header.to_vec();
-                    // Clears the mark of the last frame, so that the update never ends.
-                    frame[3] = 0;
-                    frame.extend_from_slice(piece);
-                    socket.frame(frame).await?;
-                    sleep(DROP).await;
-                }
+        if let RelayMessage::Plan(plan) = message
+            && let Some(whole) = Framer::new(&update(&plan), values)?.next()
+        {
+            let (header, values) = whole.split_at(8);
+            for piece in values.chunks(64) {
+                let mut frame = header.to_vec();
+                // Clears the mark of the last frame, so that the update never ends.
+                frame[3] = 0;
+                frame.extend_from_slice(piece);
+                socket.frame(frame).await?;
+                sleep(DROP).await;
             }
         }
     }

@@ -10,6 +10,7 @@ mod weights;
 
 use std::{io::Write as _, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
+use anyhow::{bail, ensure};
 use clap::Args;
 use tokio::{task::JoinSet, time::sleep};
 use tracing::warn;
@@ -77,8 +78,13 @@ pub struct Relay {
     /// then compute each other's updates.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     min_updates: Option<u32>,
-    /// Samples per local step: of the one gradient under fedsgd, of each step under fedavg. Most attacks
-    /// are exact only for 1; the attack batch takes small batches apart on models with patches of 8 x 8.
+    /// The step moves a parameter only if N updates of the round have its value; fewer updates take no step. Under random
+    /// masks, a client would alone move what it alone keeps. 1: as in the papers. The higher the share of zeros and the
+    /// smaller the class, the fewer parameters 3 lets move.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    min_kept: u32,
+    /// Samples per local step: of the one gradient under fedsgd, of each step under fedavg. Most attacks are exact only
+    /// for 1; the attack batch takes small batches apart on models with patches of 8 x 8.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     batch: u16,
     /// Source of the shared pictures: generated, cifar10 or folder:PATH, as listed below.
@@ -257,6 +263,21 @@ impl Relay {
         Ok(Some(Arc::new(FlowerConfig { node, rounds: self.flower_rounds })))
     }
 
+    fn quorum(&self, places: usize) -> anyhow::Result<Quorum> {
+        let (kept, updates) = (self.min_kept, self.min_updates);
+        if let Some(updates) = updates.filter(|updates| *updates < kept) {
+            bail!(
+                "with --min-kept {kept}, a step on the {updates} updates that --min-updates {updates} allows would move \
+                 nothing; give --min-updates {kept} or more, or a lower --min-kept"
+            );
+        }
+        ensure!(
+            kept as usize <= places,
+            "--min-kept {kept} is more than the {places} clients of a room; give at most {places}"
+        );
+        Ok(Quorum { share: self.quorum, updates, kept })
+    }
+
     fn config(&self, given: Vec<String>) -> anyhow::Result<RelayConfig> {
         let base = match &self.data_dir {
             Some(folder) => RelayConfig::new(folder.clone()),
@@ -290,7 +311,7 @@ impl Relay {
                 rule: self.rule,
                 optimiser: self.optimiser,
                 aggregation: self.aggregate,
-                quorum: Quorum { share: self.quorum, updates: self.min_updates },
+                quorum: self.quorum(base.room.limits.clients)?,
                 batch: self.batch,
                 deadline: self.deadline,
                 pace: self.pace,
@@ -424,6 +445,25 @@ mod tests {
         names.sort();
         robots.sort_unstable();
         assert_eq!(names, robots);
+    }
+
+    #[test]
+    fn a_parameter_needs_no_more_updates_than_a_step() {
+        let quorum = |arguments: &[&str]| {
+            let arguments = ["room"].iter().chain(arguments);
+            Room::try_parse_from(arguments).map_err(anyhow::Error::from).and_then(|room| room.relay.quorum(200))
+        };
+        assert_eq!(quorum(&[]).unwrap().kept, 1);
+        assert_eq!(quorum(&["--min-kept", "3"]).unwrap().kept, 3);
+        assert_eq!(quorum(&["--min-kept", "3", "--min-updates", "3"]).unwrap().kept, 3);
+        for (arguments, expected) in [
+            (&["--min-kept", "0"][..], "0 is not in 1.."),
+            (&["--min-kept", "4", "--min-updates", "3"], "give --min-updates 4 or more, or a lower --min-kept"),
+            (&["--min-kept", "201"], "give at most 200"),
+        ] {
+            let error = quorum(arguments).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
     }
 
     #[test]

@@ -1,9 +1,13 @@
 //! `cargo xtask hostile` and `cargo xtask soak`, for a few seconds.
 
-use std::time::Duration;
+use std::{env, time::Duration};
 
 use tokio::sync::Mutex;
-use unmask_swarm::{HostileOptions, SoakOptions, hostile, soak};
+use unmask_swarm::{HostileOptions, SoakOptions, attempts, has_foreign_addresses, hostile, in_own_network, soak};
+
+#[cfg(target_os = "linux")]
+#[path = "../../../tests/support/skipped.rs"]
+mod skipped;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_unmask");
 
@@ -63,5 +67,27 @@ async fn nothing_grows_while_clients_come_and_go() {
     assert!(report.accepted > CLIENTS as u64, "{report}");
     if let Some((first, last)) = report.megabytes {
         assert!(last - first < 50.0, "{report}");
+    }
+}
+
+/// Hostile clients of a room neither hold up rounds nor stop learning, and neither take all places nor fill the log.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn hostile_clients_get_no_further_than_promised() {
+    const NAME: &str = "hostile_clients_get_no_further_than_promised";
+    let is_elsewhere = has_foreign_addresses();
+    if !is_elsewhere && let Some(mut again) = in_own_network(&env::current_exe().unwrap()) {
+        let _turn = TURN.lock().await;
+        assert!(again.args([NAME, "--exact", "--nocapture"]).status().unwrap().success());
+        return;
+    }
+    let _turn = TURN.lock().await;
+    let attempts = attempts(PROGRAM.as_ref()).await.unwrap();
+    println!("{attempts}");
+    let missed = attempts.missed();
+    assert!(missed.is_empty(), "{missed:#?}");
+    assert_eq!(attempts.0.len(), if is_elsewhere { 6 } else { 3 });
+    if !is_elsewhere {
+        skipped::skipped("places are not tried: this needs `unshare` and `ip`, and permission to use them");
     }
 }

@@ -56,6 +56,11 @@ impl Learner {
         Self { aggregate, statistics, ..self }
     }
 
+    /// The same learner, whose steps move only what so many updates have.
+    pub(super) fn with_min_kept(self, min_kept: u32) -> Self {
+        Self { aggregate: self.aggregate.with_min_kept(min_kept), ..self }
+    }
+
     pub(super) fn model(&self) -> &Arc<GlobalModel> {
         &self.model
     }
@@ -89,7 +94,9 @@ impl Learner {
         if let Some(model) = model {
             if model.architecture != self.model.architecture {
                 self.layout = Arc::new(model.architecture.layout());
-                self.aggregate = Aggregate::new(Arc::clone(&self.layout), settings.defence(), settings.aggregation());
+                let (layout, min_kept) = (Arc::clone(&self.layout), self.aggregate.min_kept());
+                self.aggregate =
+                    Aggregate::new(layout, settings.defence(), settings.aggregation()).with_min_kept(min_kept);
             }
             self.model = Arc::new(model);
         }

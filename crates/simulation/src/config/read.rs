@@ -11,7 +11,7 @@ use super::{
     values::{Kind, refusal},
 };
 
-pub const KEYS: [&str; 25] = [
+pub const KEYS: [&str; 26] = [
     "model",
     "april-block",
     "start",
@@ -26,6 +26,7 @@ pub const KEYS: [&str; 25] = [
     "schedule",
     "defence",
     "masks",
+    "min-kept",
     "passphrase",
     "batch",
     "rounds",
@@ -251,6 +252,8 @@ mod tests {
             (vec![], "nothing says how long to train; give rounds = 300 or epochs = 10"),
             (vec!["rounds=0"], "rounds = 0 will not do; give at least 1"),
             (vec!["rounds=5", "clients=0"], "clients = 0 will not do; give 1 to 10000"),
+            (vec!["rounds=5", "min-kept=0"], "min-kept = 0 will not do; give 1 to 5, the number of clients"),
+            (vec!["rounds=5", "min-kept=6"], "min-kept = 6 will not do; give 1 to 5, the number of clients"),
             (vec!["rounds=5", "batch=0"], "a batch of 0 samples trains nothing; give at least 1"),
             (vec!["rounds=5", "threads=0"], "threads = 0 will not do"),
             (vec!["rounds=5", "model=vit_giant"], "model: unknown model \"vit_giant\""),

@@ -40,7 +40,7 @@ pub(super) fn refusal(key: &str, value: &Value, origin: Origin) -> Option<String
 /// The whole numbers that `key` takes.
 fn whole_number(key: &str) -> String {
     let (least, most) = match key {
-        "clients" => (1, MOST_CLIENTS as u64),
+        "clients" | "min-kept" => (1, MOST_CLIENTS as u64),
         "batch" => (1, u16::MAX.into()),
         "rounds" | "epochs" => (1, u32::MAX.into()),
         "evaluate-every" | "checkpoint-every" => (0, u32::MAX.into()),

@@ -58,7 +58,8 @@ impl<'a> Simulation<'a> {
             seeds,
             pool: pool(config, device)?,
             current,
-            aggregate: Aggregate::new(Arc::clone(&layout), config.defence, Aggregation::Mean),
+            aggregate: Aggregate::new(Arc::clone(&layout), config.defence, Aggregation::Mean)
+                .with_min_kept(config.min_kept),
             layout,
             plan,
         })

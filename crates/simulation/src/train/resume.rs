@@ -52,7 +52,8 @@ impl Simulation<'_> {
         let state = OptimiserState { steps: header.steps, moments };
         current.optimiser = Optimiser::resumed(current.optimiser.kind(), state);
         let (config, layout) = (self.config(), Arc::clone(self.layout()));
-        let counts = UpdateCounts::resumed(layout, config.defence, counts, header.counted, config.clients as u32);
+        let (clients, min_kept) = (config.clients as u32, config.min_kept);
+        let counts = UpdateCounts::new(layout, config.defence).resumed(counts, header.counted, clients, min_kept);
         let current = &mut self.current;
         current.counts = counts;
         (current.weights, current.statistics, current.metrics) = (weights, statistics, metrics);

@@ -3,6 +3,7 @@
 use unmask_defence::Mask;
 
 use super::*;
+use crate::Moments;
 
 /// Runs rounds in which every client's update changes everything; returns the weights after each round.
 fn rounds(defence: &str, rule: &str, optimiser: &str, rounds: u8) -> (Vec<f32>, Vec<Vec<f32>>, Arc<ParamLayout>) {
@@ -80,4 +81,64 @@ fn fixed_position_stands_still_under_adam_with_momentum() {
         let is_same = room.model().state.weights[param.range.clone()] == before[param.range.clone()];
         assert_eq!(is_same, param.name == "pos_embed", "{}", param.name);
     }
+}
+
+/// Of a room of three in which two must have a parameter's value: what one client alone keeps does not move, nor do its
+/// moments, however large the value. The minimum outlasts new settings and another model.
+#[test]
+fn nobody_moves_alone_what_two_must_keep() {
+    let rates = "0.8".parse().unwrap();
+    for (rule, optimiser) in [("fedsgd", "sgd:0.1"), ("fedsgd", "adam:0.01"), ("fedavg", "sgd:0.1")] {
+        let settings = |defence: &str| {
+            RoundSettings::new(defence.parse().unwrap(), rule.parse().unwrap(), 1, optimiser.parse().unwrap()).unwrap()
+        };
+        let quorum = Quorum { updates: Some(1), kept: 2, ..Quorum::default() };
+        let mut room = Room::new(model(1), settings("none")).with_quorum(quorum);
+        for client in [A, B, C] {
+            room.handle(Event::Joined(client));
+        }
+        let other = Architecture::from(VitPreset::Nano);
+        room.handle(Event::SetModel(GlobalModel { architecture: other, state: other.initial(2) }));
+        room.handle(Event::SetSettings(settings("random-binary:0.8")));
+        room.handle(Event::Start);
+        for round in 0..3 {
+            let before = room.model().state.weights.clone();
+            let moments = Arc::clone(room.learner.optimiser().moments());
+            let seeds = [A, B, C].map(|client| [16 * round + client.0 as u8; 32]);
+            for (client, seed) in [A, B, C].into_iter().zip(seeds) {
+                let values = before.iter().map(|weight| weight + 0.5).collect();
+                let update = protect(&room, values, seed, None);
+                assert!(matches!(send_samples(&mut room, client, update, 9)[0], Effect::Accepted { .. }));
+            }
+            let layout = Arc::clone(room.learner.layout());
+            let masks = seeds.map(|seed| Mask::new(MaskSeed(seed), &rates, &layout).entries().collect::<Vec<_>>());
+            let (after, later) = (&room.model().state.weights, room.learner.optimiser().moments());
+            for i in 0..layout.len() {
+                let keepers = masks.iter().filter(|mask| mask[i]).count();
+                let what = format!("{rule}, {optimiser}: parameter {i}, which {keepers} kept");
+                assert_eq!(after[i].to_bits() != before[i].to_bits(), keepers >= 2, "{what}");
+                if optimiser.starts_with("adam") {
+                    let moment = |moments: &Moments| moments.first.get(i).copied().unwrap_or_default();
+                    assert_eq!(moment(later) != moment(&moments), keepers >= 2, "{what}");
+                }
+            }
+            room.handle(Event::Begin);
+        }
+    }
+}
+
+#[test]
+fn a_round_of_fewer_than_must_keep_a_parameter_is_void() {
+    let quorum = Quorum { updates: Some(1), kept: 3, ..Quorum::default() };
+    let mut room = room("none").with_quorum(quorum);
+    for client in [A, B] {
+        room.handle(Event::Joined(client));
+    }
+    room.handle(Event::Start);
+    let mut effects = Vec::new();
+    for client in [A, B] {
+        let update = dense(&room, 1.0);
+        effects = send(&mut room, client, update);
+    }
+    assert_eq!(closed(&effects).unwrap().void, Some(Void::TooFew { updates: 2, least: 3 }));
 }
