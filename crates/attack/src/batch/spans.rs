@@ -14,9 +14,9 @@ pub(super) struct RowSpan {
     /// Orthonormal, `[c, N]`.
     basis: Mat<f64>,
     /// `[N]`, descending.
-    singular: Vec<f64>,
+    pub(super) singular: Vec<f64>,
     /// Standard deviation of the noise in an entry, from the singular values behind the N-th.
-    noise: f64,
+    pub(super) noise: f64,
 }
 
 /// How far a vector lies outside a row space.
