@@ -98,7 +98,7 @@ impl<'a> Round<'a> {
         Ok((certain, others, false))
     }
 
-    fn judge(&self, patches: Mat<f64>) -> Judged {
+    pub(super) fn judge(&self, patches: Mat<f64>) -> Judged {
         judge(self.evidence.gradients.rounding(), &self.config, &self.block, &self.space, &self.spans, patches)
     }
 
