@@ -24,6 +24,9 @@ const CLASS_RESIDUAL: f64 = 64.0;
 /// The same for a picture of whole grey levels, for which they speak. Once others are peeled off, their rounding weighs
 /// more.
 const CLASS_RESIDUAL_ON_GRID: f64 = 4096.0;
+/// The same holds for a class token that the noise of the gradients explains: times what is expected of it. True ones
+/// have up to 7, those of other pictures 15 and more.
+const MOST_NOISE: f64 = 10.0;
 /// Smallest such limit: sums in f64 are not exact either.
 const LEAST_LIMIT: f64 = 1e-9;
 /// The same for a picture of whole grey levels: training code normalises pictures in f32, whatever the gradient's type.
@@ -128,9 +131,12 @@ pub(super) fn judge(
     let spectrum = Spectrum { ratio: 1.0, kept: 1, total: 1 };
     let picture = |patches: &Mat<f64>, limit: f64, least: f64| {
         let residuals = residuals_to_spans(block, spans, tokens_of_patches(space, patches).as_ref());
-        let squares: f64 = residuals.iter().map(|residual| residual * residual).sum();
-        let class_residual = residuals.first().copied().unwrap_or(f64::INFINITY);
+        let squares: f64 = residuals.iter().map(|residual| residual.relative.powi(2)).sum();
+        let class_residual = residuals.first().map_or(f64::INFINITY, |class| class.relative);
         let residual = (squares / residuals.len() as f64).sqrt();
+        // What others left when they were peeled off may be more noise than the gradient's own.
+        let is_noise = residuals.first().is_some_and(|class| class.by_noise < MOST_NOISE);
+        let limit = if is_noise { CLASS_RESIDUAL_ON_GRID } else { limit };
         BatchPicture {
             image: Reconstruction::from_patches(patches.transpose(), config, spectrum).image,
             is_certain: false,

@@ -10,6 +10,7 @@ mod block;
 mod cases;
 mod counting;
 mod evidence;
+mod groups;
 mod inputs;
 mod levels;
 mod masked;

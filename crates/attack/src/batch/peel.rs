@@ -21,6 +21,8 @@ const DOUBTFUL: f64 = 0.25;
 const MOST_DOUBTFUL: usize = 60;
 /// Largest part of a class token outside the last block's, in units of the gradient's [cutoff](crate::Rounding::cutoff).
 const ROW_LIMIT: f64 = 32.0;
+/// Distance at which the inverse of a picture's weight is a whole number.
+const WHOLE: f64 = 1e-3;
 /// Ratio of that part with another grey level to that with the one chosen, for every doubtful value.
 const CLEAR: f64 = 3.0;
 
@@ -172,6 +174,8 @@ fn trace(own: MatRef<'_, f64>, tokens: &ClassTokens) -> Option<(f64, f64)> {
     let inside = product(tokens.columns.transpose(), u.as_ref());
     let outside = (&u - product(tokens.columns.as_ref(), inside.as_ref())).norm_l2() / u.norm_l2();
     let scaled = Mat::from_fn(inside.nrows(), 1, |k, _| inside[(k, 0)] / tokens.singular[k]);
-    let weight = 1.0 / product(v.transpose(), product(tokens.rows.as_ref(), scaled.as_ref()).as_ref())[(0, 0)];
+    let inverse = product(v.transpose(), product(tokens.rows.as_ref(), scaled.as_ref()).as_ref())[(0, 0)];
+    // A mean has the weight 1 / B, which is exact, and this is not.
+    let weight = 1.0 / if (inverse - inverse.round()).abs() < WHOLE { inverse.round() } else { inverse };
     (outside.is_finite() && weight.is_finite()).then_some((outside, weight))
 }

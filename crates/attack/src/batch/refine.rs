@@ -10,13 +10,16 @@ use super::{
     inputs::{Inputs, norm_back},
     patch_space::PatchSpace,
     places::Places,
-    spans::{Pull, Spans, pull, pull_activation},
+    spans::{Pull, Residual, Spans, pull, pull_activation},
 };
 use crate::small_matrices::product;
 
 const STEPS: usize = 80;
-/// Share of the residual that a step must remove for another to follow.
+/// Dampings tried for one step, each ten times the last: where a token is missing, the way leads along a narrow valley.
+const TRIES: usize = 16;
+/// Share of the residual that a step is worth, and how many steps in a row may remove less.
 const WORTH_A_STEP: f64 = 1e-2;
+const PATIENCE: usize = 3;
 
 /// Block 0's attention of one picture, and what its derivatives need.
 struct Forward {
@@ -56,10 +59,11 @@ pub(super) fn refine(block: &Block, space: &PatchSpace, aim: Aim<'_>, start: Mat
     let mut forward = Forward::run(block, problem.tokens(&at).as_ref());
     let mut error = problem.error(&forward);
     let mut damping = 1e-6;
-    for _ in 0..STEPS {
+    let (mut steps, mut slow) = (0, 0);
+    while slow < PATIENCE && steps < STEPS {
         let (square, right) = problem.normal_equations(&forward);
         let before = error;
-        for _ in 0..8 {
+        for _ in 0..TRIES {
             let mut damped = square.clone();
             (0..square.nrows()).for_each(|k| damped[(k, k)] *= 1.0 + damping);
             if let Ok(factor) = Llt::new(damped.as_ref(), Side::Lower) {
@@ -76,16 +80,18 @@ pub(super) fn refine(block: &Block, space: &PatchSpace, aim: Aim<'_>, start: Mat
             }
             damping *= 10.0;
         }
-        if error > before * (1.0 - WORTH_A_STEP) {
+        if error >= before || !error.is_finite() {
             break;
         }
+        slow = if error > before * (1.0 - WORTH_A_STEP) { slow + 1 } else { 0 };
+        steps += 1;
     }
     at
 }
 
-/// The length of each of a picture's tokens outside the row spaces, relative to it: the largest of those before attention,
-/// before the MLP and after GELU. `z` are the picture's tokens `[D, T]`.
-pub(super) fn residuals_to_spans(block: &Block, spans: &Spans, z: MatRef<'_, f64>) -> Vec<f64> {
+/// How far each of a picture's tokens lies outside the row spaces, relative to it: the furthest of those before
+/// attention, before the MLP and after GELU. `z` are the picture's tokens `[D, T]`.
+pub(super) fn residuals_to_spans(block: &Block, spans: &Spans, z: MatRef<'_, f64>) -> Vec<Residual> {
     let forward = Forward::run(block, z);
     let of = |place: usize| {
         let before = forward.first.0.as_ref().subcols(place, 1);
@@ -285,4 +291,42 @@ fn root(metric: &Mat<f64>) -> Option<Mat<f64>> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use unmask_core::{VitConfig, VitPreset};
+
+    use super::*;
+    use crate::{Rounding, batch::cases::case, reconstruction::patches_of};
+
+    /// The attention of the other tokens tells what the patches are whose tokens were not found.
+    #[test]
+    fn places_whose_tokens_were_not_found_are_filled() {
+        let config: VitConfig = VitPreset::NanoPatch8.into();
+        let case = case(&config, &[0, 3], &[3, 8], 1, Rounding::F64);
+        let (weights, gradients) = (&case.evidence.weights, &case.evidence.gradients);
+        let (block, space) = (Block::read(weights).unwrap(), PatchSpace::read(weights, gradients, 2).unwrap());
+        let truth = patches_of(&case.pictures[0], &config).transpose().to_owned();
+        let normed = normed_outputs(&block, tokens_of_patches(&space, &truth).as_ref());
+        let tokens = config.tokens();
+        let none = Mat::zeros(0, tokens);
+        let inputs = Inputs {
+            normed,
+            centred: none.clone(),
+            mixed: none,
+            noise: vec![1.0; tokens],
+            residuals: vec![1e-12; tokens],
+        };
+        let exact = product(space.along.transpose(), (&truth - &space.first).as_ref());
+        for missing in [vec![16, 3, 6], vec![4, 7, 10, 13]] {
+            let places: Places = (0..tokens).map(|place| (!missing.contains(&place)).then_some(place)).collect();
+            let start = Mat::from_fn(space.freedom(), space.positions(), |row, n| {
+                if missing.contains(&(n + 1)) { 0.0 } else { exact[(row, n)] }
+            });
+            let at = refine(&block, &space, Aim::Tokens(&inputs, &places), start);
+            let error = (space.patches(at.as_ref()) - &truth).norm_max();
+            assert!(error < 1e-5, "{missing:?}: {error}");
+        }
+    }
 }

@@ -8,12 +8,13 @@ use unmask_core::VitConfig;
 use super::{
     block::Block,
     evidence::{Judged, judge},
+    groups::pictures,
     inputs::{Inputs, inputs},
     levels::Levels,
     mlp::MlpSpans,
     parallel,
     patch_space::PatchSpace,
-    places::{Places, denoised, pictures, places},
+    places::{Places, denoised, places},
     refine::{Aim, normed_outputs, refine, tokens_of_patches},
     spans::Spans,
     tokens::{Tolerance, find},
@@ -99,16 +100,16 @@ impl<'a> Round<'a> {
         Ok((certain, others, false))
     }
 
-    fn judge(&self, patches: Mat<f64>) -> Judged {
+    pub(super) fn judge(&self, patches: Mat<f64>) -> Judged {
         let rounding = self.evidence.gradients.rounding();
         judge(rounding, &self.config, &self.block, &self.space, &self.spans, &self.levels, patches)
     }
 
-    /// Divides tokens among `batch` pictures, refines and judges each. None if the class tokens are not there.
+    /// Divides tokens among `batch` pictures, refines and judges each.
     fn divide(&self, inputs: &Inputs, batch: usize) -> Vec<Judged> {
         let place_of = places(&self.space, inputs, batch);
         let (z, coordinates) = denoised(&self.space, inputs, &place_of);
-        let Some(groups) = pictures(&self.block, inputs, &z, &place_of, batch) else { return Vec::new() };
+        let groups = pictures(&self.block, inputs, &z, &place_of, batch);
         parallel::map(groups.len(), |index| {
             let places: &Places = &groups[index];
             let (freedom, positions) = (self.space.freedom(), self.space.positions());

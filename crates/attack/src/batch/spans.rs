@@ -14,9 +14,9 @@ pub(super) struct RowSpan {
     /// Orthonormal, `[c, N]`.
     basis: Mat<f64>,
     /// `[N]`, descending.
-    singular: Vec<f64>,
+    pub(super) singular: Vec<f64>,
     /// Standard deviation of the noise in an entry, from the singular values behind the N-th.
-    noise: f64,
+    pub(super) noise: f64,
 }
 
 /// How far a vector lies outside a row space.
@@ -62,6 +62,22 @@ impl RowSpan {
         let squares = inside.col(0).iter().zip(&self.singular).map(|(value, singular)| (value / singular).powi(2));
         Outside { part, weight: 1.0 / (self.noise * squares.sum::<f64>().sqrt()) }
     }
+
+    fn residual(&self, x: &Mat<f64>) -> Residual {
+        let Outside { part, weight } = self.outside(x.as_ref());
+        let length = part.norm_l2();
+        let freedom = (self.basis.nrows() - self.basis.ncols()) as f64;
+        Residual { relative: length / x.norm_l2(), by_noise: length * weight / freedom.sqrt() }
+    }
+}
+
+/// How far a token lies outside a row space.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Residual {
+    /// Relative to its length.
+    pub(super) relative: f64,
+    /// Relative to what the noise of the row space explains.
+    pub(super) by_noise: f64,
 }
 
 /// The row spaces that hold a token at three places of block 0.
@@ -106,10 +122,8 @@ impl Spans {
         })
     }
 
-    /// The largest length of a token outside its row spaces, relative to it, from its normalised values before
-    /// attention and before the MLP.
-    pub(super) fn residual(&self, block: &Block, before: MatRef<'_, f64>, after: MatRef<'_, f64>) -> f64 {
-        let relative = |span: &RowSpan, x: &Mat<f64>| span.outside(x.as_ref()).part.norm_l2() / x.norm_l2();
+    /// How far a token lies outside its row spaces, from its normalised values before attention and before the MLP.
+    pub(super) fn residual(&self, block: &Block, before: MatRef<'_, f64>, after: MatRef<'_, f64>) -> Residual {
         let scaled = |norm: &Norm, zhat: MatRef<'_, f64>| {
             let dim = zhat.nrows();
             let entry = |row: usize| zhat[(row, 0)].mul_add(norm.weight[row], norm.bias[row]);
@@ -118,8 +132,13 @@ impl Spans {
         let h = scaled(&block.norm2, after);
         let mut values = block.fc1.apply(h.as_ref().subrows(0, h.nrows() - 1));
         values.col_mut(0).iter_mut().for_each(|value| *value = gelu(*value).0);
-        let before = relative(&self.attention, &scaled(&block.norm1, before));
-        before.max(relative(&self.mlp, &h)).max(relative(&self.activation, &values))
+        let parts = [
+            self.attention.residual(&scaled(&block.norm1, before)),
+            self.mlp.residual(&h),
+            self.activation.residual(&values),
+        ];
+        let most = |of: fn(&Residual) -> f64| parts.iter().map(of).fold(0.0, f64::max);
+        Residual { relative: most(|part| part.relative), by_noise: most(|part| part.by_noise) }
     }
 }
 

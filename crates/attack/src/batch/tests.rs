@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use faer::Mat;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use unmask_core::{ParamLayout, VitConfig, VitPreset};
@@ -10,9 +11,10 @@ use super::{
     Batch, BatchPicture, BatchProgress, Levels, batch,
     cases::{Case, case, gradient},
     evidence::Judged,
-    peel::settle,
+    peel::{peel, settle},
+    round::Round,
 };
-use crate::{AttackError, Ending, Rounding, Tensors, reconstruction::patches_of};
+use crate::{AttackError, Ending, Needs, Rounding, Tensors, reconstruction::patches_of};
 
 const NANO: VitPreset = VitPreset::NanoPatch8;
 const ASTRONAUT: usize = 0;
@@ -53,6 +55,23 @@ fn assert_honest(case: &Case, found: &Batch) {
     }
 }
 
+/// Patches `[L, S]` of a picture of the case.
+fn patches(case: &Case, which: usize) -> Mat<f64> {
+    patches_of(&case.pictures[which], &case.evidence.weights.vit().unwrap()).transpose().to_owned()
+}
+
+fn judged(case: &Case, patches: Mat<f64>) -> Judged {
+    let picture = BatchPicture {
+        image: case.pictures[0].clone(),
+        is_certain: false,
+        fits: true,
+        off_grid: 0.0,
+        class_residual: 0.0,
+        residual: 0.0,
+    };
+    Judged { picture, patches }
+}
+
 #[test]
 fn every_picture_of_a_batch_comes_back_from_f64() {
     for (labels, which) in [(vec![3, 8], vec![ASTRONAUT, CAT]), (vec![5, 5, 5], vec![CAMERAMAN, COFFEE, HUBBLE])] {
@@ -74,6 +93,44 @@ fn a_batch_comes_back_from_f32() {
     }
 }
 
+/// A mean is a mean, and leaves exactly the rest.
+#[test]
+fn peeling_leaves_exactly_the_rest() {
+    let config: VitConfig = NANO.into();
+    let case = case(&config, &[CAT, HUBBLE], &[3, 8], 1, Rounding::F32);
+    let mut left = case.evidence.clone();
+    let mut own = model(config);
+    let mut rest = case.evidence.gradients.clone();
+    rest.subtract(&own(3, &case.pictures[0]).unwrap(), 0.5).unwrap();
+    let mut own: super::GradientOf<'_> = &mut own;
+    assert!(peel(&mut left, &[judged(&case, patches(&case, 0))], &mut own).unwrap());
+    for name in ["pos_embed", "patch_embed.proj.weight", "blocks.0.mlp.fc1.weight"] {
+        assert_eq!(left.gradients.values(name).unwrap(), rest.values(name).unwrap(), "{name}");
+    }
+}
+
+/// What the rounding of stronger pictures left of a weak one may lie between grey levels and still fit.
+#[test]
+fn a_picture_that_noise_explains_fits() {
+    let config: VitConfig = NANO.into();
+    let mut weak = case(&config, &[HUBBLE], &[8], 1, Rounding::F32);
+    let strong = case(&config, &[CAT], &[3], 1, Rounding::F32);
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    for name in Needs::of_batch(&config).unwrap().gradients.required {
+        let mut values = weak.evidence.gradients.values(&name).unwrap().to_vec();
+        let others = strong.evidence.gradients.values(&name).unwrap();
+        values.iter_mut().zip(others).for_each(|(value, other)| *value += 8e-6 * rng.random_range(-1.0..1.0) * other);
+        let shape = unmask_core::ParamLayout::vit(&config).get(&name).unwrap().shape.clone();
+        weak.evidence.gradients.insert(&name, &shape, values).unwrap();
+    }
+    let round = Round::new(&weak.evidence, 1).unwrap();
+    let mut between = patches(&weak, 0);
+    between[(100, 8)] += 0.4 * 2.0 / 255.0;
+    let near = round.judge(between).picture;
+    assert!(near.fits && !near.is_certain, "{} {}", near.class_residual, near.residual);
+    assert!(!round.judge(patches(&strong, 0)).picture.fits);
+}
+
 /// Black patches have almost the same tokens.
 #[test]
 fn a_picture_whose_tokens_drown_comes_back_once_the_other_is_peeled_off() {
@@ -93,21 +150,12 @@ fn doubtful_values_are_settled_or_left_in_doubt() {
     let config: VitConfig = NANO.into();
     let case = case(&config, &[CAT, COFFEE], &[3, 8], 1, Rounding::F32);
     let near = |doubtful: usize, wrong: usize| {
-        let mut patches = patches_of(&case.pictures[0], &config).transpose().to_owned();
+        let mut patches = patches(&case, 0);
         let level = 2.0 / 255.0;
         // Rounded, these are right and wrong in turn.
         (0..doubtful).for_each(|k| patches[(13 * k, k)] += if k % 2 == 0 { 0.4 * level } else { 0.6 * level });
         (0..wrong).for_each(|k| patches[(5 * k, 15)] += level);
-        let picture = BatchPicture {
-            image: Vec::new(),
-            is_certain: false,
-            fits: true,
-            off_grid: 0.0,
-            class_residual: 0.0,
-            residual: 0.0,
-            label: None,
-        };
-        Judged { picture, patches, weight: 0.0 }
+        judged(&case, patches)
     };
     let mut model: super::GradientOf<'_> = &mut model(config);
     let found = settle(&case.evidence, &near(10, 0), &Levels::default(), &mut model).unwrap().unwrap();
