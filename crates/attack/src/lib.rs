@@ -83,6 +83,7 @@ mod wiener;
 pub use accumulate::{AccumulatedRounds, Added};
 pub use als::{ALS_ITERATIONS, als};
 pub use april::{april, april_aware};
+pub(crate) use batch::refinement_bytes;
 pub use batch::{Batch, BatchPicture, BatchProgress, GradientOf, Levels, OnBatch, batch, most_pictures};
 pub use completion::{completion, completion_of_rounds};
 pub use embedding::{SAME_PICTURE, embedding_inversion, embedding_tables, pixel_uncertainty};

@@ -2,13 +2,13 @@
 
 use std::cmp::Reverse;
 
-use unmask_core::{Architecture, AttackMethod, UpdateForm};
+use unmask_core::{Architecture, AttackMethod, UpdateForm, VitConfig};
 
 use crate::{
     AttackError, Evidence, OnProgress, Reconstruction, RecoveredKey, april, april_aware, completion,
     embedding_inversion, embedding_inversion_aware,
     model::{PATCH_BIAS, PATCH_WEIGHT, POSITION, QKV},
-    most_pictures,
+    most_pictures, refinement_bytes,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,6 +115,9 @@ pub(crate) struct Definition {
     pub(crate) is_tried: fn(&Setting) -> bool,
 }
 
+/// Most memory for the refinement of one picture in a room.
+const MOST_BYTES: usize = 256 << 20;
+
 /// The update that a room might attack.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Setting {
@@ -128,9 +131,13 @@ impl Setting {
         self.architecture.vit().is_some()
     }
 
-    /// Whether there are several pictures, on a model of which some batch can be taken apart.
+    /// Whether there are several pictures, on a model of which some batch can be taken apart, and in little memory.
     fn has_batch(&self) -> bool {
-        self.pictures > 1 && self.architecture.vit().is_some_and(|config| most_pictures(&config) > 1)
+        let fits = |config: &VitConfig| {
+            most_pictures(config) > 1
+                && refinement_bytes(config, self.pictures.min(most_pictures(config))) <= MOST_BYTES
+        };
+        self.pictures > 1 && self.architecture.vit().is_some_and(|config| fits(&config))
     }
 }
 
@@ -241,6 +248,7 @@ mod tests {
         assert!(tries(Concealment::Nothing, VitPreset::NanoPatch8, 9), "the card says that counting rules it out");
         assert!(!tries(Concealment::Nothing, VitPreset::NanoPatch8, 1), "embedding inversion sees one picture");
         assert!(!tries(Concealment::Nothing, VitPreset::Nano, 2), "no batch at all");
+        assert!(!tries(Concealment::Nothing, VitPreset::SmallPatch32, 4), "gigabytes");
         assert!(tries(Concealment::Entries, VitPreset::NanoPatch8, 2));
         assert!(!tries(Concealment::Positions, VitPreset::NanoPatch8, 2));
     }

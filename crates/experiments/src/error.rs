@@ -53,6 +53,11 @@ pub enum ExperimentError {
     #[error("{what} {name} is there twice; it must be unique, so leave one out or rename it")]
     Duplicate { what: &'static str, name: String },
     #[error(
+        "the clients of a sum normalise their own pictures, and {model} has batch norm, for which attacks assume the moments \
+         of all; leave --sum out"
+    )]
+    SumOfResnets { model: String },
+    #[error(
         "{pictures} pictures do not make {}batches of {batch}; add or remove some, or give another --batch{}",
         if *.sum > 1 { format!("sums of {sum} ") } else { String::new() },
         if *.sum > 1 { " or --sum" } else { "" }

@@ -89,8 +89,11 @@ fn with_other_heads(observation: &Observation) -> impl Iterator<Item = (usize, O
 fn arrangement(model: &DumpedModel, method: AttackMethod, pictures: &[Vec<f32>]) -> Option<String> {
     let config = model.architecture.vit().filter(|_| !model.has_size && !method.is_unordered())?;
     let VitConfig { image, patch, .. } = config;
-    let [picture] = pictures else { return None };
-    let columns = smoother(picture, patch, image / patch)?;
+    // Where several pictures come out of a search, noise may join more smoothly than they do.
+    if pictures.len() > 1 && method != AttackMethod::Batch {
+        return None;
+    }
+    let columns = pictures.iter().find_map(|picture| smoother(picture, patch, image / patch))?;
     let (width, height) = (columns * patch, config.patches() / columns * patch);
     Some(format!(
         "shapes show {} patches and not how they are arranged; as {width} x {height} pixels they join more smoothly than as \

@@ -218,12 +218,12 @@ impl Attacks {
             round: accepted.round(),
             defence: settings.defence(),
             rule: settings.rule(),
-            samples: accepted.samples(),
+            samples: accepted.counted(),
         };
         let (batch, encryption) = (settings.batch(), settings.encryption());
         let draws_tables = beat.draws_tables();
-        let sent = Sent { about, batch, encryption, model, update: accepted.update(), draws_tables };
-        self.leak = is_wanted.then(|| Job::new(&sent));
+        let sent = Sent { about, batch, encryption, model, update: accepted.update(), draws_tables, is_target };
+        self.leak = is_wanted.then(|| Job::new(&Sent { is_target: false, ..sent }));
         if !is_target {
             return;
         }

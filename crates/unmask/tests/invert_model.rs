@@ -150,7 +150,7 @@ fn a_batch_is_taken_apart_in_any_normalisation() {
         }
         let report = client.success("batch", &arguments);
         assert_eq!((&report["verdict"], &report["certain"]), (&"recognisable".into(), &2.into()), "{report}");
-        assert!(report["misfit"].as_f64().unwrap() < 1e-4, "{report}");
+        assert!(report["misfit"].as_f64().unwrap() < 1e-5, "{report}");
         let found = [0, 1].map(|k| decode(&fs::read(client.path(&format!("out/reconstruction-{k}.png"))).unwrap()));
         let found = found.map(|picture| picture.unwrap().for_model(32));
         assert!(photographs.iter().all(|picture| found.contains(picture)), "{report}");

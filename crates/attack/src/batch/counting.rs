@@ -12,6 +12,17 @@ pub fn most_pictures(config: &VitConfig) -> usize {
     by_tokens.min(dim.min(len).saturating_sub(1) / config.patches())
 }
 
+/// Most memory for the refinement of one picture.
+const MOST_BYTES: usize = 6 << 30;
+
+/// Memory that refining one picture of a batch takes, in bytes: normal equations in (B - 1) S S unknowns, three times,
+/// and the slopes of D (S + 1) values by them.
+pub(crate) fn refinement_bytes(config: &VitConfig, batch: usize) -> usize {
+    let unknowns = batch.saturating_sub(1).saturating_mul(config.patches().pow(2));
+    let values = unknowns.saturating_mul(3).saturating_add(config.dim * config.tokens());
+    unknowns.saturating_mul(values).saturating_mul(size_of::<f64>())
+}
+
 /// Reads B off the rank of the last block's gradient, completed behind a mask, and refuses what counting rules out.
 ///
 /// # Errors
@@ -54,10 +65,23 @@ pub(super) fn count(evidence: &Evidence, go_on: GoOn<'_>) -> Result<usize, Attac
     let batch = size.seen();
     if batch > most {
         let at_least = if matches!(size, BatchSize::AtLeast(_)) { "at least " } else { "" };
+        // Noise raises the rank too, so that counting alone does not exclude the attack.
+        return Err(AttackError::BatchUnsolved {
+            reason: format!(
+                "the gradient of the last block has a rank of {at_least}{batch}: that many pictures, or noise; on {} at most \
+                 {most} can be told apart: {}",
+                config.name(),
+                shape(&config),
+            ),
+        });
+    }
+    let bytes = refinement_bytes(&config, batch);
+    if bytes > MOST_BYTES {
         return refused(format!(
-            "the gradient of the last block has a rank of {at_least}{batch}: this update has that many pictures, unless noise or              rounding to few levels raises the rank, and on {} at most {most} can be told apart: {}",
+            "refining one of {batch} pictures on {} would take {} GB of memory, and the limit is {} GB",
             config.name(),
-            shape(&config),
+            bytes >> 30,
+            MOST_BYTES >> 30,
         ));
     }
     Ok(batch)

@@ -31,6 +31,8 @@ const MOST_NOISE: f64 = 10.0;
 const LEAST_LIMIT: f64 = 1e-9;
 /// The same for a picture of whole grey levels: training code normalises pictures in f32, whatever the gradient's type.
 const LEAST_LIMIT_ON_GRID: f64 = 1e-6;
+/// Largest such limit. Coarse numbers such as f16 would else allow any picture.
+const MOST_LIMIT: f64 = 1e-3;
 /// Largest residual of the tokens in the mean square. Tokens of flat patches drown in the rounding of f32; those of
 /// pictures outside the batch have 0.25 and more.
 const RESIDUAL: f64 = 0.05;
@@ -141,7 +143,7 @@ pub(super) fn judge(
             image: Reconstruction::from_patches(patches.transpose(), config, spectrum).image,
             is_certain: false,
             off_grid,
-            fits: class_residual < (limit * rounding.cutoff()).max(least) && residual < RESIDUAL,
+            fits: class_residual < (limit * rounding.cutoff()).clamp(least, MOST_LIMIT) && residual < RESIDUAL,
             label: None,
             class_residual,
             residual,

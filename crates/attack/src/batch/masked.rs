@@ -1,6 +1,7 @@
 //! Gradients behind a mask, completed by their ranks before the batch is taken apart.
 
 use faer::Mat;
+use web_time::Instant;
 
 use crate::{
     AttackError, Tensors, class_token_gradient,
@@ -26,6 +27,7 @@ const WRONG: f64 = 1e-4;
 /// # Errors
 /// [`AttackError`]: a tensor is missing, or the mask kept too few of its entries for that rank.
 pub(super) fn completed(gradients: &Tensors, batch: usize, go_on: GoOn<'_>) -> Result<Tensors, AttackError> {
+    let clock = Instant::now();
     let config = gradients.vit()?;
     let (dim, len, patches, hidden) = (config.dim, config.patch_len(), config.patches(), config.mlp_dim());
     let (of_patches, of_tokens) = (batch * patches, batch * config.tokens());
@@ -49,7 +51,7 @@ pub(super) fn completed(gradients: &Tensors, batch: usize, go_on: GoOn<'_>) -> R
             })
         })?;
         if found.is_cut {
-            return Err(AttackError::Ended { seconds: 0.0 });
+            return Err(AttackError::Ended { seconds: clock.elapsed().as_secs_f64() });
         }
         if found.left.col(0).iter().any(|value| value.is_nan()) {
             return Err(cannot(format!("some of its rows keep fewer than {rank} entries")));

@@ -27,6 +27,7 @@ mod tests;
 mod tokens;
 
 pub use counting::most_pictures;
+pub(crate) use counting::refinement_bytes;
 pub use evidence::BatchPicture;
 pub use levels::Levels;
 
@@ -125,7 +126,8 @@ pub fn batch(
             }
             on_progress(BatchProgress { certain: certain.len() + sure, ..at })
         };
-        let round = match Round::new(&left, at.pictures - certain.len(), levels) {
+        let rest = at.pictures - certain.len();
+        let round = match Round::new(&left, rest, levels) {
             Ok(round) => round.solve(&mut hear),
             Err(error) => Err(error),
         };
@@ -139,7 +141,7 @@ pub fn batch(
         let mut fitting = Vec::new();
         for one in unsure.into_iter().filter(|one| one.picture.fits) {
             let settled = match model.as_mut() {
-                Some(model) if !is_ended => settle(&left, &one, &levels, model)?,
+                Some(model) if !is_ended => settle((&left, rest), &one, &levels, model, &mut || on_progress(at))?,
                 _ => None,
             };
             match settled {
@@ -148,10 +150,12 @@ pub fn batch(
             }
         }
         if let Some(model) = model.as_mut().filter(|_| !is_ended) {
-            identify(&left, &mut sure, model)?;
-            identify(&left, &mut fitting, model)?;
+            identify((&left, rest), &mut sure, model, &mut || on_progress(at))?;
+            identify((&left, rest), &mut fitting, model, &mut || on_progress(at))?;
         }
         others.extend(fitting);
+        // What is left of a picture after it was subtracted may look like it again.
+        sure.retain(|one| !certain.iter().any(|known| known.picture.image == one.picture.image));
         let is_rest = certain.len() + sure.len() < at.pictures;
         let peeled = match model.as_mut() {
             Some(model) if is_rest && !sure.is_empty() => peel(&mut left, &sure, model)?,
@@ -197,18 +201,23 @@ fn cannot_tell(at: &BatchProgress) -> AttackError {
 fn notes(config: &unmask_core::VitConfig, at: &BatchProgress, others: usize) -> Vec<String> {
     let most = most_pictures(config);
     let mut notes = vec![
-        format!("Counting allows at most {most} pictures on this model; this update has {}.", at.pictures),
-        format!("{} of {} tokens were found in {} starts.", at.found, at.tokens, at.starts),
         format!(
-            "{} of {} pictures are certain: every value lies at a whole grey level, and the picture fits the update.",
-            at.certain, at.pictures,
+            "Counting allows at most {most} pictures on this model; this update has {} by the rank of its last block.",
+            at.pictures
         ),
+        format!("{} of {} tokens were found in {} starts.", at.found, at.tokens, at.starts),
     ];
+    if at.certain > 0 {
+        notes.push(format!(
+            "{} of {} pictures are certain: their values are whole grey levels, and they fit the update.",
+            at.certain, at.pictures,
+        ));
+    }
     let missing = at.pictures - at.certain - others;
     if others > 0 {
         notes.push(format!(
-            "{others} fit the update but do not lie at whole grey levels: details may be wrong, or the pictures were no \
-             8-bit ones."
+            "{others} fit the update and have no whole grey levels: details may be wrong, the pictures were no 8-bit ones, or they \
+             were normalised in another way than assumed."
         ));
     }
     if missing > 0 {

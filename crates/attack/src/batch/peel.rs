@@ -8,7 +8,10 @@ use super::{
     levels::Levels,
 };
 use crate::{
-    AttackError, Evidence, Tensors, class_token_gradient, model::HEAD_BIAS, small_matrices::product, span::token,
+    AttackError, Evidence, Tensors, class_token_gradient,
+    model::HEAD_BIAS,
+    small_matrices::product,
+    span::{GoOn, token},
 };
 
 /// Largest part of a picture's trace outside the last block's gradient, relative to it, with the right label.
@@ -37,13 +40,13 @@ struct ClassTokens {
 }
 
 impl ClassTokens {
-    /// `None` if the decomposition fails.
-    fn read(gradients: &Tensors) -> Result<Option<Self>, AttackError> {
+    /// Those of so many pictures, fewer if some are too weak. `None` if the decomposition fails.
+    fn read(gradients: &Tensors, pictures: usize) -> Result<Option<Self>, AttackError> {
         let (name, hidden) = (class_token_gradient(gradients.model())?, gradients.vit()?.mlp_dim());
         let Ok(svd) = gradients.matrix(&name, hidden)?.thin_svd() else { return Ok(None) };
         let cutoff = gradients.rounding().cutoff();
         let all = svd.S().column_vector();
-        let rank = all.iter().take_while(|&&value| value > cutoff * all[0]).count();
+        let rank = all.iter().take(pictures).take_while(|&&value| value > cutoff * all[0]).count();
         let (columns, rows) = (svd.U().subcols(0, rank).to_owned(), svd.V().subcols(0, rank).to_owned());
         Ok(Some(Self { columns, singular: all.iter().copied().take(rank).collect(), rows, name, hidden, cutoff }))
     }
@@ -63,13 +66,14 @@ impl ClassTokens {
 /// # Errors
 /// Those of `model`, or a tensor is missing.
 pub(super) fn settle(
-    left: &Evidence,
+    (left, pictures): (&Evidence, usize),
     one: &Judged,
     levels: &Levels,
     model: &mut GradientOf<'_>,
+    go_on: GoOn<'_>,
 ) -> Result<Option<Judged>, AttackError> {
     let config = left.gradients.vit()?;
-    let Some(tokens) = ClassTokens::read(&left.gradients)? else { return Ok(None) };
+    let Some(tokens) = ClassTokens::read(&left.gradients, pictures)? else { return Ok(None) };
     let (mut patches, mut doubtful) = on_grid(levels, &one.patches, DOUBTFUL);
     if doubtful.len() > MOST_DOUBTFUL {
         return Ok(None);
@@ -90,6 +94,9 @@ pub(super) fn settle(
     while is_changed {
         is_changed = false;
         for value in &mut doubtful {
+            if go_on().is_break() {
+                return Ok(None);
+            }
             let (l, s, other) = *value;
             let before = std::mem::replace(&mut patches[(l, s)], other);
             let there = outside(&patches)?;
@@ -102,6 +109,9 @@ pub(super) fn settle(
         }
     }
     for &(l, s, other) in doubtful.iter().filter(|_| least < limit) {
+        if go_on().is_break() {
+            return Ok(None);
+        }
         let before = std::mem::replace(&mut patches[(l, s)], other);
         let is_clear = outside(&patches)? > CLEAR * least.max(tokens.cutoff);
         patches[(l, s)] = before;
@@ -120,12 +130,20 @@ pub(super) fn settle(
 ///
 /// # Errors
 /// Those of `model`, or a tensor is missing.
-pub(super) fn identify(left: &Evidence, found: &mut [Judged], model: &mut GradientOf<'_>) -> Result<(), AttackError> {
+pub(super) fn identify(
+    (left, pictures): (&Evidence, usize),
+    found: &mut [Judged],
+    model: &mut GradientOf<'_>,
+    go_on: GoOn<'_>,
+) -> Result<(), AttackError> {
     let labels = likely_labels(left)?;
-    let Some(tokens) = ClassTokens::read(&left.gradients)? else { return Ok(()) };
+    let Some(tokens) = ClassTokens::read(&left.gradients, pictures)? else { return Ok(()) };
     for one in found {
         let mut best: Option<(f64, f64, usize)> = None;
         for &label in &labels {
+            if go_on().is_break() {
+                return Ok(());
+            }
             let own = model(label, &one.picture.image)?;
             if let Some((outside, weight)) = trace(own.matrix(&tokens.name, tokens.hidden)?, &tokens)
                 && best.is_none_or(|(least, ..)| outside < least)

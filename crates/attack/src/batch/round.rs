@@ -7,6 +7,7 @@ use unmask_core::VitConfig;
 
 use super::{
     block::Block,
+    counting::refinement_bytes,
     evidence::{Judged, judge},
     groups::pictures,
     inputs::{Inputs, inputs},
@@ -86,6 +87,14 @@ impl<'a> Round<'a> {
                 .into_iter()
                 .partition(|one| one.picture.is_certain);
             others = unsure;
+            // Each picture of the batch solves the equations of the spans: two starts may lead to one.
+            let mut new: Vec<Judged> = Vec::new();
+            for one in sure {
+                if !certain.iter().chain(&new).any(|known: &Judged| known.picture.image == one.picture.image) {
+                    new.push(one);
+                }
+            }
+            let sure = new;
             if sure.is_empty() {
                 break;
             }
@@ -110,7 +119,7 @@ impl<'a> Round<'a> {
         let place_of = places(&self.space, inputs, batch);
         let (z, coordinates) = denoised(&self.space, inputs, &place_of);
         let groups = pictures(&self.block, inputs, &z, &place_of, batch);
-        parallel::map(groups.len(), |index| {
+        parallel::map_large(groups.len(), refinement_bytes(&self.config, self.batch), |index| {
             let places: &Places = &groups[index];
             let (freedom, positions) = (self.space.freedom(), self.space.positions());
             let start = Mat::from_fn(freedom, positions, |row, n| {

@@ -10,8 +10,9 @@ use unmask_core::{ParamLayout, VitConfig, VitPreset};
 use super::{
     Batch, BatchPicture, BatchProgress, Levels, batch,
     cases::{Case, case, gradient},
+    counting::always,
     evidence::Judged,
-    peel::{peel, settle},
+    peel::{identify, peel, settle},
     round::Round,
 };
 use crate::{AttackError, Ending, Needs, Rounding, Tensors, reconstruction::patches_of};
@@ -68,8 +69,9 @@ fn judged(case: &Case, patches: Mat<f64>) -> Judged {
         off_grid: 0.0,
         class_residual: 0.0,
         residual: 0.0,
+        label: None,
     };
-    Judged { picture, patches }
+    Judged { picture, patches, weight: 0.0 }
 }
 
 #[test]
@@ -101,9 +103,12 @@ fn peeling_leaves_exactly_the_rest() {
     let mut left = case.evidence.clone();
     let mut own = model(config);
     let mut rest = case.evidence.gradients.clone();
-    rest.subtract(&own(3, &case.pictures[0]).unwrap(), 0.5).unwrap();
+    rest.subtract(&own(3, &case.pictures[0]).unwrap(), 0.5);
     let mut own: super::GradientOf<'_> = &mut own;
-    assert!(peel(&mut left, &[judged(&case, patches(&case, 0))], &mut own).unwrap());
+    let mut cat = [judged(&case, patches(&case, 0))];
+    identify((&left, 2), &mut cat, &mut own, &mut always).unwrap();
+    assert_eq!((cat[0].picture.label, cat[0].weight), (Some(3), 0.5));
+    assert!(peel(&mut left, &cat, &mut own).unwrap());
     for name in ["pos_embed", "patch_embed.proj.weight", "blocks.0.mlp.fc1.weight"] {
         assert_eq!(left.gradients.values(name).unwrap(), rest.values(name).unwrap(), "{name}");
     }
@@ -120,10 +125,10 @@ fn a_picture_that_noise_explains_fits() {
         let mut values = weak.evidence.gradients.values(&name).unwrap().to_vec();
         let others = strong.evidence.gradients.values(&name).unwrap();
         values.iter_mut().zip(others).for_each(|(value, other)| *value += 8e-6 * rng.random_range(-1.0..1.0) * other);
-        let shape = unmask_core::ParamLayout::vit(&config).get(&name).unwrap().shape.clone();
+        let shape = ParamLayout::vit(&config).get(&name).unwrap().shape.clone();
         weak.evidence.gradients.insert(&name, &shape, values).unwrap();
     }
-    let round = Round::new(&weak.evidence, 1).unwrap();
+    let round = Round::new(&weak.evidence, 1, Levels::default()).unwrap();
     let mut between = patches(&weak, 0);
     between[(100, 8)] += 0.4 * 2.0 / 255.0;
     let near = round.judge(between).picture;
@@ -158,9 +163,16 @@ fn doubtful_values_are_settled_or_left_in_doubt() {
         judged(&case, patches)
     };
     let mut model: super::GradientOf<'_> = &mut model(config);
-    let found = settle(&case.evidence, &near(10, 0), &Levels::default(), &mut model).unwrap().unwrap();
+    let found =
+        settle((&case.evidence, case.pictures.len()), &near(10, 0), &Levels::default(), &mut model, &mut always)
+            .unwrap()
+            .unwrap();
     assert!(found.picture.is_certain && is_same(&found.picture.image, &case.pictures[0]));
-    assert!(settle(&case.evidence, &near(10, 1), &Levels::default(), &mut model).unwrap().is_none());
+    assert!(
+        settle((&case.evidence, case.pictures.len()), &near(10, 1), &Levels::default(), &mut model, &mut always)
+            .unwrap()
+            .is_none()
+    );
 }
 
 #[test]

@@ -55,12 +55,13 @@ impl AttackedClient<'_> {
         let last = if needs.rounds { settings.rounds - 1 } else { 0 };
         let (mut rounds, mut whole) = (Vec::new(), None);
         for round in 0..=last {
-            let (update, statistics) = self.mean(defence, batch, &held, cipher.as_ref(), round)?;
+            let (sum, statistics) = self.sum(defence, batch, &held, cipher.as_ref(), round)?;
+            let means = sum.means();
             let received = Received {
                 model: settings.model.into(),
                 weights: &held.weights,
-                values: &update.values,
-                words: update.words(),
+                values: &means,
+                words: sum.words(),
                 scale: UpdateScale::of(settings.rule, 1, 1),
             };
             rounds.push(received.evidence(if round == 0 { needs } else { &later })?);
@@ -70,7 +71,7 @@ impl AttackedClient<'_> {
                 whole = Some(WholeUpdate { architecture, state, gradient, kept, is_training: true });
             }
             if round < last {
-                self.step(&mut held.weights, &update);
+                self.step(&mut held.weights, &sum);
                 held.statistics = statistics;
             }
         }
@@ -94,31 +95,25 @@ impl AttackedClient<'_> {
         Ok(RoomKey::derive(&passphrase, &salt, start)?)
     }
 
-    /// The mean of the clients' protected updates over those that kept each entry, and of their running statistics.
-    fn mean(
+    /// The clients' protected updates, added up, and the mean of their running statistics.
+    fn sum(
         &self,
         defence: Defence,
         batch: &PictureBatch,
         held: &ModelState,
         cipher: Option<&Cipher>,
         round: usize,
-    ) -> Result<(Mean, Vec<f32>), ExperimentError> {
+    ) -> Result<(Sum, Vec<f32>), ExperimentError> {
         let layout = self.network.layout();
-        let (mut sums, mut counts) = (vec![0.0; layout.len()], vec![0.0; layout.len()]);
-        let mut statistics = vec![0.0; held.statistics.len()];
         let clients = self.settings.sum;
+        let mut sum = Sum { values: vec![0.0; layout.len()], counts: vec![0; layout.len()], clients };
+        let mut statistics = vec![0.0; held.statistics.len()];
         for client in 0..clients {
             let (update, theirs) = self.update(defence, (batch, client), held, cipher, round)?;
-            if clients == 1 {
-                return Ok((Mean::of(&update.checked(layout)?), theirs));
-            }
-            let checked = update.checked(layout)?;
-            checked.accumulate(1.0, &mut sums);
-            let ones = vec![1.0; checked.values().len()];
-            checked.with_values(&ones).accumulate(1.0, &mut counts);
+            sum.add(&update.checked(layout)?);
             statistics.iter_mut().zip(theirs).for_each(|(mean, value)| *mean += value / clients as f32);
         }
-        Ok((Mean::over(&sums, &counts), statistics))
+        Ok((sum, statistics))
     }
 
     /// The protected update of one client for the model it was sent, and the running statistics.
@@ -158,45 +153,58 @@ impl AttackedClient<'_> {
 
     /// The server's side of the round: w - rate theta (FLRSP Eqs. 1 and 2), or the client's weights under FedAvg (Eqs.
     /// 3 and 4). With one client, dropped entries keep their values.
-    fn step(&self, held: &mut [f32], update: &Mean) {
-        let kept = |index: usize| update.kept.as_ref().is_none_or(|kept| kept[index]);
-        let weights = held.iter_mut().enumerate().filter(|(index, _)| kept(*index)).map(|(_, weight)| weight);
-        for (weight, value) in weights.zip(&update.values) {
+    fn step(&self, held: &mut [f32], sum: &Sum) {
+        let entries = sum.values.iter().zip(&sum.counts).filter(|(_, count)| **count > 0);
+        let weights = held.iter_mut().zip(&sum.counts).filter(|(_, count)| **count > 0).map(|(weight, _)| weight);
+        for (weight, (value, count)) in weights.zip(entries) {
+            let mean = value / *count as f32;
             match self.settings.rule {
-                Rule::FedSgd => *weight -= self.settings.rate * value,
-                Rule::FedAvg { .. } => *weight = *value,
+                Rule::FedSgd => *weight -= self.settings.rate * mean,
+                Rule::FedAvg { .. } => *weight = mean,
             }
         }
     }
 }
 
-/// What the attacks receive: one update, or the mean of several.
-struct Mean {
-    /// The values of the entries that at least one client kept, in layout order.
+/// What arrives of one client's update, or of several that are added up.
+struct Sum {
     values: Vec<f32>,
-    /// Which entries these are; `None` for all.
-    kept: Option<Vec<bool>>,
+    /// How many clients kept each entry.
+    counts: Vec<usize>,
+    clients: usize,
 }
 
-impl Mean {
-    fn of(update: &CheckedUpdate<'_>) -> Self {
-        let kept = |(word, len): (u64, usize)| (0..len).map(move |bit| word >> bit & 1 == 1);
-        Self { values: update.values().to_vec(), kept: update.words().map(|words| words.flat_map(kept).collect()) }
+impl Sum {
+    fn add(&mut self, update: &CheckedUpdate<'_>) {
+        update.accumulate(1.0, &mut self.values);
+        match update.words() {
+            None => self.counts.iter_mut().for_each(|count| *count += 1),
+            Some(words) => {
+                let kept = words.flat_map(|(word, len)| (0..len).map(move |bit| (word >> bit & 1) as usize));
+                self.counts.iter_mut().zip(kept).for_each(|(count, kept)| *count += kept);
+            }
+        }
     }
 
-    fn over(sums: &[f32], counts: &[f32]) -> Self {
-        let kept: Vec<bool> = counts.iter().map(|&count| count > 0.0).collect();
-        let both = sums.iter().zip(counts).filter(|(_, count)| **count > 0.0);
-        Self { values: both.map(|(sum, count)| sum / count).collect(), kept: kept.contains(&false).then_some(kept) }
+    /// Whether all clients kept an entry: only then is its mean that of all pictures.
+    fn is_whole(&self, count: &usize) -> bool {
+        *count == self.clients
     }
 
-    /// The kept entries as [`Received`] reads them.
+    /// The means of the entries that all clients kept, in layout order.
+    fn means(&self) -> Vec<f32> {
+        let whole = self.values.iter().zip(&self.counts).filter(|(_, count)| self.is_whole(count));
+        whole.map(|(value, _)| value / self.clients as f32).collect()
+    }
+
+    /// Which entries these are, as [`Received`] reads them; `None` for all.
     fn words(&self) -> Option<impl Iterator<Item = (u64, usize)> + Clone> {
-        let word = |bits: &[bool]| {
-            let set = bits.iter().enumerate().filter(|(_, bit)| **bit).map(|(bit, _)| 1 << bit);
-            (set.sum(), bits.len())
+        let word = |counts: &[usize]| {
+            let set = counts.iter().enumerate().filter(|(_, count)| self.is_whole(count)).map(|(bit, _)| 1 << bit);
+            (set.sum(), counts.len())
         };
-        self.kept.as_ref().map(|kept| kept.chunks(u64::BITS as usize).map(word))
+        let is_masked = !self.counts.iter().all(|count| self.is_whole(count));
+        is_masked.then(|| self.counts.chunks(u64::BITS as usize).map(word))
     }
 }
 
@@ -239,7 +247,7 @@ mod tests {
         (whole.gradient.clone(), whole.kept.clone())
     }
 
-    /// The sum of one-picture clients is a batch to whoever sees it.
+    /// The sum of one-picture clients is a batch to anybody who sees it.
     #[test]
     fn the_mean_of_single_pictures_is_a_batch() {
         let seen = |batch, sum, defence: &str| {
@@ -257,10 +265,10 @@ mod tests {
         let size = batch.gradient.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>();
         assert!((apart / size).sqrt() < 1e-5, "{apart} of {size}");
         assert!(sum.kept.is_none());
-        // An entry is hidden only if both masks drop it.
+        // The mean of an entry is that of both pictures only if both masks keep it.
         let masked = seen(1, 2, "random-binary:0.5").kept.clone().unwrap();
-        let hidden = masked.iter().filter(|kept| !**kept).count() as f64 / masked.len() as f64;
-        assert!((hidden - 0.25).abs() < 0.02, "{hidden}");
+        let kept = masked.iter().filter(|kept| **kept).count() as f64 / masked.len() as f64;
+        assert!((kept - 0.25).abs() < 0.02, "{kept}");
     }
 
     /// From a difference of weights, attacks receive a gradient of the usual scale for any rate and number of steps.

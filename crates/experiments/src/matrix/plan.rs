@@ -179,6 +179,10 @@ impl MatrixPlan {
         if settings.seeds == 0 {
             return Err(ExperimentError::NoSeeds);
         }
+        // Clients normalise their own pictures, and attacks assume the moments of all.
+        if settings.sum > 1 && settings.model.vit().is_none() {
+            return Err(ExperimentError::SumOfResnets { model: settings.model.to_string() });
+        }
         settings.search_options().check()?;
         let rate = settings.rate;
         if !(rate.is_finite() && rate >= 0.0) {
@@ -252,6 +256,7 @@ impl MatrixPlan {
     pub(super) fn work(&self, cell: &Cell) -> u64 {
         const SEARCH: u64 = 2000;
         const CLOSED_FORM: u64 = 20;
+        const BATCH: u64 = 1000;
         // A step through all parameters takes three times as long as one through the first block.
         const EVERYTHING: u64 = 3;
         let steps = self.settings().iterations.map_or(SEARCH, |iterations| iterations as u64);
@@ -262,6 +267,7 @@ impl MatrixPlan {
                 let reads_everything = gradients.required.len() == weights.required.len();
                 if reads_everything { EVERYTHING * steps } else { steps }
             }
+            _ if cell.attack.method() == Some(AttackMethod::Batch) && !is_idle => BATCH,
             _ => CLOSED_FORM,
         }
     }
@@ -399,6 +405,11 @@ pub(super) mod tests {
         let sums = |settings: &mut MatrixSettings| (settings.batch, settings.sum) = (2, 2);
         assert!(refusal(&sums, &["a", "b"]).contains("2 pictures do not make sums of 2 batches of 2"));
         assert!(refusal(&|settings| settings.sum = 0, &["a"]).contains("--sum"));
+        let resnets = |settings: &mut MatrixSettings| {
+            (settings.model, settings.sum) = (ResnetPreset::Nano.into(), 2);
+            settings.defences = vec![Defence::None];
+        };
+        assert!(refusal(&resnets, &["a", "b"]).contains("batch norm"));
         assert!(refusal(&|settings| settings.rounds = 0, &["a"]).contains("--rounds"));
         assert!(refusal(&|settings| settings.seeds = 0, &["a"]).contains("--seeds 1 or more"));
         assert!(refusal(&|settings| settings.step = Some(2.5), &["a"]).contains("2.5"));

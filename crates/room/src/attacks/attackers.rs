@@ -226,7 +226,15 @@ mod tests {
         let (epoch, serial, gathering, round, samples) = (0, client.into(), 0, 4, 1);
         let (client, rule) = (ClientId(client), Rule::FedSgd);
         let about = About { epoch, serial, gathering, client, round, defence, rule, samples };
-        Job::new(&Sent { about, batch: 1, encryption: None, model: &model, update: &update, draws_tables: false })
+        Job::new(&Sent {
+            about,
+            batch: 1,
+            encryption: None,
+            model: &model,
+            update: &update,
+            draws_tables: false,
+            is_target: false,
+        })
     }
 
     /// The clients whose updates this worker still takes up.

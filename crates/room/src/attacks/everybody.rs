@@ -135,7 +135,15 @@ mod tests {
             rule: Rule::FedSgd,
             samples: 1,
         };
-        Job::new(&Sent { about, batch: 1, encryption: None, model: &model, update: &update, draws_tables: false })
+        Job::new(&Sent {
+            about,
+            batch: 1,
+            encryption: None,
+            model: &model,
+            update: &update,
+            draws_tables: false,
+            is_target: false,
+        })
     }
 
     #[test]

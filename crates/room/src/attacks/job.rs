@@ -1,7 +1,7 @@
 //! One update of the client under attack.
 
 use unmask_attack::{AttackError, Concealment, Encryption, Observation, Received, UpdateScale, WholeUpdate};
-use unmask_core::{Architecture, EncryptionStart, KeyCheck, UpdateForm};
+use unmask_core::{Architecture, EncryptionStart, KeyCheck, ParamGroup, UpdateForm};
 use unmask_defence::CheckedUpdate;
 use unmask_federation::GlobalModel;
 
@@ -24,6 +24,8 @@ pub(crate) struct Sent<'a> {
     pub(crate) update: &'a CheckedUpdate<'static>,
     /// Whether the lesson shows the numbers themselves.
     pub(crate) draws_tables: bool,
+    /// Whether all attacks run on it, and not only the wall's.
+    pub(crate) is_target: bool,
 }
 
 impl Sent<'_> {
@@ -58,7 +60,9 @@ impl Job {
     pub(crate) fn new(sent: &Sent<'_>) -> Self {
         let (architecture, form) = (sent.model.architecture, sent.update.form());
         let pictures = usize::try_from(sent.about.samples).unwrap_or(usize::MAX);
-        let evidence = reading::evidence(architecture, pictures, &sent.received());
+        // Only the attacked client's plain or masked updates are taken apart.
+        let is_apart = sent.is_target && sent.encryption.is_none() && !sent.about.defence.fixes(ParamGroup::Position);
+        let evidence = reading::evidence(architecture, if is_apart { pictures } else { 1 }, &sent.received());
         let encryption = match (form, sent.encryption) {
             (UpdateForm::Encrypted { check }, Some(start)) => Some((start, check)),
             _ => None,

@@ -183,7 +183,8 @@ fn check(
     if observation.batch != 1 || go_on().is_break() {
         return None;
     }
-    // Take the model only now: held during the attack, it would share memory with the next update's model.
+    // Take the model only now: held during the attack, it would share memory with the next update's model. Only the attack
+    // on batches and membership hold it.
     observation.whole = {
         let schedule = shared.lock();
         let is_due = schedule.serial() == job.about.serial && !schedule.budget.is_spent();
