@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Takes the batches of `batch_vectors.py --measure` apart with `unmask invert`, and prints the table of docs/batch.md.
 
-    venv/bin/python scripts/batch_table.py [MODEL-START ...]
+    venv/bin/python scripts/batch_table.py [MODEL-START ...]     # such as vit_lab_patch8_32-fresh
 
 A picture counts as back from 60 dB on. A certain picture that differs from every true one in a single byte is wrong.
 """
@@ -20,6 +20,8 @@ from safetensors.numpy import load_file
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "data" / "batch"
 BACK = 60.0
+# Batches of each size.
+MOST = 20
 
 
 def invert(gradients, weights, out):
@@ -43,6 +45,7 @@ def rows(start):
         number, pictures = re.fullmatch(rf"{start}-(\d+)-([\d_]+)\.gradients\.safetensors", path.name).groups()
         by_size.setdefault(len(pictures.split("_")), []).append((path, number, pictures.split("_")))
     for size, batches in sorted(by_size.items()):
+        batches = sorted(batches, key=lambda batch: int(batch[1]))[:MOST]
         whole = back = certain = wrong = 0
         best, seconds = [], []
         for path, number, pictures in batches:

@@ -28,7 +28,7 @@ from make_reference import vit
 
 COMMITTED = ROOT / "crates" / "attack" / "tests" / "data" / "batch.safetensors"
 DATA = ROOT / "data" / "batch"
-SMALL = (16, 8, 24, 2, 2)
+SMALL = (16, 8, 20, 2, 2)
 PICTURES, LABELS = ["astronaut.png", "cat.png"], [3, 8]
 BATCHES = 20
 MEASURED = {

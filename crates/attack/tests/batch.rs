@@ -13,7 +13,7 @@ use unmask_core::{AttackMethod, ParamLayout, VitConfig, VitPreset};
 use unmask_data::metrics;
 
 fn small() -> VitConfig {
-    VitConfig { image: 16, patch: 8, dim: 24, depth: 2, heads: 2, ..VitPreset::Pico.into() }
+    VitConfig { image: 16, patch: 8, dim: 20, depth: 2, heads: 2, ..VitPreset::Pico.into() }
 }
 
 /// The weights of `scripts/batch_vectors.py`, which has the same function.
