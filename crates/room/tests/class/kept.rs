@@ -106,6 +106,19 @@ fn a_lesson_goes_on_only_with_the_settings_it_began_with() {
 fn the_teachers_last_choice_of_approval_outlasts_a_restart() {
     const LINE: &str = "--approve-first is for new lessons";
     for on in [true, false] {
+/// The flag closes a door that nobody decided to leave open, and the door stays closed without the flag.
+#[test]
+fn the_flag_closes_a_door_that_nobody_chose_to_open() {
+    let disk = Disk::new(1);
+    let open = |approve_first| Bench::open(RoomConfig { approve_first, ..config() }, on_disk(&disk)).unwrap();
+    for (flag, approves) in [(false, false), (true, true), (false, true)] {
+        let mut bench = open(flag);
+        assert_eq!((bench.view().approves, says(&bench, "--approve-first")), (approves, false));
+        bench.pass(Duration::from_secs(1));
+        bench.restart(End::Orderly).unwrap();
+    }
+}
+
         let config = RoomConfig { approve_first: true, ..config() };
         let mut bench = Bench::open(config, on_disk(&Disk::new(1))).unwrap();
         assert!(bench.view().approves);
