@@ -59,6 +59,7 @@ fn join(room: &mut Bench, browser: u128, nickname: &str) -> usize {
         may_lend: false,
         is_robot: false,
         commitment: [0; 32],
+        page: [0; 32],
     };
     say(room, socket, &hello, &[]);
     socket
@@ -112,7 +113,6 @@ fn a_lesson_is_written_in_the_present_format() {
     }
 }
 
-#[test]
 /// A disk with the lesson in this format.
 fn written(format: u32) -> Disk {
     let disk = Disk::new(1);
@@ -126,6 +126,7 @@ fn written(format: u32) -> Disk {
 }
 
 /// Nobody decided in this lesson that newcomers come in at once.
+#[test]
 fn the_flag_to_approve_first_holds_for_lessons_in_every_format() {
     for format in OLDEST_FORMAT..=FORMAT {
         for approve_first in [false, true] {

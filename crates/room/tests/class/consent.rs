@@ -99,15 +99,16 @@ fn under_approval_a_picture_waits_for_the_teacher() {
     assert_eq!(ada.answer(), RelayMessage::Original { is_shown: true });
     let path = attacked(&class, &mut ada);
 
-    // The same page comes back as it was; one that was loaded again may have another picture.
-    let (ticket, nonce) = (ada.ticket, ada.socket.nonce);
-    let come_back = |ticket, nonce: Option<[u8; 32]>| {
+    // The same page comes back as it was, even if an update with its next commitment got lost. One that was loaded again
+    // may have another picture.
+    let (ticket, page) = (ada.ticket, ada.socket.page);
+    let come_back = |ticket, page: Option<[u8; 32]>| {
         let mut socket = Socket::open(&class);
-        socket.nonce = nonce.unwrap_or(socket.nonce);
+        socket.page = page.unwrap_or(socket.page);
         socket.hello("Ada", Some(ticket));
         Client::welcomed(socket)
     };
-    let ada = come_back(ticket, Some(nonce));
+    let ada = come_back(ticket, Some(page));
     assert!(view(&class.room(), "Ada").may_show);
     let mut ada = come_back(ada.ticket, None);
     nothing_left(&class, &path, "loaded again");
