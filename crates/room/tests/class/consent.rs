@@ -80,8 +80,23 @@ fn under_approval_a_picture_waits_for_the_teacher() {
         ada.socket.send(&ClientMessage::Original { side: ORIGINAL_SIDE }, &[0.5; ORIGINAL_VALUES]);
         ada.answer()
     };
+    let withdraw = |ada: &mut Client| {
+        for may_show in [false, true] {
+            ada.socket.send(&ClientMessage::Consent { may_show, may_lend: false }, &[]);
+        }
+    };
     let held =
         |answer| matches!(answer, RelayMessage::Refused { reason } if reason.contains("waits until the teacher"));
+    assert!(held(show(&mut ada)));
+    // It goes on waiting when she lends her updates or does not.
+    for may_lend in [true, false] {
+        ada.socket.send(&ClientMessage::Consent { may_show: true, may_lend }, &[]);
+    }
+    class.control(Control::ShowPicture { client: Some(ada.id) });
+    assert_eq!(ada.answer(), RelayMessage::Original { is_shown: true });
+    withdraw(&mut ada);
+    assert_eq!(ada.answer(), RelayMessage::Original { is_shown: false });
+    waits("withdrawn");
     assert!(held(show(&mut ada)));
     class.control(Control::OneRound);
     let plan = ada.plan();
@@ -118,10 +133,8 @@ fn under_approval_a_picture_waits_for_the_teacher() {
     assert_eq!(ada.answer(), RelayMessage::Original { is_shown: true });
     assert!(view(&class.room(), "Ada").original.as_ref().is_some_and(|path| class.picture(path).is_some()));
     // So may somebody who withdraws.
-    for may_show in [false, true] {
-        ada.socket.send(&ClientMessage::Consent { may_show, may_lend: false }, &[]);
-    }
-    waits("withdrawn");
+    withdraw(&mut ada);
+    waits("withdrawn again");
     class.control(Control::ApproveFirst { on: false });
     assert!(view(&class.room(), "Ada").may_show);
     let unknown = class.refusal_of(&Control::ShowPicture { client: Some(unmask_core::ClientId(77)) });
