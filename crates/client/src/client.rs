@@ -159,6 +159,8 @@ pub struct Client {
     ticket: Option<[u8; 16]>,
     /// The nonce of the next mask's seed, once the relay has been told its commitment.
     nonce: Option<[u8; 32]>,
+    /// What the first hello committed to. The commitment changes with each mask, also with one that got lost.
+    page: Option<[u8; 32]>,
     keys: Keys,
     pictures: PrivatePictures,
     history: PictureHistory,
@@ -177,6 +179,7 @@ impl Client {
             is_robot: false,
             ticket: None,
             nonce: None,
+            page: None,
             keys: Keys::default(),
             pictures: PrivatePictures::default(),
             history: PictureHistory::default(),
@@ -239,7 +242,8 @@ impl Client {
         let (resume, may_show, may_lend, is_robot) = (self.ticket, self.may_show, self.may_lend, self.is_robot);
         // A round that runs on may wait for a mask from the nonce of before.
         let commitment = commitment(self.nonce.get_or_insert(fresh));
-        frames(&ClientMessage::Hello { nickname, resume, device, may_show, may_lend, is_robot, commitment }, &[])
+        let page = *self.page.get_or_insert(commitment);
+        frames(&ClientMessage::Hello { nickname, resume, device, may_show, may_lend, is_robot, commitment, page }, &[])
     }
 
     /// Reports the device when it is known or has changed.

@@ -96,6 +96,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             may_lend: true,
             is_robot: false,
             commitment: [4; 32],
+            page: [5; 32],
         },
         ClientMessage::Device { device: name() },
         ClientMessage::Consent { may_show: false, may_lend: false },

@@ -192,6 +192,7 @@ impl World {
             may_lend: may_show,
             is_robot: false,
             commitment,
+            page: commitment,
         };
         self.send(self.sockets.len() - 1, &hello, &[]);
     }
@@ -224,6 +225,7 @@ impl World {
                 may_lend: true,
                 is_robot: true,
                 commitment: [0; 32],
+                page: [0; 32],
             },
             Said::Vote { poll, answer } => ClientMessage::Vote { poll: poll.into(), answer },
             Said::KnowGaps(poll) => ClientMessage::KnowGaps { poll: poll.into() },

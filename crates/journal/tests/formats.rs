@@ -30,11 +30,12 @@ fn folder(format: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/formats/{format}"))
 }
 
-fn room(disk: &Disk) -> Bench {
+fn room(disk: &Disk, approve_first: bool) -> Bench {
     let config = RoomConfig {
         architecture: MODEL.parse().unwrap(),
         optimiser: OptimiserKind::Sgd { rate: 0.5 },
         attack_budget: Duration::ZERO,
+        approve_first,
         seed: Some(1),
         journal: Some(JournalConfig::default()),
         ..RoomConfig::default()
@@ -58,6 +59,7 @@ fn join(room: &mut Bench, browser: u128, nickname: &str) -> usize {
         may_lend: false,
         is_robot: false,
         commitment: [0; 32],
+        page: [0; 32],
     };
     say(room, socket, &hello, &[]);
     socket
@@ -88,7 +90,7 @@ fn one_round(room: &mut Bench, sockets: [usize; 2]) {
 
 /// A lesson of two rounds: Ada and Bob train, Eve is banned, the room is locked.
 fn lesson(disk: &Disk) {
-    let mut room = room(disk);
+    let mut room = room(disk, false);
     let [ada, bob, _] = [(1, "Ada"), (2, "Bob"), (3, "Eve")].map(|(browser, name)| join(&mut room, browser, name));
     let eve = room.view().clients.iter().find(|client| client.nickname == "Eve").unwrap().id;
     room.control(Control::Ban { client: eve }).unwrap();
@@ -111,17 +113,33 @@ fn a_lesson_is_written_in_the_present_format() {
     }
 }
 
+/// A disk with the lesson in this format.
+fn written(format: u32) -> Disk {
+    let disk = Disk::new(1);
+    for name in ["journal-a.redb", "journal-b.redb"] {
+        let packed = fs::read(folder(format).join(format!("{name}.zz"))).unwrap();
+        let mut bytes = Vec::new();
+        ZlibDecoder::new(packed.as_slice()).read_to_end(&mut bytes).unwrap();
+        disk.put(name, bytes);
+    }
+    disk
+}
+
+/// Nobody decided in this lesson that newcomers come in at once.
+#[test]
+fn the_flag_to_approve_first_holds_for_lessons_in_every_format() {
+    for format in OLDEST_FORMAT..=FORMAT {
+        for approve_first in [false, true] {
+            assert_eq!(room(&written(format), approve_first).view().approves, approve_first, "format {format}");
+        }
+    }
+}
+
 #[test]
 fn lessons_in_every_format_go_on() {
     for format in OLDEST_FORMAT..=FORMAT {
-        let disk = Disk::new(1);
-        for name in ["journal-a.redb", "journal-b.redb"] {
-            let packed = fs::read(folder(format).join(format!("{name}.zz"))).unwrap();
-            let mut bytes = Vec::new();
-            ZlibDecoder::new(packed.as_slice()).read_to_end(&mut bytes).unwrap();
-            disk.put(name, bytes);
-        }
-        let mut room = room(&disk);
+        let disk = written(format);
+        let mut room = room(&disk, false);
         assert_eq!(digest(&room.model().state.weights), WEIGHTS, "format {format}");
         let view = room.view();
         assert_eq!((view.round, view.is_locked, view.banned), (2, true, 1));

@@ -408,7 +408,8 @@ impl Reader {
         let Origin { peer, keys, is_own } = origin;
         match self.next(liveness).await {
             Read::Message {
-                message: ClientMessage::Hello { nickname, resume, device, may_show, may_lend, is_robot, commitment },
+                message:
+                    ClientMessage::Hello { nickname, resume, device, may_show, may_lend, is_robot, commitment, page },
                 ..
             } => Ok(Some(Hello {
                 nickname,
@@ -418,6 +419,7 @@ impl Reader {
                 may_lend,
                 is_robot,
                 commitment,
+                page,
                 peer,
                 keys,
                 is_own,

@@ -67,6 +67,7 @@ async fn client(
         may_lend: true,
         is_robot: false,
         commitment: [0; 32],
+        page: [0; 32],
     };
     for frame in unmask_wire::frames(&hello, &[]).unwrap() {
         stream.send(Message::Binary(frame.into())).await.unwrap();

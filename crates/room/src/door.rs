@@ -51,7 +51,7 @@ pub(crate) struct DoorRecord {
     pins: u32,
     /// Number of the students' keys before the present one.
     keys: u32,
-    approves: bool,
+    approves: Option<bool>,
 }
 
 impl DoorRecord {
@@ -67,7 +67,8 @@ impl DoorRecord {
 #[derive(Debug)]
 pub(crate) struct Door {
     is_locked: bool,
-    approves: bool,
+    /// Whether newcomers wait, once that was decided in this lesson: by the teacher, or at a start.
+    approves: Option<bool>,
     bans: Recent<Ban>,
     /// Browsers of clients that were left out for refused updates.
     left_out: Recent<DeviceId>,
@@ -76,7 +77,9 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    pub(crate) fn new(addresses: JoinAddresses, (is_locked, approves): (bool, bool)) -> Self {
+    pub(crate) fn new(addresses: JoinAddresses, (is_locked, approve_first): (bool, bool)) -> Self {
+        // Only closing the door is a decision.
+        let approves = approve_first.then_some(true);
         Self { is_locked, approves, bans: Recent::new(BANS), left_out: Recent::new(BANS), pins: 0, addresses }
     }
 
@@ -98,12 +101,12 @@ impl Door {
     }
 
     pub(crate) fn approve_first(&mut self, on: bool) {
-        self.approves = on;
+        self.approves = Some(on);
     }
 
     /// Whether newcomers wait until the teacher lets them in.
     pub(crate) fn approves(&self) -> bool {
-        self.approves
+        self.approves == Some(true)
     }
 
     /// Returns why a new client may not come in, if so.
@@ -181,10 +184,10 @@ impl Door {
         }
     }
 
-    /// Restores what the teacher chose last, and the number of PINs; the addresses stay as they are now.
+    /// Restores what was decided last, and the number of PINs; the addresses stay as they are now.
     pub(crate) fn restore(&mut self, record: DoorRecord) {
         let DoorRecord { is_locked, bans, left_out, pins, keys, approves } = record;
-        (self.is_locked, self.approves, self.pins) = (is_locked, approves, pins);
+        (self.is_locked, self.approves, self.pins) = (is_locked, approves.or(self.approves), pins);
         self.addresses.keys = self.keys().max(keys);
         self.bans = Recent::new(BANS).refilled(bans);
         self.left_out = Recent::new(BANS).refilled(left_out);

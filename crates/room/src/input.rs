@@ -32,6 +32,8 @@ pub struct Hello {
     pub is_robot: bool,
     /// See [`ClientMessage::Hello`](unmask_wire::ClientMessage::Hello).
     pub commitment: [u8; 32],
+    /// See [`ClientMessage::Hello`](unmask_wire::ClientMessage::Hello).
+    pub page: [u8; 32],
     pub peer: Peer,
     /// Number of the room's keys before the one that it knows.
     pub keys: u32,

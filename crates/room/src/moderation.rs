@@ -204,6 +204,7 @@ impl Classroom {
     /// masked updates. If the teacher approves newcomers, the picture waits for the teacher, too.
     pub(super) fn consents(&mut self, client: ClientId, may_show: bool, may_lend: bool) {
         let Some(entry) = self.roster.get_mut(client) else { return };
+        let was_shown = entry.may_show();
         let is_shown = entry.decide((may_show, may_lend), self.door.approves());
         if !may_lend {
             self.stop_lending(client);
@@ -212,7 +213,10 @@ impl Classroom {
             self.attacks.joined(client);
             return;
         }
-        self.hide(client);
+        // A picture that waits goes on waiting.
+        if was_shown || !may_show {
+            self.hide(client);
+        }
         if !may_show {
             self.recorder.hide(client);
         }

@@ -148,6 +148,7 @@ mod tests {
                     may_lend: false,
                     is_robot: false,
                     commitment: [0; 32],
+                    page: [0; 32],
                 },
                 &[],
             );

@@ -42,7 +42,7 @@ impl Classroom {
         if let Some(entry) = self.roster.get_mut(client) {
             entry.set_robot(hello.is_robot);
             entry.set_own(hello.is_own);
-            entry.says_hello_with(hello.commitment);
+            entry.says_hello_with(hello.page, hello.commitment);
             entry.set_peer(hello.peer);
         }
         let here = self.roster.present().filter(|entry| !entry.is_own()).count();

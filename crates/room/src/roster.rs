@@ -77,6 +77,8 @@ pub(crate) struct Entry {
     is_allowed: bool,
     /// Whether its owner agrees to be shown, and waits for the teacher.
     picture_waits: bool,
+    /// What its page calls itself, so that one that was loaded again is known. A restart forgets it.
+    page: Option<[u8; 32]>,
     /// Its last commitment to the nonce of a mask, and the one that held when the running round began.
     commitment: [u8; 32],
     asked: [u8; 32],
@@ -244,6 +246,7 @@ impl Roster {
             is_own: false,
             is_allowed: false,
             picture_waits: false,
+            page: None,
             commitment: [0; 32],
             asked: [0; 32],
             waits_with: None,
@@ -353,7 +356,8 @@ impl Roster {
             bytes_sent: entry.bytes_sent,
             updates: entry.updates,
             refusal: entry.refusal.clone(),
-            may_show: entry.may_show,
+            // Else the recording would lose what the class saw of an owner that agrees and waits again.
+            may_show: entry.may_show || entry.picture_waits,
             is_robot: entry.is_robot,
             peer: entry.peer,
         };
@@ -382,8 +386,10 @@ impl Roster {
             may_lend: false,
             is_robot: client.is_robot,
             is_own: false,
-            is_allowed: client.may_show,
+            // A page that comes back may have another picture.
+            is_allowed: false,
             picture_waits: false,
+            page: None,
             commitment: [0; 32],
             asked: [0; 32],
             waits_with: None,
@@ -604,10 +610,9 @@ impl Entry {
         self.may_lend
     }
 
-    /// Takes the commitment of a hello. A page that was loaded again has another one, and perhaps another picture.
-    pub(crate) fn says_hello_with(&mut self, commitment: [u8; 32]) {
-        // After a restart the room knows none.
-        self.is_allowed &= [commitment, [0; 32]].contains(&self.commitment);
+    /// Takes page and commitment of a hello. A page that was loaded again may have another picture.
+    pub(crate) fn says_hello_with(&mut self, page: [u8; 32], commitment: [u8; 32]) {
+        self.is_allowed &= self.page.replace(page) == Some(page);
         self.commits(commitment);
     }
 
@@ -898,6 +903,20 @@ mod tests {
         let back = enter(&mut again, Some(ticket), "anybody", "GPU");
         assert_eq!((back.connection.client, back.nickname.as_str()), (connection.client, "Ada"));
         assert_eq!(again.get(back.connection.client).unwrap().updates, 3);
+    }
+
+    /// The recording keeps what the class saw of an owner that agrees, though the picture waits for the teacher again.
+    #[test]
+    fn an_owners_agreement_outlasts_restarts_while_the_picture_waits() {
+        let mut roster = Roster::default();
+        let mut ada = enter(&mut roster, None, "Ada", "CPU");
+        for agrees in [true, true, false] {
+            let entry = roster.get_mut(ada.connection.client).unwrap();
+            assert!(!entry.decide((agrees, false), true));
+            roster = Roster::restore(roster.record(), Moment::START);
+            assert_eq!(roster.get(ada.connection.client).map(Entry::may_show), Some(agrees));
+            ada = enter(&mut roster, Some(ada.ticket), "Ada", "CPU");
+        }
     }
 
     #[test]

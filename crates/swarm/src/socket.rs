@@ -85,6 +85,7 @@ impl Socket {
             is_robot: true,
             // It sends no masks.
             commitment: [0; 32],
+            page: [0; 32],
         };
         self.send(&hello, &[]).await
     }

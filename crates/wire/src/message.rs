@@ -82,6 +82,9 @@ pub enum ClientMessage {
         is_robot: bool,
         /// Commitment to the nonce of the next mask's seed.
         commitment: [u8; 32],
+        /// The same on every socket of a page or program, and another once it was loaded again: it may have another
+        /// picture then.
+        page: [u8; 32],
     },
     /// The device changed or became known after the hello.
     Device { device: String },

@@ -436,6 +436,22 @@ fn a_mask_s_seed_is_drawn_with_the_relay() {
     assert_eq!(commits(&mut client, 9), expected);
 }
 
+/// The commitment changes with a mask that may get lost on its way.
+#[test]
+fn a_page_is_known_by_every_hello_until_it_is_loaded_again() {
+    let page = |client: &mut Client, fresh: u8| match decode(&client.hello([fresh; 32]).unwrap()).0 {
+        ClientMessage::Hello { page, commitment, .. } => (page, commitment),
+        other => panic!("{other:?} instead of a hello"),
+    };
+    let mut client = Client::new("Ada", "CPU");
+    let first = page(&mut client, 1);
+    let plan = planned(&mut client, "random-binary:0.5", "fedsgd");
+    client.update(&plan, step(), [2; 32]).unwrap();
+    let again = page(&mut client, 3);
+    assert!(again.0 == first.0 && again.1 != first.1);
+    assert_ne!(page(&mut Client::new("Ada", "CPU"), 4).0, first.0);
+}
+
 #[test]
 fn frozen_mask_is_the_rooms() {
     let mut client = client(None);

@@ -92,6 +92,7 @@ async fn strangers_are_turned_away() {
         may_lend: true,
         is_robot: false,
         commitment: [0; 32],
+        page: [0; 32],
     };
     long.send(&hello, &vec![0.0; 10_000]).await;
     assert!(long.goodbye().await.contains("over the limit of 8192"));

@@ -229,6 +229,7 @@ async fn lock_bans_and_consent_stay() {
         may_lend: false,
         is_robot: false,
         commitment: [0; 32],
+        page: [0; 32],
     };
     back.send(&hello, &[]).await;
     let back = Client::welcomed(back).await;

@@ -274,6 +274,7 @@ impl Client {
                     may_lend: false,
                     is_robot: false,
                     commitment,
+                    page: commitment,
                 },
                 &[],
             )
@@ -455,6 +456,7 @@ impl Socket {
             may_lend: true,
             is_robot,
             commitment: commitment(&self.nonce),
+            page: self.nonce,
         };
         self.send(&hello, &[]).await;
     }

@@ -237,15 +237,26 @@ impl Bench {
             }
             (
                 Ok(Some((
-                    ClientMessage::Hello { nickname, resume, device, may_show, may_lend, is_robot, commitment },
+                    ClientMessage::Hello { nickname, resume, device, may_show, may_lend, is_robot, commitment, page },
                     _,
                 ))),
                 None,
             ) => {
                 let peer = Peer { address: Some(open.address), device: Some(open.device) };
                 let (keys, is_own) = (u32::MAX, false);
-                let hello =
-                    Hello { nickname, resume, device, may_show, may_lend, is_robot, commitment, peer, keys, is_own };
+                let hello = Hello {
+                    nickname,
+                    resume,
+                    device,
+                    may_show,
+                    may_lend,
+                    is_robot,
+                    commitment,
+                    page,
+                    peer,
+                    keys,
+                    is_own,
+                };
                 let (reply, answer) = reply();
                 self.tell(Input::Hello { hello, reply });
                 let admitted = answer.try_recv().ok().and_then(|answer| {

@@ -80,8 +80,23 @@ fn under_approval_a_picture_waits_for_the_teacher() {
         ada.socket.send(&ClientMessage::Original { side: ORIGINAL_SIDE }, &[0.5; ORIGINAL_VALUES]);
         ada.answer()
     };
+    let withdraw = |ada: &mut Client| {
+        for may_show in [false, true] {
+            ada.socket.send(&ClientMessage::Consent { may_show, may_lend: false }, &[]);
+        }
+    };
     let held =
         |answer| matches!(answer, RelayMessage::Refused { reason } if reason.contains("waits until the teacher"));
+    assert!(held(show(&mut ada)));
+    // It goes on waiting when she lends her updates or does not.
+    for may_lend in [true, false] {
+        ada.socket.send(&ClientMessage::Consent { may_show: true, may_lend }, &[]);
+    }
+    class.control(Control::ShowPicture { client: Some(ada.id) });
+    assert_eq!(ada.answer(), RelayMessage::Original { is_shown: true });
+    withdraw(&mut ada);
+    assert_eq!(ada.answer(), RelayMessage::Original { is_shown: false });
+    waits("withdrawn");
     assert!(held(show(&mut ada)));
     class.control(Control::OneRound);
     let plan = ada.plan();
@@ -99,15 +114,16 @@ fn under_approval_a_picture_waits_for_the_teacher() {
     assert_eq!(ada.answer(), RelayMessage::Original { is_shown: true });
     let path = attacked(&class, &mut ada);
 
-    // The same page comes back as it was; one that was loaded again may have another picture.
-    let (ticket, nonce) = (ada.ticket, ada.socket.nonce);
-    let come_back = |ticket, nonce: Option<[u8; 32]>| {
+    // The same page comes back as it was, even if an update with its next commitment got lost. One that was loaded again
+    // may have another picture.
+    let (ticket, page) = (ada.ticket, ada.socket.page);
+    let come_back = |ticket, page: Option<[u8; 32]>| {
         let mut socket = Socket::open(&class);
-        socket.nonce = nonce.unwrap_or(socket.nonce);
+        socket.page = page.unwrap_or(socket.page);
         socket.hello("Ada", Some(ticket));
         Client::welcomed(socket)
     };
-    let ada = come_back(ticket, Some(nonce));
+    let ada = come_back(ticket, Some(page));
     assert!(view(&class.room(), "Ada").may_show);
     let mut ada = come_back(ada.ticket, None);
     nothing_left(&class, &path, "loaded again");
@@ -117,10 +133,8 @@ fn under_approval_a_picture_waits_for_the_teacher() {
     assert_eq!(ada.answer(), RelayMessage::Original { is_shown: true });
     assert!(view(&class.room(), "Ada").original.as_ref().is_some_and(|path| class.picture(path).is_some()));
     // So may somebody who withdraws.
-    for may_show in [false, true] {
-        ada.socket.send(&ClientMessage::Consent { may_show, may_lend: false }, &[]);
-    }
-    waits("withdrawn");
+    withdraw(&mut ada);
+    waits("withdrawn again");
     class.control(Control::ApproveFirst { on: false });
     assert!(view(&class.room(), "Ada").may_show);
     let unknown = class.refusal_of(&Control::ShowPicture { client: Some(unmask_core::ClientId(77)) });

@@ -20,14 +20,19 @@ fn on_disk(disk: &Disk) -> Surroundings {
 }
 
 fn enter(bench: &mut Bench, nickname: &str, peer: Peer) -> Admission {
+    come(bench, nickname, peer, None)
+}
+
+fn come(bench: &mut Bench, nickname: &str, peer: Peer, resume: Option<[u8; 16]>) -> Admission {
     let hello = Hello {
         nickname: nickname.to_owned(),
-        resume: None,
+        resume,
         device: "test".to_owned(),
         may_show: true,
         may_lend: false,
         is_robot: false,
         commitment: [0; 32],
+        page: [0; 32],
         peer,
         keys: u32::MAX,
         is_own: false,
@@ -101,6 +106,19 @@ fn a_lesson_goes_on_only_with_the_settings_it_began_with() {
     assert_eq!(open("--rule").unwrap().view().batch, 1);
 }
 
+/// The flag closes a door that nobody decided to leave open, and the door stays closed without the flag.
+#[test]
+fn the_flag_closes_a_door_that_nobody_chose_to_open() {
+    let disk = Disk::new(1);
+    let open = |approve_first| Bench::open(RoomConfig { approve_first, ..config() }, on_disk(&disk)).unwrap();
+    for (flag, approves) in [(false, false), (true, true), (false, true)] {
+        let mut bench = open(flag);
+        assert_eq!((bench.view().approves, says(&bench, "--approve-first")), (approves, false));
+        bench.pass(Duration::from_secs(1));
+        bench.restart(End::Orderly).unwrap();
+    }
+}
+
 /// The flag says how a lesson begins. What the teacher chose in it holds.
 #[test]
 fn the_teachers_last_choice_of_approval_outlasts_a_restart() {
@@ -114,6 +132,28 @@ fn the_teachers_last_choice_of_approval_outlasts_a_restart() {
         bench.restart(End::Orderly).unwrap();
         assert_eq!((bench.view().approves, says(&bench, LINE)), (on, !on));
     }
+}
+
+/// The room has forgotten the page, and one that was loaded again may have another picture.
+#[test]
+fn under_approval_a_picture_waits_again_after_a_restart() {
+    let config = RoomConfig { approve_first: true, ..config() };
+    let mut bench = Bench::open(config, on_disk(&Disk::new(1))).unwrap();
+    let (ada, waiting) = enter(&mut bench, "Ada", at(1)).unwrap();
+    bench.control(Control::Approve { client: None }).unwrap();
+    let ticket = messages(&waiting).into_iter().find_map(|message| match message {
+        RelayMessage::Welcome { resume, .. } => Some(resume),
+        _ => None,
+    });
+    bench.control(Control::ShowPicture { client: Some(ada.client) }).unwrap();
+    assert!(bench.view().clients[0].may_show);
+    bench.pass(Duration::from_secs(1));
+    bench.restart(End::Orderly).unwrap();
+    let (again, _waiting) = come(&mut bench, "Ada", at(1), ticket).unwrap();
+    let room = bench.view();
+    let shown = &room.clients[0];
+    assert_eq!((again.client, shown.may_show, shown.picture_waits), (ada.client, false, true));
+    assert_eq!(room.target, None);
 }
 
 #[test]

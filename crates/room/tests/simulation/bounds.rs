@@ -46,6 +46,7 @@ fn strangers_fill_no_memory() {
             may_lend: true,
             is_robot: false,
             commitment: [0; 32],
+            page: [0; 32],
         };
         say(&mut bench, socket, &hello, &[]);
         say(&mut bench, socket, &ClientMessage::Original { side: ORIGINAL_SIDE }, &[0.5; ORIGINAL_VALUES]);

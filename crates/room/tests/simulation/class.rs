@@ -78,6 +78,7 @@ impl Class {
             may_lend: false,
             is_robot,
             commitment: [0; 32],
+            page: [0; 32],
         };
         self.say(socket, &hello, &[]);
         self.bench.sent(socket).into_iter().find_map(|sent| match sent {

@@ -314,6 +314,7 @@ impl World {
             may_lend,
             is_robot: who % 7 == 6,
             commitment: commitment(&nonce(who)),
+            page: nonce(who),
         };
         self.people[who].may_show = may_show;
         let hello = frames(&hello, &[]).expect("it can be sent");
@@ -476,6 +477,7 @@ impl World {
                 may_lend: true,
                 is_robot: false,
                 commitment: rng.random(),
+                page: rng.random(),
             },
         };
         self.say(who, message, &[]);

@@ -53,6 +53,7 @@ impl Client {
             may_lend: false,
             is_robot: false,
             commitment,
+            page: socket.page,
         };
         socket.send(&hello, &[]);
         Self::welcomed(socket)
@@ -187,6 +188,8 @@ pub struct Socket {
     browser: u128,
     /// What the seeds of its masks are drawn from. It need not be fresh, since the relay's half is.
     pub nonce: [u8; 32],
+    /// Another one is a page that was loaded again.
+    pub page: [u8; 32],
 }
 
 impl Socket {
@@ -200,7 +203,7 @@ impl Socket {
         let browser = browser.unwrap_or(world.received.len() as u128);
         let number = world.bench.connect_from(browser);
         world.received.push([].into());
-        Self { class: class.clone(), number, browser, nonce: [number as u8; 32] }
+        Self { class: class.clone(), number, browser, nonce: [number as u8; 32], page: [number as u8; 32] }
     }
 
     pub fn hello(&mut self, nickname: &str, resume: Option<[u8; 16]>) {
@@ -212,6 +215,7 @@ impl Socket {
             may_lend: true,
             is_robot: false,
             commitment: commitment(&self.nonce),
+            page: self.page,
         };
         self.send(&hello, &[]);
     }
