@@ -502,6 +502,18 @@ pub struct RoomView {
     pub log: Vec<LogLine>,
 }
 
+impl RoomView {
+    /// Number of newcomers whom the teacher has yet to let in.
+    pub fn newcomers_waiting(&self) -> u32 {
+        self.clients.iter().filter(|client| client.state == ClientState::Waiting).count() as u32
+    }
+
+    /// Number of pictures that the teacher has yet to let the class see.
+    pub fn pictures_waiting(&self) -> u32 {
+        self.clients.iter().filter(|client| client.picture_waits).count() as u32
+    }
+}
+
 /// What the teacher can do; the body of `POST /api/control`. Choices take effect with the next round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]

@@ -380,6 +380,14 @@ lobby-here = { $count } da
 lobby-more = und { $count } weitere
 lobby-locked = ⊘ Gesperrt
 lobby-let-in = { $count } hereinlassen
+lobby-pictures-wait = { $count ->
+    [1] 1 Bild wartet auf die Lehrkraft
+   *[other] { $count } Bilder warten auf die Lehrkraft
+}
+lobby-show-pictures = { $count ->
+    [1] 1 Bild zeigen
+   *[other] { $count } Bilder zeigen
+}
 lobby-lock = Sperren
 lobby-unlock = Öffnen
 lobby-remove = { $nickname } entfernen

@@ -381,6 +381,14 @@ lobby-here = { $count } here
 lobby-more = and { $count } more
 lobby-locked = ⊘ Locked
 lobby-let-in = Let { $count } in
+lobby-pictures-wait = { $count ->
+    [1] 1 picture waits for the teacher
+   *[other] { $count } pictures wait for the teacher
+}
+lobby-show-pictures = { $count ->
+    [1] Show 1 picture
+   *[other] Show { $count } pictures
+}
 lobby-lock = Lock
 lobby-unlock = Unlock
 lobby-remove = Remove { $nickname }

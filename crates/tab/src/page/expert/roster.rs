@@ -2,7 +2,7 @@
 
 use leptos::prelude::*;
 use unmask_core::ClientId;
-use unmask_wire::view::{ClientState, ClientView, Control};
+use unmask_wire::view::{ClientState, ClientView, Control, RoomView};
 
 use crate::page::{
     logic::{self, names::NICKNAME_LENGTH},
@@ -83,9 +83,9 @@ pub fn Door(feed: Feed, teacher: Teacher) -> impl IntoView {
     let is_locked = move || is_locked.get() == Some(true);
     let approves = feed.part(|room| room.approves);
     let approves = move || approves.get() == Some(true);
-    let waiting = feed.part(|room| room.clients.iter().filter(|client| client.state == ClientState::Waiting).count());
+    let waiting = feed.part(RoomView::newcomers_waiting);
     let waiting = move || waiting.get().unwrap_or(0);
-    let pictures = feed.part(|room| room.clients.iter().filter(|client| client.picture_waits).count());
+    let pictures = feed.part(RoomView::pictures_waiting);
     let pictures = move || pictures.get().unwrap_or(0);
     let banned = feed.part(|room| room.banned);
     let banned = move || banned.get().unwrap_or(0);
@@ -165,6 +165,8 @@ fn Client(feed: Feed, teacher: Teacher, id: ClientId, menu: Option<Menu>) -> imp
     });
     let refusal = optional(client, |client| client.refusal.clone());
     let is_private = holds(client, |client| !client.may_show);
+    // Its owner has agreed, and the button below says what is left to do.
+    let has_refused = holds(client, |client| !client.may_show && !client.picture_waits);
     let neighbours = Signal::derive(move || part(client, |client| client.neighbours)().unwrap_or(0));
     view! {
         <li>
@@ -187,7 +189,7 @@ fn Client(feed: Feed, teacher: Teacher, id: ClientId, menu: Option<Menu>) -> imp
                 <span
                     class="client-private"
                     title="Has not agreed that the class sees what leaks from this picture, and is never attacked"
-                    hidden=move || !is_private()
+                    hidden=move || !has_refused()
                 >
                     "⊝ not to be shown"
                 </span>
@@ -304,5 +306,94 @@ pub fn ClientMenu(
             </div>
             <Problem problem/>
         </details>
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::Cell, rc::Rc};
+
+    use unmask_wire::view::RoomView;
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::*;
+    use crate::page::widgets::mounted::{Mounted, Viewer};
+
+    /// The buttons for who or what waits, each with its control.
+    const BUTTONS: [(&str, Control); 5] = [
+        ("approve", Control::Approve { client: Some(ClientId(1)) }),
+        ("show-picture", Control::ShowPicture { client: Some(ClientId(2)) }),
+        ("readmit", Control::Readmit { client: ClientId(3) }),
+        ("approve-all", Control::Approve { client: None }),
+        ("show-all-pictures", Control::ShowPicture { client: None }),
+    ];
+
+    /// Client 1 waits to be let in, the picture of client 2 waits, client 3 is left out, and client 4 shows nothing.
+    fn room() -> RoomView {
+        let client = |id, state| ClientView { id: ClientId(id), state, ..ClientView::default() };
+        let clients = vec![
+            client(1, ClientState::Waiting),
+            ClientView { picture_waits: true, ..client(2, ClientState::Joined) },
+            client(3, ClientState::Excluded),
+            client(4, ClientState::Joined),
+        ];
+        RoomView { clients, approves: true, ..RoomView::default() }
+    }
+
+    /// The roster as the pages make it, and the feed that it follows.
+    fn roster(viewer: Viewer) -> (Mounted, Feed) {
+        let feed = Rc::new(Cell::new(None));
+        let mounted = Mounted::new({
+            let kept = Rc::clone(&feed);
+            move || {
+                let (feed, teacher) = viewer.sees(room());
+                kept.set(Some(feed));
+                let menu = Menu::new(move |(id, neighbours, nickname)| {
+                    view! { <ClientMenu feed teacher id neighbours nickname/> }.into_any()
+                });
+                let (door, menu) = match viewer {
+                    Viewer::Replay => (ViewFn::default(), None),
+                    _ => (ViewFn::from(move || view! { <Door feed teacher/> }), Some(menu)),
+                };
+                view! { <Roster feed teacher door menu/> }
+            }
+        });
+        (mounted, feed.get().expect("the view is made"))
+    }
+
+    #[wasm_bindgen_test]
+    async fn who_and_what_waits_needs_one_tap_of_the_teacher() {
+        let (roster, feed) = roster(Viewer::Teacher);
+        for (id, control) in BUTTONS {
+            assert_eq!(roster.tap(id).await, control, "{id}");
+        }
+        assert_eq!(roster.says("[data-testid=approve-all]").await, ["Let in all who wait (1)"]);
+        assert_eq!(roster.says("[data-testid=show-all-pictures]").await, ["Show all pictures that wait (1)"]);
+        let mut room = room();
+        for client in &mut room.clients {
+            (client.state, client.picture_waits) = (ClientState::Joined, false);
+        }
+        feed.show(room);
+        assert_eq!(roster.shown("[data-testid=client]").await.len(), 4);
+        for (id, _) in BUTTONS {
+            assert!(roster.shown(&format!("[data-testid={id}]")).await.is_empty(), "{id}");
+        }
+    }
+
+    #[wasm_bindgen_test]
+    async fn the_class_and_a_replay_have_no_buttons_at_the_door() {
+        for viewer in [Viewer::Class, Viewer::Replay] {
+            let (roster, _) = roster(viewer);
+            assert_eq!(roster.shown("[data-testid=client]").await.len(), 3, "{viewer:?}");
+            assert!(roster.shown("button:not([data-testid=client])").await.is_empty(), "{viewer:?}");
+        }
+    }
+
+    #[wasm_bindgen_test]
+    async fn only_who_has_not_agreed_is_not_to_be_shown() {
+        let (roster, _) = roster(Viewer::Teacher);
+        let says = |id| format!("[data-testid=client][data-client=\"{id}\"] .client-private");
+        assert!(roster.shown(&says("2")).await.is_empty());
+        assert_eq!(roster.says(&says("4")).await, ["⊝ not to be shown"]);
     }
 }

@@ -26,7 +26,7 @@ use self::{
     attack::{April, Attackers, MaskSlider, Patience},
     guess::Guess,
     membership::Membership,
-    opening::{Lobby, Promise},
+    opening::{Lobby, LobbyDoor, MakeDoor, Promise},
     parts::Stage,
     trade_off::TradeOff,
 };
@@ -69,6 +69,7 @@ pub fn Projector() -> impl IntoView {
                 feed
                 teacher
                 address=Address { is_audience, ..address }
+                lobby_door=Callback::new(|stage| view! { <LobbyDoor stage/> }.into_any())
                 door=move || view! { <Door feed teacher/> }
                 menu
                 end=move || view! { <EraseEverything teacher/> }
@@ -108,8 +109,9 @@ pub fn Room(
     address: Address,
     /// What the teacher does at the door of a live room, and what ends it. A recorded one has neither, and its page does not
     /// carry the code.
-    #[prop(optional, into)]
-    door: ViewFn,
+    #[prop(optional)]
+    lobby_door: Option<MakeDoor>,
+    #[prop(optional, into)] door: ViewFn,
     #[prop(optional)] menu: Option<Menu>,
     #[prop(optional, into)] end: ViewFn,
 ) -> impl IntoView {
@@ -129,7 +131,7 @@ pub fn Room(
             when=move || is_expert.get()
             fallback=move || {
                 tongue.keep_english(false);
-                view! { <InLanguage><StageView stage has_notes is_blank act/></InLanguage> }
+                view! { <InLanguage><StageView stage lobby_door has_notes is_blank act/></InLanguage> }
             }
         >
             {
@@ -274,6 +276,7 @@ fn focus(event: &KeyboardEvent, is_asked: bool) -> Focus {
 #[component]
 fn StageView(
     stage: Stage,
+    lobby_door: Option<MakeDoor>,
     has_notes: RwSignal<bool>,
     is_blank: RwSignal<bool>,
     act: Callback<Action>,
@@ -299,7 +302,7 @@ fn StageView(
                         <button type="button" class="skip" on:click=move |_| act.run(Action::Expert)>{say::bar::expert_title()}</button>
                         <Headline stage scene/>
                         <div class="scene" data-testid="scene" on:mousedown=|event| keep_focus(&event)>
-                            <SceneView stage scene/>
+                            <SceneView stage lobby_door scene/>
                         </div>
                         <Show when=move || is_presenting.get() fallback=move || view! {
                             <footer class="bar quiet">
@@ -344,9 +347,9 @@ fn Headline(stage: Stage, scene: Memo<Scene>) -> impl IntoView {
 }
 
 #[component]
-fn SceneView(stage: Stage, scene: Memo<Scene>) -> impl IntoView {
+fn SceneView(stage: Stage, lobby_door: Option<MakeDoor>, scene: Memo<Scene>) -> impl IntoView {
     move || match scene.get() {
-        Scene::Lobby => view! { <Lobby stage/> }.into_any(),
+        Scene::Lobby => view! { <Lobby stage door=lobby_door/> }.into_any(),
         Scene::Promise => view! { <Promise stage/> }.into_any(),
         Scene::Guess | Scene::Debrief => view! { <Guess stage/> }.into_any(),
         Scene::April => view! { <April stage/> }.into_any(),

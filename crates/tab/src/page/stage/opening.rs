@@ -2,7 +2,7 @@
 
 use leptos::prelude::*;
 use unmask_core::ClientId;
-use unmask_wire::view::{ClientState, Control};
+use unmask_wire::view::{Control, RoomView};
 use unmask_words::{say, shown_nickname};
 
 use super::{parts::Stage, vote::VoteLine};
@@ -14,17 +14,16 @@ use crate::page::{
 /// The number of names that fit beside the code.
 const NAMES: usize = 18;
 
-/// A large code, PIN and address, and the names as they arrive. The presenter can lock the room and remove people.
+/// Makes the [`LobbyDoor`] of a live room. A recorded one has none, and its page does not carry the code.
+pub type MakeDoor = Callback<Stage, AnyView>;
+
+/// A large code, PIN and address, and the names as they arrive. The presenter can remove people.
 #[component]
-pub fn Lobby(stage: Stage) -> impl IntoView {
+pub fn Lobby(stage: Stage, door: Option<MakeDoor>) -> impl IntoView {
     let feed = stage.feed;
     let pin = feed.part(|room| room.pin.clone());
     let address = feed.part(|room| room.https_address.clone());
     let federation = feed.optional(|room| room.federation.as_ref().map(logic::federation));
-    let is_locked = feed.part(|room| room.is_locked);
-    let is_locked = move || is_locked.get() == Some(true);
-    let waiting = feed.part(|room| room.clients.iter().filter(|client| client.state == ClientState::Waiting).count());
-    let waiting = move || waiting.get().unwrap_or(0);
     let here = feed.part(|room| {
         let here = room.clients.iter().filter(|client| client.state.is_here());
         here.map(|client| (client.id, client.nickname.clone())).collect::<Vec<_>>()
@@ -55,28 +54,7 @@ pub fn Lobby(stage: Stage) -> impl IntoView {
                             count => say::lobby::here(count),
                         }}
                     </p>
-                    <Show when=move || stage.is_presenting.get() && waiting() != 0>
-                        <button
-                            type="button"
-                            class="key"
-                            data-testid="stage-approve"
-                            on:click=move |_| stage.teacher.send(Control::Approve { client: None })
-                        >
-                            {move || say::lobby::let_in(waiting())}
-                        </button>
-                    </Show>
-                    <p class="locked-note" role="status" data-testid="locked" hidden=move || !is_locked()>{say::lobby::locked()}</p>
-                    <Show when=move || stage.is_presenting.get()>
-                        <button
-                            type="button"
-                            class="key"
-                            data-testid="stage-lock"
-                            aria-pressed=move || is_locked().to_string()
-                            on:click=move |_| stage.teacher.send(Control::Lock { on: !untrack(is_locked) })
-                        >
-                            {move || if is_locked() { say::lobby::unlock() } else { say::lobby::lock() }}
-                        </button>
-                    </Show>
+                    {door.map(|door| door.run(stage))}
                 </div>
                 <ul class="lobby-names" data-testid="names">
                     <For each=newest key=Clone::clone let:client>
@@ -86,6 +64,57 @@ pub fn Lobby(stage: Stage) -> impl IntoView {
                 </ul>
             </div>
         </div>
+    }
+}
+
+/// What waits for the presenter's tap, and the lock. The class reads how many pictures wait.
+#[component]
+pub fn LobbyDoor(stage: Stage) -> impl IntoView {
+    let feed = stage.feed;
+    let is_presenting = stage.is_presenting;
+    let send = move |control| stage.teacher.send(control);
+    let is_locked = feed.part(|room| room.is_locked);
+    let is_locked = move || is_locked.get() == Some(true);
+    let waiting = feed.part(RoomView::newcomers_waiting);
+    let waiting = move || waiting.get().unwrap_or(0);
+    let pictures = feed.part(RoomView::pictures_waiting);
+    let pictures = move || pictures.get().unwrap_or(0);
+    view! {
+        <Show when=move || is_presenting.get() && waiting() != 0>
+            <button
+                type="button"
+                class="key"
+                data-testid="stage-approve"
+                on:click=move |_| send(Control::Approve { client: None })
+            >
+                {move || say::lobby::let_in(waiting())}
+            </button>
+        </Show>
+        <p role="status" data-testid="pictures-wait" hidden=move || is_presenting.get() || pictures() == 0>
+            {move || say::lobby::pictures_wait(pictures())}
+        </p>
+        <Show when=move || is_presenting.get() && pictures() != 0>
+            <button
+                type="button"
+                class="key"
+                data-testid="stage-show-pictures"
+                on:click=move |_| send(Control::ShowPicture { client: None })
+            >
+                {move || say::lobby::show_pictures(pictures())}
+            </button>
+        </Show>
+        <p class="locked-note" role="status" data-testid="locked" hidden=move || !is_locked()>{say::lobby::locked()}</p>
+        <Show when=move || is_presenting.get()>
+            <button
+                type="button"
+                class="key"
+                data-testid="stage-lock"
+                aria-pressed=move || is_locked().to_string()
+                on:click=move |_| send(Control::Lock { on: !untrack(is_locked) })
+            >
+                {move || if is_locked() { say::lobby::unlock() } else { say::lobby::lock() }}
+            </button>
+        </Show>
     }
 }
 
@@ -199,5 +228,66 @@ pub fn Promise(stage: Stage) -> impl IntoView {
             <VoteLine stage/>
         </Show>
         </div>
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unmask_wire::view::{ClientState, ClientView};
+    use unmask_words::Language;
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::*;
+    use crate::page::widgets::mounted::{Mounted, Viewer};
+
+    /// Two pictures and one newcomer wait.
+    fn lobby(viewer: Viewer) -> Mounted {
+        let client =
+            |id, state, picture_waits| ClientView { id: ClientId(id), state, picture_waits, ..ClientView::default() };
+        let clients = vec![
+            client(1, ClientState::Joined, true),
+            client(2, ClientState::Joined, true),
+            client(3, ClientState::Waiting, false),
+        ];
+        Mounted::new(move || {
+            let (feed, teacher) = viewer.sees(RoomView { clients, is_locked: true, ..RoomView::default() });
+            let stage = Stage::new(feed, teacher, Memo::new(move |_| teacher.is_here()));
+            let door = MakeDoor::new(|stage| view! { <LobbyDoor stage/> }.into_any());
+            view! { <Lobby stage door=Some(door).filter(|_| viewer != Viewer::Replay)/> }
+        })
+    }
+
+    #[wasm_bindgen_test]
+    async fn the_presenter_lets_in_and_shows_all_with_one_tap() {
+        let lobby = lobby(Viewer::Teacher);
+        assert_eq!(lobby.says(".lobby-door button").await, ["Let 1 in", "Show 2 pictures", "Unlock"]);
+        assert_eq!(lobby.tap("stage-approve").await, Control::Approve { client: None });
+        assert_eq!(lobby.tap("stage-show-pictures").await, Control::ShowPicture { client: None });
+        assert_eq!(lobby.tap("stage-lock").await, Control::Lock { on: false });
+        assert!(lobby.shown("[data-testid=pictures-wait]").await.is_empty());
+    }
+
+    #[wasm_bindgen_test]
+    async fn the_class_reads_how_many_pictures_wait() {
+        for (language, said) in [
+            (Language::English, "2 pictures wait for the teacher"),
+            (Language::German, "2 Bilder warten auf die Lehrkraft"),
+            (Language::Japanese, "2枚の写真が先生の許可を待っています"),
+        ] {
+            language.speak();
+            let lobby = lobby(Viewer::Class);
+            let (says, buttons) = (lobby.says("[data-testid=pictures-wait]").await, lobby.shown("button").await);
+            Language::English.speak();
+            assert_eq!(says, [said]);
+            assert!(buttons.is_empty(), "{}", language.own_name());
+        }
+    }
+
+    #[wasm_bindgen_test]
+    async fn a_recorded_lobby_has_no_door() {
+        let lobby = lobby(Viewer::Replay);
+        assert_eq!(lobby.says("[data-testid=clients-here]").await, ["2 here"]);
+        assert!(lobby.shown("button").await.is_empty());
+        assert!(lobby.shown(".lobby-door :not([data-testid=clients-here])").await.is_empty());
     }
 }

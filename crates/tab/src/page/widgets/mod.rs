@@ -4,6 +4,8 @@
 pub mod api;
 pub mod feed;
 pub mod fields;
+#[cfg(test)]
+pub mod mounted;
 pub mod picture;
 pub mod session;
 

@@ -35,7 +35,7 @@ impl Session {
         Self::new(Some(SessionView { role: Some(Role::Projector), ..SessionView::default() }))
     }
 
-    fn new(view: Option<SessionView>) -> Self {
+    pub fn new(view: Option<SessionView>) -> Self {
         let view = RwSignal::new(view);
         Self {
             view,
