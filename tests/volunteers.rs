@@ -9,8 +9,10 @@ use serde_json::{Value, json};
 
 use crate::{
     DESKTOP, ONE_AT_A_TIME, PHONE,
+    access::assert_reads,
     attackers::photograph,
-    support::{Browser, Relay, Tab, assert_accessible, wait_for},
+    stage::{PROJECTOR, assert_fits},
+    support::{Browser, Relay, Tab, assert_accessible, robot, wait_for},
 };
 
 /// Longest time that a student may see "online" after the relay fell silent, plus time for a slow machine.
@@ -212,6 +214,53 @@ async fn a_volunteer_shows_a_picture_and_takes_it_back() {
     assert!(tab.text("who-sees").await.starts_with("Only you"));
     assert!(!tab.shows("hide-original").await);
     assert!(relay.room().await["attacks"].as_array().is_none_or(|cards| cards.iter().all(|card| card["client"] != id)));
+}
+
+/// Under approval the newcomer, and then the picture, waits for one tap of the teacher. The class reads that it waits.
+#[tokio::test]
+async fn under_approval_the_teacher_taps_for_the_newcomer_and_for_the_picture() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&["--approve-first", "--seed", "7"]).await;
+    let browser = Browser::start().await;
+    let teacher = browser.open_view(&relay.teacher_link(), PROJECTOR).await;
+    let class = browser.open_view(&relay.beamer_link(), PROJECTOR).await;
+    let link = relay.student_link("localhost", "nickname=Ada&image=astronaut&device=cpu&join=1");
+    let _ada = browser.open(&link, PHONE).await;
+    let is = async |name: &str, field: &str, value: Value| {
+        let what = format!("{field} of {name}: {value}");
+        wait_for(&what, || async { (relay.client(name).await[field] == value).then_some(()) }).await;
+    };
+    is("Ada", "state", json!("waiting")).await;
+    teacher.click("approve").await;
+    is("Ada", "picture_waits", json!(true)).await;
+    let reads =
+        "[...document.querySelectorAll('[data-testid=\"pictures-wait\"]')].find(line => line.checkVisibility())";
+    let text = class.wait_for(&format!("{reads}?.innerText")).await;
+    assert_eq!(text, "1 picture waits for the teacher");
+    assert_fits(&class, "a picture that waits").await;
+    class.screenshot("stage-picture-waits").await;
+
+    let _bob = robot(&relay, "Bob");
+    is("Bob", "state", json!("waiting")).await;
+    let rows = "document.querySelectorAll('.roster [data-testid=\"client\"]').length";
+    teacher.wait_for(&format!("{rows} === 2 || null")).await;
+    for size in [PROJECTOR, PHONE] {
+        teacher.resize(size).await;
+        let wide =
+            "[...document.querySelectorAll('.client span')].filter(part => part.scrollWidth > part.clientWidth + 1)";
+        let wide = teacher.wait_for(&format!("{wide}.map(part => part.textContent).join() || 'nothing'")).await;
+        assert_eq!(wide, "nothing", "beyond its row at {size:?}");
+        assert_reads(&teacher, "a newcomer and a picture that wait").await;
+        teacher.screenshot(&format!("expert-waiting-{}", size.0)).await;
+    }
+    teacher.click("approve").await;
+    is("Bob", "picture_waits", json!(true)).await;
+    teacher.click("show-picture").await;
+    is("Ada", "may_show", json!(true)).await;
+    assert_eq!(relay.client("Bob").await["may_show"], false);
+    teacher.click("show-all-pictures").await;
+    is("Bob", "may_show", json!(true)).await;
+    class.wait_for(&format!("!{reads} || null")).await;
 }
 
 /// A connection that is lost silently is noticed, and a student can reconnect without waiting.

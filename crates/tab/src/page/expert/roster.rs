@@ -230,7 +230,7 @@ pub fn ClientMenu(
     view! {
         <button
             type="button"
-            class="readmit"
+            class="button small readmit"
             data-testid="readmit"
             hidden=move || !is_excluded()
             on:click=move |_| teacher.send(Control::Readmit { client: id })
@@ -239,7 +239,7 @@ pub fn ClientMenu(
         </button>
         <button
             type="button"
-            class="readmit"
+            class="button small readmit"
             data-testid="approve"
             hidden=move || !is_waiting()
             on:click=move |_| teacher.send(Control::Approve { client: Some(id) })
@@ -248,7 +248,7 @@ pub fn ClientMenu(
         </button>
         <button
             type="button"
-            class="readmit"
+            class="button small readmit"
             data-testid="show-picture"
             hidden=move || !picture_waits()
             on:click=move |_| teacher.send(Control::ShowPicture { client: Some(id) })
