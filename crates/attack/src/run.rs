@@ -4,13 +4,12 @@ use std::ops::ControlFlow;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use unmask_core::{AttackMethod, Knowledge, VitConfig};
+use unmask_core::{AttackMethod, Knowledge};
 use web_time::Instant;
 
 use crate::{
-    ALS_ITERATIONS, AttackError, AttackProgress, Batch, Ending, Evidence, GradientOf, Needs, Observation,
-    Reconstruction, Rounding, SAME_PICTURE, Search, SearchOptions, SearchTarget, Searches, TensorSource, Tensors,
-    WholeUpdate, als, batch, completion_of_rounds, embedding_inversion,
+    ALS_ITERATIONS, AttackError, AttackProgress, Ending, Evidence, Needs, Observation, Reconstruction, SAME_PICTURE,
+    Search, SearchOptions, SearchTarget, Searches, WholeUpdate, als, completion_of_rounds, embedding_inversion,
     method::{Solver, definition},
     pixel_uncertainty,
 };
@@ -79,7 +78,13 @@ pub fn run(
     let mut recovered: Recovered = match definition(method).solver {
         Solver::ClosedForm(solve) => observation.solve(method, solve, progress)?.into(),
         Solver::Rounds => rounds(observation, progress)?,
-        Solver::Batch => whole_batch(observation, searches, progress)?,
+        #[cfg(not(target_family = "wasm"))]
+        Solver::Batch => crate::batch::whole_batch(observation, searches, progress)?,
+        // A tab attacks its own single picture, and loads a sixth less without this.
+        #[cfg(target_family = "wasm")]
+        Solver::Batch => {
+            return Err(AttackError::BatchExcluded { reason: "a tab cannot do that; use `unmask invert`".to_owned() });
+        }
         Solver::Decryption(key) => embedding_inversion(&observation.decrypted(key)?)?.into(),
         Solver::Search(_) => search(begin(method, observation, searches, options)?.as_mut(), observation, progress)?,
     };
@@ -127,56 +132,6 @@ fn rounds(observation: &Observation, progress: OnProgress<'_>) -> Result<Recover
         recovered.notes.push(stopped(done, of));
     }
     Ok(recovered)
-}
-
-/// Takes the batch apart. Where `searches` can run the whole model, certain pictures are subtracted from the update, and
-/// the rest is taken apart again.
-fn whole_batch(
-    observation: &Observation,
-    searches: &dyn Searches,
-    progress: OnProgress<'_>,
-) -> Result<Recovered, AttackError> {
-    if observation.encryption.is_some() {
-        return Err(AttackError::CipherText);
-    }
-    let evidence = observation.evidence()?;
-    let model = evidence.gradients.model();
-    let names = Needs::of_batch(model)?.gradients.required;
-    let values = model.vit()?.image.pow(2) * VitConfig::CHANNELS;
-    let can_run = |whole: &&WholeUpdate| searches.gradient(whole, &[0], &vec![0.5; values]).is_ok();
-    let whole = observation.whole.as_deref().filter(can_run);
-    let layout = model.layout();
-    let mut own = |label: usize, picture: &[f32]| {
-        let flat = searches.gradient(whole.ok_or(AttackError::NoModel)?, &[label], picture)?;
-        let mut own = Tensors::new(TensorSource::Gradients, model, Rounding::F32);
-        for param in layout.iter().filter(|param| names.contains(&param.name)) {
-            own.insert(&param.name, &param.shape, flat[param.range.clone()].to_vec())?;
-        }
-        Ok(own)
-    };
-    let own: Option<GradientOf<'_>> = if whole.is_some() { Some(&mut own) } else { None };
-    let Batch { pictures, progress: reached, ending, notes, .. } =
-        batch(evidence, observation.levels, own, &mut |at| {
-            progress(AttackProgress {
-                iteration: at.found,
-                iterations: at.tokens,
-                objective: (at.pictures - at.certain) as f64,
-                pictures: &[],
-            })
-        })?;
-    let is_whole = pictures.len() == reached.pictures;
-    let labels = pictures.iter().map(|picture| picture.label).collect::<Option<Vec<usize>>>().filter(|_| is_whole);
-    Ok(Recovered {
-        pictures: pictures.into_iter().map(|picture| picture.image).collect(),
-        seconds: 0.0,
-        iterations: Some(reached.starts),
-        objective: None,
-        singular_ratio: None,
-        ending,
-        certain: Some(reached.certain),
-        labels,
-        notes,
-    })
 }
 
 fn stopped(done: usize, of: usize) -> String {
