@@ -20,6 +20,8 @@ const PROGRAMS: &str = "UNMASK_FLOWER_PROGRAMS";
 const NAME: &str = "here";
 /// Longest wait for Flower, whose programs take seconds to start.
 const PATIENCE: Duration = Duration::from_secs(180);
+/// Ports that are tried. Another program may take one before the SuperLink does.
+const ATTEMPTS: usize = 5;
 
 /// Writes a node's private key and its public key.
 const KEY: &str = "\
@@ -94,9 +96,7 @@ impl SuperLink {
             format!("there is no flwr 1.41.0; `cargo xtask test --test flower` installs it and sets {PROGRAMS}")
         })?;
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let port =
-            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|taken| taken.local_addr()).expect("a port").port();
-        let link = Self { folder, programs, port, is_closed };
+        let mut link = Self { folder, programs, port: 0, is_closed };
         fs::create_dir(link.home()).expect("a folder");
         let security = if is_closed {
             let certificate = link.certificate();
@@ -105,16 +105,22 @@ impl SuperLink {
         } else {
             "insecure = true".to_owned()
         };
-        let settings = format!(
-            "[superlink]\ndefault = \"{NAME}\"\n\n[superlink.{NAME}]\naddress = \"127.0.0.1:{port}\"\n{security}\n"
-        );
-        fs::write(link.home().join("config.toml"), settings).expect("settings");
-        link.launch();
-        Ok(link)
+        for _ in 0..ATTEMPTS {
+            let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|taken| taken.local_addr());
+            link.port = free.expect("a port").port();
+            let address = format!("address = \"127.0.0.1:{}\"", link.port);
+            let settings = format!("[superlink]\ndefault = \"{NAME}\"\n\n[superlink.{NAME}]\n{address}\n{security}\n");
+            fs::write(link.home().join("config.toml"), settings).expect("settings");
+            if link.launch() {
+                return Ok(link);
+            }
+        }
+        panic!("{ATTEMPTS} ports were taken between their choice and the start: {}", tail(&link.said()));
     }
 
-    /// Starts its process and waits until it answers.
-    fn launch(&self) {
+    /// Starts its process and waits until it answers. Returns false if another program has taken the port.
+    fn launch(&self) -> bool {
+        let before = self.said().len();
         let mut command = self.command("flower-superlink");
         if self.is_closed {
             let certificate = self.certificate();
@@ -137,17 +143,26 @@ impl SuperLink {
             .spawn()
             .expect("the SuperLink starts");
         self.until("the SuperLink answers", || {
+            let said = self.said();
+            let new = said.get(before..).unwrap_or_default();
+            if new.contains("address already in use") {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Some(false);
+            }
             let ended = child.try_wait().expect("a process");
-            assert!(ended.is_none(), "the SuperLink ended: {}", tail(&self.said()));
-            TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).ok()
-        });
+            assert!(ended.is_none(), "the SuperLink ended: {}", tail(&said));
+            // Somebody else may answer at the port, so that the SuperLink itself must say that it does.
+            let runs = new.contains("Uvicorn running");
+            (runs && TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_ok()).then_some(true)
+        })
     }
 
     /// Kills it with its descendants while `away` runs. It forgets nodes and runs, because they are only in memory.
     pub fn is_gone_while(&self, away: impl FnOnce()) {
         self.kill();
         away();
-        self.launch();
+        assert!(self.launch(), "its port is taken: {}", tail(&self.said()));
     }
 
     pub fn url(&self) -> String {

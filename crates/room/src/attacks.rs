@@ -218,7 +218,7 @@ impl Attacks {
             round: accepted.round(),
             defence: settings.defence(),
             rule: settings.rule(),
-            samples: accepted.counted(),
+            samples: accepted.samples(),
         };
         let (batch, encryption) = (settings.batch(), settings.encryption());
         let draws_tables = beat.draws_tables();
@@ -245,7 +245,7 @@ impl Attacks {
             self.everybody.take(job, &self.attackers);
         }
         if let Some((job, whole)) = self.job.take() {
-            self.cards.begin(job.concealment.methods(job.architecture, job.observation.batch));
+            self.cards.begin(job.methods());
             self.attackers.attack(job, whole);
         }
     }

@@ -372,8 +372,8 @@ mod tests {
         assert_eq!(assemble::<ClientMessage>(&frames, 100).unwrap_err(), WireError::TooLong { bytes: 520, limit: 100 });
         assert_eq!(refuse(b"GET / HTTP/1.1"), WireError::Foreign { bytes: 14 });
         let mut other = frames[0].clone();
-        other[2] = 9;
-        assert_eq!(refuse(&other), WireError::Version { theirs: 9 });
+        other[2] = VERSION + 1;
+        assert_eq!(refuse(&other), WireError::Version { theirs: VERSION + 1 });
         let cut = &frames[0][..frames[0].len() - 1];
         assert_eq!(refuse(cut), WireError::Length { announced: 520, received: 519 });
         let mut unknown = frames[0].clone();

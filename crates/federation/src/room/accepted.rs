@@ -30,11 +30,6 @@ impl Accepted {
         self.round
     }
 
-    /// Number of samples that the update counts for: what the client says, and at most what it was given.
-    pub fn counted(&self) -> u32 {
-        self.counted
-    }
-
     /// Number of samples, according to the client.
     pub fn samples(&self) -> u32 {
         self.samples

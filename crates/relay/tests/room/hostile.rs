@@ -7,7 +7,7 @@ use tokio::io::AsyncWriteExt;
 use tokio_tungstenite::tungstenite::Message;
 use unmask_core::AttackMethod;
 use unmask_wire::{
-    ClientMessage, MAX_FRAME, RelayMessage, frames,
+    ClientMessage, MAX_FRAME, RelayMessage, VERSION, frames,
     view::{ClientState, Control},
 };
 
@@ -32,7 +32,7 @@ async fn bytes_that_are_no_message_close_the_connection() {
     let cases: [(&str, Message, &str); 9] = [
         ("Foreign", Message::Binary(b"GET / HTTP/1.1".to_vec().into()), "unmask frame"),
         ("Empty", Message::Binary(Vec::new().into()), "unmask frame"),
-        ("Version", Message::Binary(change(2, 9).into()), "version 9"),
+        ("Version", Message::Binary(change(2, VERSION + 1).into()), "the other side speaks version"),
         ("Truncated", Message::Binary(whole[..whole.len() - 1].to_vec().into()), "announced as"),
         ("Oversized", Message::Binary(announces_too_much.into()), "over the limit"),
         ("Unknown", Message::Binary(change(12, 99).into()), "unknown or malformed"),

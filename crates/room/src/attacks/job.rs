@@ -1,7 +1,7 @@
 //! One update of the client under attack.
 
 use unmask_attack::{AttackError, Concealment, Encryption, Observation, Received, UpdateScale, WholeUpdate};
-use unmask_core::{Architecture, EncryptionStart, KeyCheck, ParamGroup, UpdateForm};
+use unmask_core::{Architecture, AttackMethod, EncryptionStart, KeyCheck, ParamGroup, UpdateForm};
 use unmask_defence::CheckedUpdate;
 use unmask_federation::GlobalModel;
 
@@ -51,6 +51,8 @@ pub(crate) struct Job {
     pub(crate) architecture: Architecture,
     /// Whether the lesson shows the numbers themselves.
     pub(crate) draws_tables: bool,
+    /// Number of pictures that are taken apart; 1 for none.
+    apart: usize,
     /// The attacks' input, without the parts added later: keys, rounds, and the model for a search.
     pub(super) observation: Observation,
 }
@@ -60,9 +62,10 @@ impl Job {
     pub(crate) fn new(sent: &Sent<'_>) -> Self {
         let (architecture, form) = (sent.model.architecture, sent.update.form());
         let pictures = usize::try_from(sent.about.samples).unwrap_or(usize::MAX);
-        // Only the attacked client's plain or masked updates are taken apart.
+        // Only the attacked client's plain or masked updates are taken apart, and no client claims more than one step has.
         let is_apart = sent.is_target && sent.encryption.is_none() && !sent.about.defence.fixes(ParamGroup::Position);
-        let evidence = reading::evidence(architecture, if is_apart { pictures } else { 1 }, &sent.received());
+        let apart = if is_apart { pictures.min(sent.batch.into()) } else { 1 };
+        let evidence = reading::evidence(architecture, apart, &sent.received());
         let encryption = match (form, sent.encryption) {
             (UpdateForm::Encrypted { check }, Some(start)) => Some((start, check)),
             _ => None,
@@ -73,7 +76,7 @@ impl Job {
         observation.local_steps = sent.about.rule.local_steps(sent.about.samples, sent.batch);
         observation.encryption = encryption.map(|_| Encryption::default());
         let (about, draws_tables) = (sent.about, sent.draws_tables);
-        Self { about, concealment, encryption, architecture, draws_tables, observation }
+        Self { about, concealment, encryption, architecture, draws_tables, apart, observation }
     }
 
     /// Copies what a search needs of the update, including all weights: this takes a model's memory.
@@ -95,6 +98,11 @@ impl Job {
             kept: None,
             is_training: true,
         })
+    }
+
+    /// The methods to try.
+    pub(crate) fn methods(&self) -> Vec<AttackMethod> {
+        self.concealment.methods(self.architecture, self.apart)
     }
 
     /// Reads the labels from the update.

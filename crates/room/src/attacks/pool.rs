@@ -45,7 +45,7 @@ enum Order {
 /// follows later.
 pub(super) fn tasks(job: &Job, has_candidate: bool) -> Vec<Task> {
     let is_later = |method| method == AttackMethod::Rounds && gathered::is_wanted(job);
-    let methods = job.concealment.methods(job.architecture, job.observation.batch).into_iter();
+    let methods = job.methods().into_iter();
     let methods = methods.filter(|&method| !method.is_search() && !is_later(method));
     let membership = has_candidate.then_some(Task::Membership);
     std::iter::once(Task::Label).chain(methods.map(Task::Method)).chain(membership).collect()
