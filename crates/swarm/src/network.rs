@@ -15,7 +15,7 @@ pub(crate) fn foreign(number: u8) -> IpAddr {
     Ipv4Addr::new(10, 213, 0, number).into()
 }
 
-/// Whether this process may use [`foreign`] addresses.
+/// Whether this process may use `foreign` addresses.
 pub fn has_foreign_addresses() -> bool {
     UdpSocket::bind((foreign(1), 0)).is_ok()
 }
