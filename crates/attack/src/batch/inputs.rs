@@ -1,14 +1,19 @@
 //! What entered block 0, from the tokens that its MLP gave away.
 
+use std::ops::ControlFlow;
+
 use faer::{Mat, MatRef};
+use web_time::Instant;
 
 use super::{
     block::{Block, gelu},
+    masked::{WRONG, by_rank},
     mlp::MlpSpans,
+    projection::projection,
     spans::evened,
     tokens::Token,
 };
-use crate::{AttackError, Tensors, least_squares::least_squares, small_matrices::product};
+use crate::{AttackError, Tensors, least_squares::least_squares, low_rank::Start, small_matrices::product, span::GoOn};
 
 /// Every token of the batch at both ends of block 0's attention, one column for each.
 #[derive(Debug, Clone)]
@@ -48,12 +53,13 @@ impl Inputs {
 /// and z_k = zhat_k / s_k - W_proj o_k - b_proj up to its mean.
 ///
 /// # Errors
-/// A gradient is missing, or a system cannot be solved.
+/// A gradient is missing, a system cannot be solved, or `go_on` ended the completion of a masked gradient.
 pub(super) fn inputs(
     block: &Block,
     spans: &MlpSpans,
     tokens: &[Token],
     gradients: &Tensors,
+    go_on: GoOn<'_>,
 ) -> Result<Inputs, AttackError> {
     let unsolved = || AttackError::BatchUnsolved {
         reason: "the equations of block 0's attention could not be solved in f64".to_owned(),
@@ -74,7 +80,8 @@ pub(super) fn inputs(
     }
     let through = norm_back(normed.as_ref(), back.as_ref());
 
-    let (by_proj, factors) = evened(gradients.matrix("blocks.0.attn.proj.weight", dim)?);
+    let proj = completed(gradients, (slopes.as_ref(), through.as_ref()), spans.count(), go_on)?;
+    let (by_proj, factors) = evened(proj.as_ref());
     let scaled = |x: &Mat<f64>| Mat::from_fn(dim, count, |row, k| factors[row] * x[(row, k)]);
     let (slopes, through) = (scaled(&slopes), scaled(&through));
     let svd = by_proj.thin_svd().map_err(|_| unsolved())?;
@@ -103,6 +110,31 @@ pub(super) fn inputs(
     let z = Mat::from_fn(dim, count, |row, k| normed[(row, k)] / scales[k] - projected[(row, k)]);
     let residuals = tokens.iter().map(|token| token.residual).collect();
     Ok(Inputs { normed, centred: centred(z.as_ref()), mixed, noise, residuals })
+}
+
+/// dW_proj `[D, D]`, with what a mask took of it.
+fn completed(
+    gradients: &Tensors,
+    (slopes, through): (MatRef<'_, f64>, MatRef<'_, f64>),
+    rank: usize,
+    go_on: GoOn<'_>,
+) -> Result<Mat<f64>, AttackError> {
+    const PROJ: &str = "blocks.0.attn.proj.weight";
+    let known = gradients.observed(PROJ, slopes.nrows())?;
+    if known.is_whole() {
+        return Ok(known.values);
+    }
+    let clock = Instant::now();
+    if slopes.ncols() == rank {
+        let ControlFlow::Continue(found) = projection(&known, slopes, through, go_on) else {
+            return Err(AttackError::Ended { seconds: clock.elapsed().as_secs_f64() });
+        };
+        if let Some(found) = found.filter(|found| found.held_out <= WRONG) {
+            return Ok(found.matrix);
+        }
+    }
+    // Tokens are missing, or the mask kept too little of some column.
+    by_rank(&[PROJ], known, rank, Start::default(), go_on)
 }
 
 /// v - mean v - zhat mean(zhat v) of each column: the slope before a LayerNorm, times its deviation, from the slope v

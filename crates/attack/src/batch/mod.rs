@@ -19,6 +19,7 @@ mod parallel;
 mod patch_space;
 mod peel;
 mod places;
+mod projection;
 mod refine;
 mod round;
 mod spans;

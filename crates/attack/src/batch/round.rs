@@ -79,7 +79,8 @@ impl<'a> Round<'a> {
         if tokens.ending == Ending::Ended || tokens.found.is_empty() {
             return Ok((certain, others, tokens.ending == Ending::Ended));
         }
-        let inputs = inputs(&self.block, &mlp, &tokens.found, gradients)?;
+        let go_on = &mut || progress(tokens.found.len(), tokens.starts, 0);
+        let inputs = inputs(&self.block, &mlp, &tokens.found, gradients, go_on)?;
         let mut free: Vec<usize> = (0..inputs.normed.ncols()).collect();
         while certain.len() < self.batch {
             let (sure, unsure): (Vec<Judged>, Vec<Judged>) = self
