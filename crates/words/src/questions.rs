@@ -20,10 +20,10 @@ pub fn question(question: Question) -> &'static str {
     }
 }
 
-/// A suspect with the letter of its picture, such as `B · lucky otter`.
+/// A suspect with the letter of its picture, such as `B · lucky otter`; the letter alone where the name is gone.
 pub fn suspect(place: usize, Suspect { nickname, .. }: &Suspect) -> String {
     let letter = char::from(b'A' + (place % 26) as u8);
-    format!("{letter} · {}", shown_nickname(nickname))
+    if nickname.is_empty() { letter.to_string() } else { format!("{letter} · {}", shown_nickname(nickname)) }
 }
 
 /// An answer as a student reads it. Empty if the question offers answers to choose from and not this one.
@@ -134,6 +134,9 @@ mod tests {
         let robot = Suspect { client: Default::default(), nickname: "robot 3".to_owned() };
         let whose = Poll { suspects: vec![robot.clone(), robot], ..plain(Question::Whose) };
         assert_eq!(answer(&whose, 1), "B · robot 3");
+        let nobody = Suspect { client: Default::default(), nickname: String::new() };
+        let nameless = Poll { suspects: vec![nobody; 2], ..plain(Question::Whose) };
+        assert_eq!(answer(&nameless, 1), "B");
         assert_eq!(answer(&plain(Question::Seconds), 5), "5 seconds");
         assert_eq!(answer(&plain(Question::Seconds), 1), "1 second");
         assert_eq!(answer(&plain(Question::Rate), 50), "50 %");

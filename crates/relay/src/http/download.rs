@@ -1,9 +1,6 @@
 //! `GET /api/session.zip`: the lesson as an archive for the teacher.
 
-use std::{
-    fmt::Write as _,
-    io::{Cursor, Write},
-};
+use std::io::{Cursor, Write};
 
 use axum::{
     extract::State,
@@ -84,6 +81,7 @@ fn archive(
         anyhow::Ok(())
     };
     add("metrics.csv", CompressionMethod::Deflated, metrics(files).as_bytes())?;
+    add("answers.csv", CompressionMethod::Deflated, results::answers(summary).as_bytes())?;
     add("results.html", CompressionMethod::Deflated, results::page(files, summary).as_bytes())?;
     add("results.json", CompressionMethod::Deflated, &results::json(files, summary)?)?;
     add("events.jsonl", CompressionMethod::Deflated, &events(files)?)?;
@@ -142,11 +140,14 @@ fn metrics(files: &LessonFiles) -> String {
             point.map_or_else(String::new, |point| point.loss.to_string()),
             round.void.clone().unwrap_or_default(),
         ];
-        let fields: Vec<String> = fields.into_iter().map(quoted).collect();
-        // Writing to a string cannot fail.
-        let _ = writeln!(csv, "{}", fields.join(","));
+        csv += &line(fields);
     }
     csv
+}
+
+/// A line of a CSV.
+pub(super) fn line(fields: impl IntoIterator<Item = String>) -> String {
+    fields.into_iter().map(quoted).collect::<Vec<_>>().join(",") + "\n"
 }
 
 /// Quotes a CSV field if necessary (RFC 4180).

@@ -11,6 +11,8 @@ use unmask_room::LessonFiles;
 use unmask_wire::view::{AccuracyPoint, AttackView, PollView};
 use unmask_words::{Language, take_home};
 
+use super::download::line;
+
 const STYLE: &str = include_str!("results.css");
 /// Width and height of a curve in SVG units.
 const CURVE: (f64, f64) = (640.0, 180.0);
@@ -76,6 +78,34 @@ fn results<'a>(files: &'a LessonFiles, summary: &'a Summary) -> Results<'a> {
             .collect(),
         accuracies: &files.view.accuracies,
     }
+}
+
+/// How the class answered each closed question, as CSV: totals without names, a line for each answer. Pictures to choose from
+/// have their letters.
+pub(super) fn answers(summary: &Summary) -> String {
+    let mut csv = "number,question,answer,people,robots,is_right\n".to_owned();
+    Language::English.speaking(|| {
+        for PollView { number, poll, votes, robots, .. } in summary.polls.iter().filter(|poll| !poll.is_open) {
+            let answers = poll.answers();
+            let counts = answers.counts(votes).into_iter().zip(answers.counts(robots));
+            for ((first, last), (people, robots)) in answers.bins().into_iter().zip(counts) {
+                let name = match poll.suspects.is_empty() {
+                    true => unmask_words::answers(poll, first, last),
+                    false => format!("picture {}", char::from(b'A' + (first % 26) as u8)),
+                };
+                let is_right = poll.correct.map(|correct| (first..=last).contains(&correct).to_string());
+                csv += &line([
+                    number.to_string(),
+                    unmask_words::question(poll.question).to_owned(),
+                    name,
+                    people.to_string(),
+                    robots.to_string(),
+                    is_right.unwrap_or_default(),
+                ]);
+            }
+        }
+    });
+    csv
 }
 
 /// Returns the scores for a verdict: those of the last rounds, or only the last one if no others are known.

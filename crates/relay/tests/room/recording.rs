@@ -18,6 +18,7 @@ use tokio::{
     time::timeout,
 };
 use unmask_core::AttackMethod;
+use unmask_lesson::{Poll, Question};
 use unmask_recording::{NAME, Player, Read, Recording};
 use unmask_relay::{JournalConfig, RelayConfig, Replaying, export_replay, replay};
 use unmask_wire::{
@@ -180,6 +181,15 @@ async fn the_class_gets_a_page_of_its_results() {
     ada.socket.send(&ClientMessage::Score { round: 1, attack, psnr, ssim }, &[]).await;
     taken_when(&relay, "the score", |room| find_card(room, "embedding").is_some_and(|card| card.ssim == Some(ssim)))
         .await;
+    relay
+        .control(Control::AskPoll { poll: Poll { question: Question::Half, suspects: Vec::new(), correct: Some(1) } })
+        .await;
+    let poll =
+        relay.room_when("a question", |room| room.lesson.poll.is_some()).await.lesson.poll.expect("a poll").number;
+    ada.socket.send(&ClientMessage::Vote { poll, answer: 1 }, &[]).await;
+    relay.room_when("the vote", |room| room.lesson.poll.as_ref().is_some_and(|poll| poll.voters == 1)).await;
+    relay.control(Control::ClosePoll).await;
+    taken_when(&relay, "the votes", |room| room.lesson.poll.as_ref().is_some_and(|poll| !poll.votes.is_empty())).await;
     relay.control(Control::Defence { defence: "random-binary:0.5".parse().unwrap() }).await;
     drop(ada);
     relay.room_when("nothing is shown", |room| room.attacks.is_empty()).await;
@@ -200,6 +210,10 @@ async fn the_class_gets_a_page_of_its_results() {
         assert!(page.contains(part), "{part} is not in {page}");
     }
     assert!(!page.contains("src=\"http") && !page.contains("<script") && !page.contains("href="), "{page}");
+    let answers = text("answers.csv");
+    let lines: Vec<&str> = answers.lines().skip(1).collect();
+    assert!(lines.len() == 2 && lines[1].ends_with(",No,1,0,true"), "{answers}");
+    assert!(!answers.contains("Ada"), "{answers}");
     let results: serde_json::Value = serde_json::from_str(&text("results.json")).unwrap();
     assert_eq!(results["findings"][0]["level"], "recognisable");
     assert_eq!((&results["findings"][0]["attack"], &results["losses"][0]["round"]), (&"embedding".into(), &1.into()));

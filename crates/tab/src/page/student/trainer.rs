@@ -453,7 +453,7 @@ impl Trainer {
             }
         }
         self.is_vote_in_doubt.set_value(false);
-        self.remembered.update(|remembered| remembered.judge(&lesson, self.vote.get_untracked()));
+        self.remembered.update(|remembered| remembered.answer(&lesson, self.vote.get_untracked()));
         self.lesson.set(lesson);
     }
 
