@@ -119,7 +119,11 @@ async fn of_the_whole_lesson() {
                     beamer.wait_for(&format!("/ 80:/.test({setup}?.innerText) || null")).await;
                 }
                 (8, 1) => beamer.attribute_is("was-it", "data-verdict", "member").await,
-                (9, 3) => take(&phone, "phone-debrief", false).await,
+                (9, 1) => {
+                    beamer.attribute_is("sum", "data-certain", "4").await;
+                    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+                }
+                (10, 3) => take(&phone, "phone-debrief", false).await,
                 _ => {}
             }
             beamer.wait_for(COMPLETE).await;
@@ -157,6 +161,6 @@ async fn of_the_whole_lesson() {
 fn is_worth_a_picture(scene: u64, beat: u64) -> bool {
     matches!(
         (scene, beat),
-        (0 | 7, 0) | (1 | 6 | 8, 1) | (2, 2 | 3) | (3, 0 | 1 | 5) | (4, 0 | 1) | (5, 1 | 2) | (9, 3)
+        (0 | 7, 0) | (1 | 6 | 8 | 9, 1) | (2, 2 | 3) | (3, 0 | 1 | 5) | (4, 0 | 1) | (5, 1 | 2) | (10, 3)
     )
 }

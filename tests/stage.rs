@@ -14,7 +14,7 @@ use crate::{
 pub const PROJECTOR: (u32, u32) = (1280, 720);
 
 /// Steps of each scene.
-pub fn beats() -> [u64; 10] {
+pub fn beats() -> [u64; Scene::ALL.len()] {
     Scene::ALL.map(|scene| scene.beats().len() as u64)
 }
 
@@ -117,11 +117,26 @@ pub async fn assert_fits(tab: &Tab, place: &str) {
     assert_eq!(tab.wait_for(MISFITS).await, "nothing", "{place}");
 }
 
+/// True once every picture in the sum has come out of it.
+const ALL_OF_THE_SUM: &str = "(sum => sum.dataset.found >= 2 && sum.dataset.found == sum.querySelectorAll('[data-testid=\"sum-member\"]').length || null)\
+                              (document.querySelector('[data-testid=\"sum\"]'))";
+
 /// The room's scene and step.
 pub async fn place(relay: &Relay) -> (u64, u64) {
     let lesson = relay.room().await["lesson"].clone();
-    let names =
-        ["lobby", "promise", "guess", "april", "mask", "attackers", "patience", "trade-off", "membership", "debrief"];
+    let names = [
+        "lobby",
+        "promise",
+        "guess",
+        "april",
+        "mask",
+        "attackers",
+        "patience",
+        "trade-off",
+        "membership",
+        "sum",
+        "debrief",
+    ];
     let scene = names.iter().position(|name| lesson["scene"] == *name).expect("a scene");
     (scene as u64, lesson["beat"].as_u64().expect("a step"))
 }
@@ -236,7 +251,8 @@ async fn space_leads_a_class_through_the_whole_lesson() {
                     assert!(said.as_str().is_some_and(|said| said.contains(" of 3")), "{place}: {said}");
                 }
                 (4, 0) => drop(teacher.wait_for(&counted("swarm-dot", STUDENTS.len() + ROBOTS)).await),
-                (9, 3) => {
+                (9, 1) => drop(teacher.wait_for(ALL_OF_THE_SUM).await),
+                (10, 3) => {
                     assert!(students[1].text("farewell-score").await.contains(" of "), "{place}");
                 }
                 (6, 2) => assert!(teacher.text("told").await.starts_with("It took"), "{}", teacher.text("told").await),

@@ -54,6 +54,8 @@ pub(crate) enum Model {
     Lent,
     /// One that a search can invert.
     Searched,
+    /// One so wide that the sum of four updates comes apart.
+    Apart,
 }
 
 /// The defence that a scene needs.
@@ -101,6 +103,7 @@ impl Model {
             Self::FewPatches => (few && !april, VitPreset::NanoPatch8.into()),
             Self::OwnMask => (coming.vit().is_some() && has_most(MAX_OWN_MASK_PARAMETERS), VitPreset::Nano.into()),
             Self::Lent => (few && !april && has_most(MAX_LENT_PARAMETERS), VitPreset::NanoPatch8.into()),
+            Self::Apart => (preset == Some(VitPreset::LabPatch8) && !april, VitPreset::LabPatch8.into()),
             Self::Searched => (searched && !april, VitPreset::Nano.into()),
         };
         (!will_do).then_some(other)
@@ -188,6 +191,10 @@ impl Needs {
                 let defence =
                     chosen_rate(room, Question::Rate).map_or(Wanted::Any, |rate| Wanted::Exactly(masked(rate)));
                 Self { model: Model::Vit, defence, rounds: Rounds::On, search: Some(false), ..Self::NOTHING }
+            }
+            // In tests four pictures came back exactly from fresh weights; from trained ones some were lost.
+            Beat::AddUpdates | Beat::TakeApart => {
+                Self { model: Model::Apart, is_fresh: true, defence: open, rounds: Rounds::Single, ..Self::PICTURES }
             }
             Beat::AskUsed => Self { rounds: Rounds::OneMore, photograph: Photograph::Own, ..undefended },
             Beat::TellUsed => Self { rounds: Rounds::Any, photograph: Photograph::Own, ..undefended },

@@ -64,7 +64,8 @@ pub fn plan(room: &Situation, place: Place) -> Plan {
     let coming = room.architecture;
     // The lesson needs new models later. A class that trained before it began is asked now, not in the middle.
     let starts_over = room.place.scene == Scene::Lobby && place.beat() == Beat::Learn && room.round > 0;
-    let is_replaced = needs.is_fresh && !is_fresh(room) || starts_over;
+    let attacked = needs.search == Some(true) && has_searched(room) || place.beat().adds_updates() && room.has_added;
+    let is_replaced = needs.is_fresh && !is_fresh(room, attacked) || starts_over;
     let other = needs.model.instead_of(coming).or(is_replaced.then_some(coming));
     let defence = needs.defence.instead_of(room.defence);
     // The relay cannot decrypt the model of an encrypted room.
@@ -112,10 +113,14 @@ fn photograph(room: &Situation, wanted: Photograph) -> Option<ClientId> {
     wanted.filter(|wanted| room.candidate != Some(*wanted))
 }
 
-/// Whether no round has changed the weights that a search starts from: no round ran, or only the round that is searched.
-fn is_fresh(room: &Situation) -> bool {
-    let is_searched = room.search == Some(true) || room.has_searched;
-    room.initial_weights == InitialWeights::Scratch && (room.round == 0 || room.round == 1 && is_searched)
+/// Whether a search attacks or attacked the model's first round.
+fn has_searched(room: &Situation) -> bool {
+    room.search == Some(true) || room.has_searched
+}
+
+/// Whether no round has changed the weights that an attack starts from: no round ran, or only the one that it attacks.
+fn is_fresh(room: &Situation, is_first_attacked: bool) -> bool {
+    room.initial_weights == InitialWeights::Scratch && (room.round == 0 || room.round == 1 && is_first_attacked)
 }
 
 /// The changes that make an update the gradient of one private picture.
@@ -181,12 +186,14 @@ mod tests {
                 Change::OneRound => {
                     room.round += 1;
                     room.is_paused = true;
+                    room.has_added |= room.round == 1 && room.place.beat().adds_updates();
                 }
                 Change::Search(on) => room.search = Some(on),
                 Change::Model(architecture) => {
                     room.architecture = architecture;
                     room.initial_weights = InitialWeights::Scratch;
-                    (room.round, room.is_paused, room.has_searched) = (0, true, false);
+                    (room.round, room.is_paused) = (0, true);
+                    (room.has_searched, room.has_added) = (false, false);
                 }
                 Change::Defence(defence) => room.defence = defence,
                 Change::TrainOn(pictures) => room.train_on = Some(pictures),
@@ -300,6 +307,30 @@ mod tests {
         assert_eq!(begun.loses_rounds, None);
         let searched = Situation { has_searched: true, search: Some(false), ..after(&paused, &begun) };
         assert_eq!(plan(&searched, searching), Plan::default());
+    }
+
+    #[test]
+    fn a_sum_is_made_once_and_on_fresh_weights() {
+        let trained = Situation { round: 40, architecture: VitPreset::LabPatch8.into(), is_paused: false, ..room() };
+        let adding = Place::start(Scene::Sum);
+        let begun = plan(&trained, adding);
+        assert!(begun.changes.contains(&Change::Model(VitPreset::LabPatch8.into())), "{:?}", begun.changes);
+        assert_eq!((begun.changes.last(), begun.loses_rounds), (Some(&Change::OneRound), Some(40)));
+        let added = after(&trained, &begun);
+        let apart = adding.next().expect("a beat");
+        assert_eq!(plan(&added, apart).changes, [Change::Go(apart)]);
+        // Somebody withdrew, or a search attacked the round: the next sum is of another model's first round.
+        let withdrawn = Situation { has_added: false, ..added.clone() };
+        let searched = Situation { has_searched: true, place: Place::start(Scene::Attackers), ..withdrawn.clone() };
+        for room in [withdrawn, searched] {
+            let changes = plan(&room, apart).changes;
+            assert!(changes.iter().any(|change| matches!(change, Change::Model(_))), "{changes:?}");
+            assert_eq!(changes.last(), Some(&Change::OneRound));
+        }
+        // Nor does a sum spare a search its fresh weights.
+        let puzzle = Place { scene: Scene::Attackers, beat: 4 };
+        assert_eq!(puzzle.beat(), Beat::FixedPosition);
+        assert!(plan(&added, puzzle).changes.iter().any(|change| matches!(change, Change::Model(_))));
     }
 
     #[test]

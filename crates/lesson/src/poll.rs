@@ -94,6 +94,7 @@ impl Question {
             Scene::Patience => &[Self::Seconds],
             Scene::TradeOff => &[Self::Rate],
             Scene::Membership => &[Self::Used],
+            Scene::Sum => &[],
             Scene::Debrief => &[Self::WhoseMasked],
         }
     }

@@ -24,6 +24,8 @@ pub enum Scene {
     TradeOff,
     /// Was this picture in the update?
     Membership,
+    /// The sum of a few updates is taken apart.
+    Sum,
     /// What the class takes home.
     Debrief,
 }
@@ -38,6 +40,7 @@ words!(Scene {
     Patience = "patience",
     TradeOff = "trade-off",
     Membership = "membership",
+    Sum = "sum",
     Debrief = "debrief",
 }, UnknownScene, "the lesson has no scene {name:?}; write {words}", ", ");
 
@@ -69,6 +72,7 @@ impl Scene {
             Self::Patience => &[B::VoteSeconds, B::Search, B::ShowSearch],
             Self::TradeOff => &[B::ShowCosts, B::VoteRate, B::ShowRateVotes, B::RunRate],
             Self::Membership => &[B::AskUsed, B::TellUsed, B::TestStranger],
+            Self::Sum => &[B::AddUpdates, B::TakeApart],
             Self::Debrief => &[B::VoteMasked, B::ShowMaskedVotes, B::TellMasked, B::TakeHome],
         }
     }
@@ -142,6 +146,10 @@ pub enum Beat {
     TellUsed,
     /// The update is asked about somebody else's photograph.
     TestStranger,
+    /// A few updates are added up; the sum shows a mixture.
+    AddUpdates,
+    /// The relay takes the sum apart.
+    TakeApart,
     /// The class votes whose picture is behind the mask.
     VoteMasked,
     ShowMaskedVotes,
@@ -188,7 +196,14 @@ impl Beat {
             Self::Search | Self::ShowSearch => &[&[A::MatchingAware, A::GradientsAware]],
             Self::ShowCosts | Self::VoteRate | Self::ShowRateVotes | Self::RunRate => &[CLOSEST],
             Self::AskUsed | Self::TellUsed | Self::TestStranger => &[],
+            // Nobody's own update is attacked.
+            Self::AddUpdates | Self::TakeApart => &[],
         }
+    }
+
+    /// Whether the relay adds up a few updates and attacks the sum.
+    pub const fn adds_updates(self) -> bool {
+        matches!(self, Self::AddUpdates | Self::TakeApart)
     }
 
     /// Whether the relay draws the tables of numbers behind an update of this beat: for the beats that show them, and
@@ -209,7 +224,7 @@ mod tests {
             assert_eq!(Scene::from_number(scene.number()), Some(scene));
             assert_eq!(scene.to_string().parse(), Ok(scene));
         }
-        assert_eq!(Scene::from_number(10), None);
+        assert_eq!(Scene::from_number(11), None);
         let error = "intermission".parse::<Scene>().unwrap_err().to_string();
         assert!(error.starts_with("the lesson has no scene \"intermission\"; write lobby, promise"), "{error}");
     }

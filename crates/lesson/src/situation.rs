@@ -28,6 +28,8 @@ pub struct Situation {
     pub search: Option<bool>,
     /// Whether a search attacked the model's first round.
     pub has_searched: bool,
+    /// Whether the sum of updates of the model's first round is or was attacked.
+    pub has_added: bool,
     /// The client under attack.
     pub target: Option<ClientId>,
     /// The client whose photograph the update is asked about.
@@ -175,6 +177,7 @@ pub(crate) mod tests {
             is_paused: true,
             search: Some(false),
             has_searched: false,
+            has_added: false,
             target: Some(ClientId(1)),
             candidate: None,
             volunteers: vec![volunteer(1, true), volunteer(2, true), volunteer(3, false)],

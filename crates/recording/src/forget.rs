@@ -66,7 +66,13 @@ impl Forgotten {
     pub(crate) fn hides(&self, picture: &Picture) -> bool {
         self.all_pictures
             || self.is_of(picture.client)
+            || self.breaks_sum([picture.client].iter().chain(&picture.others).filter(|_| !picture.others.is_empty()))
             || (picture.is_original && self.originals.contains(&picture.client))
+    }
+
+    /// Whether a sum of these clients' updates is removed: its pictures are copies of what each of them showed.
+    fn breaks_sum<'a>(&self, clients: impl IntoIterator<Item = &'a ClientId>) -> bool {
+        clients.into_iter().any(|client| self.is_of(*client) || self.originals.contains(client))
     }
 
     fn is_of(&self, client: ClientId) -> bool {
@@ -83,6 +89,7 @@ impl Forgotten {
     pub(crate) fn take_out(&self, names: &BTreeSet<String>, room: &mut RoomView) {
         room.attacks.retain(|card| !self.is_of(card.client));
         room.leaks.retain(|leak| !self.is_of(leak.client));
+        room.sum.take_if(|sum| self.breaks_sum(&sum.clients));
         if room.label.as_ref().is_some_and(|label| self.is_of(label.client)) {
             room.label = None;
         }

@@ -26,6 +26,8 @@ pub(crate) enum Written {
         /// The name used in states.
         address: String,
         client: ClientId,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        others: Vec<ClientId>,
         is_original: bool,
         /// In base64.
         png: String,
@@ -52,6 +54,8 @@ pub(crate) struct AnyFormat {
 pub(crate) struct Picture {
     pub(crate) address: String,
     pub(crate) client: ClientId,
+    /// Others whose updates it was reconstructed from.
+    pub(crate) others: Vec<ClientId>,
     /// Whether it is the client's own, not a reconstruction.
     pub(crate) is_original: bool,
     pub(crate) png: Vec<u8>,
@@ -73,12 +77,15 @@ impl Line {
     pub(crate) fn text(&self) -> serde_json::Result<String> {
         match self {
             Self::State { text, .. } => Ok(text.to_string()),
-            Self::Picture(Picture { address, client, is_original, png }) => serde_json::to_string(&Written::Picture {
-                address: address.clone(),
-                client: *client,
-                is_original: *is_original,
-                png: STANDARD.encode(png),
-            }),
+            Self::Picture(Picture { address, client, others, is_original, png }) => {
+                serde_json::to_string(&Written::Picture {
+                    address: address.clone(),
+                    client: *client,
+                    others: others.clone(),
+                    is_original: *is_original,
+                    png: STANDARD.encode(png),
+                })
+            }
         }
     }
 }

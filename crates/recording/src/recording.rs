@@ -129,11 +129,11 @@ impl Recording {
         let value = value_of(&room)?;
         let Some(change) = Change::between(&self.last, &value) else { return Ok(()) };
         let mut added = BTreeSet::new();
-        let new = |Address { client, address, is_original }: Address<'_>| {
+        let new = |Address { client, address, others, is_original }: Address<'_>| {
             let is_too_many = || is_original && self.originals_of(client) >= MAX_ORIGINALS;
             let is_new = !self.known.contains(address) && !is_too_many() && added.insert(address.to_owned());
             let png = is_new.then(|| picture(address)).flatten().filter(|png| png.starts_with(&PNG))?;
-            Some(Picture { address: address.to_owned(), client, is_original, png })
+            Some(Picture { address: address.to_owned(), client, others: others.to_vec(), is_original, png })
         };
         let mut lines: Vec<Line> = addresses(&room).filter_map(new).map(Line::Picture).collect();
         let at = at.max(self.last_at);
@@ -312,7 +312,7 @@ impl Recording {
         let text = str::from_utf8(text).map_err(|_| "it is not text".to_owned())?;
         let line = match serde_json::from_str(text).map_err(|error| error.to_string())? {
             Written::Recording(_) => return Err("another recording begins".to_owned()),
-            Written::Picture { address, client, is_original, png } => {
+            Written::Picture { address, client, others, is_original, png } => {
                 let png = STANDARD.decode(png).map_err(|error| format!("its picture cannot be decoded: {error}"))?;
                 if !png.starts_with(&PNG) {
                     return Err("its picture is not a PNG".to_owned());
@@ -320,7 +320,7 @@ impl Recording {
                 if !self.known.insert(address.clone()) {
                     return Err(format!("there are two pictures {address:?}"));
                 }
-                Line::Picture(Picture { address, client, is_original, png })
+                Line::Picture(Picture { address, client, others, is_original, png })
             }
             Written::State { at, change } => {
                 if at < self.last_at {
@@ -355,7 +355,7 @@ mod tests {
     use proptest::prelude::*;
     use unmask_core::{PictureAddress, TradeOffColumn, TradeOffColumns};
     use unmask_wire::view::{
-        AttackView, ClientState, ClientView, LeakView, LogLine, LossPoint, MembershipView, TablesView,
+        AttackView, ClientState, ClientView, LeakView, LogLine, LossPoint, MembershipView, SumView, TablesView,
     };
 
     use super::*;
@@ -583,6 +583,38 @@ mod tests {
         assert!(recording.known.contains(&address(1, 1)));
     }
 
+    /// Each of its pictures is made of everybody's numbers.
+    #[test]
+    fn a_sum_goes_with_any_of_its_clients() {
+        let picture = |name: &str| Some(PictureAddress::on_server(&format!("sum/{name}.png")));
+        let sum = SumView {
+            clients: vec![ClientId(1), ClientId(2)],
+            mixture: picture("mixture"),
+            pictures: vec![picture("one"), None],
+            ..SumView::default()
+        };
+        let with = |agree: bool| RoomView { sum: Some(sum.clone()), ..room(1, &[(1, true), (2, agree)]) };
+        let summed = |recording: &Recording| recording.known.iter().filter(|known| known.contains("sum")).count();
+        let played = |recording: Recording| {
+            let mut player = Player::new(recording);
+            assert!(player.step());
+            player.room().unwrap().sum
+        };
+        assert_eq!(summed(&recorded(&[with(false)])), 0, "one does not agree");
+        let recording = recorded(&[with(true)]);
+        assert_eq!(summed(&recording), 2);
+        assert!(played(recording.clone()).unwrap().pictures[0].is_some());
+        for client in [1, 2].map(ClientId) {
+            // Also after it was written and read.
+            let recording = read(recording.text_from(0).unwrap().as_bytes());
+            for forgotten in [Forgotten::shown(client), Forgotten::original(client)] {
+                let mut recording = recording.clone();
+                assert!(recording.forget(&forgotten).unwrap());
+                assert_eq!((summed(&recording), played(recording)), (0, None), "{client}");
+            }
+        }
+    }
+
     #[test]
     fn a_reset_takes_all_pictures_and_no_score() {
         let mut recording = recorded(&[room(1, &[(1, true)]), room(2, &[(2, true)])]);
@@ -644,6 +676,7 @@ mod tests {
         const FOREIGN: &str = "https://foreign.example/a.png";
         let whole = serde_json::to_value(RoomView {
             leaks: vec![LeakView { client: ClientId(1), picture: None, remark: None }],
+            sum: Some(SumView { clients: vec![ClientId(1)], pictures: vec![None], ..SumView::default() }),
             membership: Some(MembershipView::default()),
             columns: Some(TradeOffColumns {
                 model: "vit".to_owned(),
@@ -675,6 +708,8 @@ mod tests {
             "/attacks/0/tables/positions",
             "/attacks/0/tables/patches",
             "/leaks/0/picture",
+            "/sum/mixture",
+            "/sum/pictures/0",
             "/membership/picture",
             "/columns/columns/0/picture",
         ] {

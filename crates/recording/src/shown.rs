@@ -35,6 +35,8 @@ pub fn shown(room: &RoomView) -> RoomView {
         clients: room.clients.iter().filter(is_in).map(client).collect(),
         attacks: room.attacks.iter().map(attack).collect(),
         leaks: room.leaks.iter().map(leak).collect(),
+        // It is made of the pictures of all of them.
+        sum: room.sum.clone().filter(|sum| sum.clients.iter().all(|client| agrees(*client))),
         data: room.data.as_ref().map(data),
         ..room.clone()
     };
@@ -61,6 +63,8 @@ pub(crate) fn take_out_addresses(room: &mut RoomView) {
 pub struct Address<'a> {
     /// The owner, or the client whose update it was reconstructed from.
     pub client: ClientId,
+    /// Others whose updates it was reconstructed from.
+    pub others: &'a [ClientId],
     pub address: &'a str,
     /// Whether it is the client's own picture, not a reconstruction.
     pub is_original: bool,
@@ -68,20 +72,25 @@ pub struct Address<'a> {
 
 pub fn addresses(room: &RoomView) -> impl Iterator<Item = Address<'_>> {
     let made = room.attacks.iter().filter_map(|card| {
-        Some(Address { client: card.client, address: card.picture.as_deref()?, is_original: false })
+        Some(Address { client: card.client, address: card.picture.as_deref()?, others: &[], is_original: false })
     });
     let tables = room.attacks.iter().filter_map(|card| Some((card.client, card.tables.as_ref()?)));
     let tables = tables.flat_map(|(client, tables)| {
         let both = [tables.positions.as_deref(), tables.patches.as_deref()];
-        both.into_iter().flatten().map(move |address| Address { client, address, is_original: false })
+        both.into_iter().flatten().map(move |address| Address { client, address, others: &[], is_original: false })
     });
     let leaks = room.leaks.iter().filter_map(|leak| {
-        Some(Address { client: leak.client, address: leak.picture.as_deref()?, is_original: false })
+        Some(Address { client: leak.client, address: leak.picture.as_deref()?, others: &[], is_original: false })
+    });
+    let sums = room.sum.iter().filter_map(|sum| Some((sum, sum.clients.split_first()?)));
+    let sums = sums.flat_map(|(sum, (first, others))| {
+        let pictures = sum.pictures.iter().chain([&sum.mixture]).flatten();
+        pictures.map(move |address| Address { client: *first, address, others, is_original: false })
     });
     let own = room.clients.iter().filter_map(|client| {
-        Some(Address { client: client.id, address: client.original.as_deref()?, is_original: true })
+        Some(Address { client: client.id, address: client.original.as_deref()?, others: &[], is_original: true })
     });
-    made.chain(tables).chain(leaks).chain(own)
+    made.chain(tables).chain(leaks).chain(sums).chain(own)
 }
 
 /// Replaces each picture's address, or removes it.
@@ -91,6 +100,7 @@ pub(crate) fn readdress(room: &mut RoomView, address: impl Fn(&str) -> Option<Pi
         tables.chain([&mut card.picture])
     });
     let made = made.chain(room.leaks.iter_mut().map(|leak| &mut leak.picture));
+    let made = made.chain(room.sum.iter_mut().flat_map(|sum| sum.pictures.iter_mut().chain([&mut sum.mixture])));
     for picture in made.chain(room.clients.iter_mut().map(|client| &mut client.original)) {
         *picture = picture.take().and_then(|own| address(&own));
     }

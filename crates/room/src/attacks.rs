@@ -24,6 +24,7 @@ mod report;
 mod schedule;
 mod search;
 mod search_queue;
+mod sum;
 mod tables;
 mod worker;
 
@@ -37,7 +38,7 @@ use unmask_federation::{Accepted, GlobalModel, Seal};
 use unmask_lesson::Beat;
 use unmask_wire::{
     RelayMessage,
-    view::{AttackView, BudgetView, LabelView, LeakView, MembershipView},
+    view::{AttackView, BudgetView, LabelView, LeakView, MembershipView, SumView},
 };
 
 pub(crate) use self::pictures::MOST_PICTURES;
@@ -49,6 +50,7 @@ use self::{
     job::{Job, Sent},
     keys::embeddings,
     labels::LabelCard,
+    sum::Sums,
 };
 pub use self::{
     attackers::Attackers,
@@ -104,7 +106,8 @@ pub(crate) struct Attacks {
     label: LabelCard,
     membership: MembershipCard,
     everybody: Everybody,
-    /// Data read for it from the update that the room is about to take.
+    sums: Sums,
+    /// Data read for the wall that shows everybody from the update that the room is about to take.
     leak: Option<Job>,
     /// Data read from the update that the room is about to take.
     job: Option<(Job, Option<Arc<WholeUpdate>>)>,
@@ -124,6 +127,7 @@ impl Attacks {
         Self {
             attackers,
             everybody: Everybody::default(),
+            sums: Sums::default(),
             leak: None,
             target: None,
             awaited: None,
@@ -177,21 +181,44 @@ impl Attacks {
         self.attackers.forget_client(client);
         self.leak.take_if(|job| job.about.client == client);
         self.everybody.forget_client(client);
+        if self.sums.forget_client(client) {
+            self.drop_sum();
+        }
         self.cards.forget(client);
         self.label.forget_client(client);
         self.membership.forget_client(client);
         self.pictures.forget(|other| other == client);
     }
 
-    /// Attacks one undefended update of each client that may be shown from now on, or no longer.
-    pub(crate) fn attack_everybody(&mut self, is_on: bool) {
-        if self.everybody.turn(is_on) {
+    /// Attacks from now on what this beat shows besides the target: one undefended update of each client that may be
+    /// shown, or the sum of a few.
+    pub(crate) fn look_at(&mut self, beat: Beat) {
+        if self.everybody.turn(beat == Beat::ShowEverybody) {
             self.pictures.forget_everybody();
+        }
+        if self.sums.turn(beat.adds_updates()) {
+            self.drop_sum();
         }
     }
 
+    /// Forgets what is shown beside this client's picture, which its owner hides.
+    pub(crate) fn original_hidden(&mut self, client: ClientId) {
+        if self.membership.is_of(client) {
+            self.forget_candidate();
+        }
+        if self.sums.forget_client(client) {
+            self.drop_sum();
+        }
+    }
+
+    fn drop_sum(&self) {
+        self.pictures.forget_sum();
+        self.attackers.attack_sum(None);
+    }
+
     /// Extracts what the attacks need from an update that the room accepts, if the client is the target or everybody is
-    /// attacked. The lesson's beat decides whether the wall shows the numbers themselves.
+    /// attacked. The lesson's beat decides whether the wall shows the numbers themselves. `members` are the clients whose
+    /// updates may be attacked as a sum.
     ///
     /// Call this before the update completes its round, which changes the weights. If the attacks held the model
     /// instead, the optimiser's step would have to copy it.
@@ -202,13 +229,11 @@ impl Attacks {
         model: &GlobalModel,
         may_show: bool,
         beat: Beat,
+        members: impl FnOnce() -> Vec<ClientId>,
     ) {
         let client = accepted.client();
         let (is_target, is_wanted) =
             (self.target == Some(client), may_show && self.everybody.wants(client, settings.defence()));
-        if !is_target && !is_wanted {
-            return;
-        }
         self.serial += 1;
         let about = About {
             epoch: self.epoch,
@@ -220,6 +245,13 @@ impl Attacks {
             rule: settings.rule(),
             samples: accepted.samples(),
         };
+        if may_show {
+            let shows = |client: &ClientId| self.pictures.original(*client).is_some();
+            self.sums.read(accepted, settings, model, about, || members().into_iter().filter(shows).collect());
+        }
+        if !is_target && !is_wanted {
+            return;
+        }
         let (batch, encryption) = (settings.batch(), settings.encryption());
         let draws_tables = beat.draws_tables();
         let sent = Sent { about, batch, encryption, model, update: accepted.update(), draws_tables, is_target };
@@ -244,14 +276,21 @@ impl Attacks {
         if let Some(job) = self.leak.take() {
             self.everybody.take(job, &self.attackers);
         }
+        self.sums.begin(&self.attackers);
         if let Some((job, whole)) = self.job.take() {
             self.cards.begin(job.methods());
             self.attackers.attack(job, whole);
         }
     }
 
+    /// Attacks the sum of the updates that came in the round that has closed.
+    pub(crate) fn round_closed(&mut self) {
+        self.sums.round_closed(&self.attackers);
+    }
+
     pub(crate) fn forget_read(&mut self) {
         (self.job, self.leak) = (None, None);
+        self.sums.forget_read();
     }
 
     /// Forgets the results for the old model. The teacher's picture stays.
@@ -261,6 +300,7 @@ impl Attacks {
         self.label.forget();
         self.membership.forget_answer();
         self.everybody.forget();
+        self.sums.forget();
         self.pictures.forget(|_| true);
         self.attackers.forget_model();
     }
@@ -289,6 +329,9 @@ impl Attacks {
             }
             Report::Leak(about, outcome) if self.is_current(&about) => {
                 self.everybody.found(about.client, outcome, about.round, &self.pictures);
+            }
+            Report::Sum(about, outcome) if self.is_current(&about) => {
+                self.sums.found(&about, outcome, &self.pictures);
             }
             Report::Labels(about, outcome) if self.is_current(&about) => {
                 self.label.show(&about, outcome, nickname);
@@ -337,13 +380,6 @@ impl Attacks {
         self.membership.ask(self.pictures.keep_candidate(number, png), owner, is_exact);
         self.attackers.ask(Some(Candidate { number, values }));
         Ok("The teacher asks about a picture: was it among those of the client under attack?")
-    }
-
-    /// Forgets the picture if this client shows it.
-    pub(crate) fn forget_candidate_of(&mut self, client: ClientId) {
-        if self.membership.is_of(client) {
-            self.forget_candidate();
-        }
     }
 
     pub(crate) fn forget_candidate(&mut self) {
@@ -447,6 +483,11 @@ impl Attacks {
     /// What leaks of everybody.
     pub(crate) fn leaks(&self) -> Vec<LeakView> {
         self.everybody.views()
+    }
+
+    /// What leaks of a sum of updates.
+    pub(crate) fn sum(&self) -> Option<SumView> {
+        self.sums.view()
     }
 
     pub(crate) fn label(&self) -> Option<&LabelView> {

@@ -8,7 +8,6 @@ use tracing::warn;
 use unmask_core::{ClientId, RoundSettings, TrainOn};
 use unmask_defence::ProtectedUpdate;
 use unmask_federation::{Event, GlobalModel, ReceivedUpdate, Room, RoomPhase};
-use unmask_lesson::Beat;
 use unmask_wire::{
     ClientMessage, FORGOTTEN, RelayMessage,
     view::{Control, RoomView},
@@ -407,9 +406,9 @@ impl Classroom {
         }
     }
 
-    /// Attacks everybody while the wall shows everybody.
-    pub(crate) fn look_at_everybody(&mut self) {
-        self.attacks.attack_everybody(self.stage.place().beat() == Beat::ShowEverybody);
+    /// Attacks what the lesson's beat shows besides the target.
+    pub(crate) fn look_at_beat(&mut self) {
+        self.attacks.look_at(self.stage.place().beat());
     }
 
     /// Tells both the client and the room why something was refused.

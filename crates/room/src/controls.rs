@@ -97,7 +97,7 @@ impl Classroom {
                 if self.stage.go(scene, beat) {
                     self.say(format!("The lesson is at scene {}, {scene}.", scene.number()));
                 }
-                self.look_at_everybody();
+                self.look_at_beat();
                 self.tell_lesson();
                 self.follow_question();
             }

@@ -156,6 +156,7 @@ impl Classroom {
                 entry.set_loss(loss);
             }
         }
+        self.attacks.round_closed();
         self.timers.end();
         self.journaling.closed(self.now.moment, updates > 0);
         self.task = None;

@@ -298,7 +298,7 @@ impl Classroom {
     pub(super) fn hide_original(&mut self, client: ClientId) {
         // Nobody could tell whose update it is.
         self.stop_lending(client);
-        self.attacks.forget_candidate_of(client);
+        self.attacks.original_hidden(client);
         if self.pictures.forget_original(client) {
             self.tell_shown(client, false);
         }
@@ -306,7 +306,7 @@ impl Classroom {
 
     pub(super) fn hide_originals(&mut self) {
         for client in self.pictures.forget_originals() {
-            self.attacks.forget_candidate_of(client);
+            self.attacks.original_hidden(client);
             self.stop_lending(client);
             self.tell_shown(client, false);
         }

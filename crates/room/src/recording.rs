@@ -123,6 +123,7 @@ impl Recorder {
         let handed = shown.into_iter().map(str::to_owned).collect();
         self.seen.extend(addresses(view).map(|shown| shown.client));
         self.seen.extend(view.attacks.iter().map(|card| card.client));
+        self.seen.extend(view.sum.iter().flat_map(|sum| sum.clients.iter().copied()));
         self.seen.extend(view.label.iter().map(|label| label.client));
         self.seen.extend(view.membership.iter().map(|card| card.client));
         archive.hand(RecordingOrder::State { at, view: Arc::clone(view), pictures, _waits: Arc::clone(&self.waiting) });

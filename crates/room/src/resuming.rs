@@ -76,7 +76,7 @@ impl Classroom {
         }
         self.stage = stage;
         self.end_restored_game();
-        self.look_at_everybody();
+        self.look_at_beat();
         self.history.restore(history, self.room.update_counts(), room.settings().defence());
         // Lines logged while the journal was opened belong after the restored ones.
         let news: Vec<String> = self.log.lines().map(|line| line.text.clone()).collect();

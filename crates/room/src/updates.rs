@@ -30,7 +30,8 @@ impl Classroom {
         if let Ok(accepted) = &checked {
             let may_show = self.roster.get(client).is_some_and(Entry::may_show);
             let beat = self.stage.place().beat();
-            self.attacks.read(accepted, &self.room.settings(), self.room.model(), may_show, beat);
+            let members = || self.published.situation().suspects().into_iter().map(|suspect| suspect.client).collect();
+            self.attacks.read(accepted, &self.room.settings(), self.room.model(), may_show, beat, members);
             if let Some(((header, values), contest)) = loan.zip(self.contest.as_mut()) {
                 contest.take(client, header, values);
             }

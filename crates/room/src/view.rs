@@ -78,6 +78,7 @@ impl Classroom {
                 .map(|card| AttackView { nickname: self.roster.name(card.client).to_owned(), ..card.clone() })
                 .collect(),
             leaks: self.attacks.leaks(),
+            sum: self.attacks.sum(),
             label: self
                 .attacks
                 .label()

@@ -182,6 +182,32 @@ pub struct LeakView {
     pub remark: Option<String>,
 }
 
+/// What the sum of a few clients' updates gives away.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct SumView {
+    pub round: u32,
+    /// The clients whose updates were added.
+    pub clients: Vec<ClientId>,
+    /// Address of what an attack for one picture makes of the sum, as PNG.
+    pub mixture: Option<PictureAddress>,
+    /// Addresses of the pictures taken out of the sum, each at the place of the client whose shown picture it resembles
+    /// most. Empty until the attack has ended.
+    pub pictures: Vec<Option<PictureAddress>>,
+    /// Number of pictures that the sum itself proves.
+    pub certain: usize,
+    /// Duration of the attack.
+    pub seconds: Option<f64>,
+    /// Why pictures are missing, as a sentence.
+    pub remark: Option<String>,
+}
+
+impl SumView {
+    /// Whether the attack has ended without a picture.
+    pub fn has_failed(&self) -> bool {
+        !self.pictures.is_empty() && self.pictures.iter().all(Option::is_none)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct SearchView {
     /// Steps done.
@@ -499,6 +525,9 @@ pub struct RoomView {
     pub columns: Option<TradeOffColumns>,
     /// What leaks of each client while the wall shows everybody.
     pub leaks: Vec<LeakView>,
+    /// What the sum of a few updates gives away, in the scene that adds them.
+    #[serde(default)]
+    pub sum: Option<SumView>,
     pub log: Vec<LogLine>,
 }
 

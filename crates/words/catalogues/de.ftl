@@ -205,6 +205,7 @@ watch-attackers = Diese Angreifer wissen Verschiedenes. Oben steht, was sie aus 
 watch-patience = Schau auf den Beamer: Der Angreifer lässt sich Zeit.
 watch-trade-off = Schau auf den Beamer: Was kostet das Verstecken?
 watch-membership = Schau auf den Beamer: Verraten Zahlen, ob ein Foto verwendet wurde?
+watch-sum = Schau auf den Beamer: Versteckt eine Summe dein Bild?
 watch-debrief = Das war die Stunde. Unten kannst du deine Daten löschen.
 
 sees-shown = Die Klasse sieht dein Bild, klein, und was davon durchsickert.
@@ -572,6 +573,19 @@ member-question = Wurde dieses Foto verwendet?
 member-undecided = ◌ Das lässt sich nicht entscheiden
 member-waiting = ◌ Warten auf ein Update
 member-silent = ◌ Dieses Update sagt es nicht
+
+sum-title = Eine Summe
+sum-headline = Versteckt eine Summe dein Bild?
+sum-line-add = Angenommen, der Server sähe nur die Summe dieser Zahlen.
+sum-line-apart = Der Server zerlegt die Summe.
+sum-say = In einer Summe sieht niemand die Zahlen eines einzelnen Geräts. Bei wenigen Geräten reicht das nicht.
+sum-ask = Wie viele Geräte sollten in einer Summe sein?
+sum-answer = Bei diesem Modell trennt dieser Angriff höchstens 11 Bilder. An mehr scheitert er; das beweist nicht, dass sie sicher sind.
+sum-mixture = was ein Angriff auf ein einzelnes Bild in der Summe sieht
+sum-working = Die Summe wird zerlegt…
+sum-found = Zurück: { $found } von { $all } Bildern, { $certain } davon mit Gewissheit, in { $seconds } s
+sum-nothing = Aus dieser Summe kam nichts heraus.
+sum-too-few = Erst müssen zwei ihr Bild zeigen.
 
 debrief-title = Fazit
 debrief-headline = Was nehmt ihr mit?

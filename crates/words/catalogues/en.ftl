@@ -206,6 +206,7 @@ watch-attackers = These attackers know different things. Above is what they get 
 watch-patience = Look at the projector: the attacker takes its time.
 watch-trade-off = Look at the projector: what does hiding cost?
 watch-membership = Look at the projector: can numbers tell whether a photograph was used?
+watch-sum = Look at the projector: does a sum hide your picture?
 watch-debrief = That was the lesson. Below you can delete your data.
 
 sees-shown = The class sees your picture, small, and what leaks from it.
@@ -573,6 +574,19 @@ member-question = Was this photograph used?
 member-undecided = ◌ This cannot be decided
 member-waiting = ◌ Waiting for an update
 member-silent = ◌ This update does not say
+
+sum-title = One sum
+sum-headline = Does a sum hide your picture?
+sum-line-add = Suppose the server saw only the sum of these numbers.
+sum-line-apart = The server takes the sum apart.
+sum-say = In a sum, nobody sees the numbers of one device. For a few devices that is not enough.
+sum-ask = How many devices should a sum have?
+sum-answer = This attack separates at most 11 pictures on this model. It fails on more, which does not prove that they are safe.
+sum-mixture = what an attack on one picture makes of the sum
+sum-working = Taking the sum apart…
+sum-found = Back: { $found } of { $all } pictures, { $certain } of them certain, in { $seconds } s
+sum-nothing = Nothing came out of this sum.
+sum-too-few = Two must show their picture first.
 
 debrief-title = Take home
 debrief-headline = What do you take home?

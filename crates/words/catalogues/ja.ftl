@@ -205,6 +205,7 @@ watch-attackers = 攻撃者によって、知っていることが違います�
 watch-patience = スクリーンを見てください。攻撃者は時間をかけます。
 watch-trade-off = スクリーンを見てください。隠すと何を失うでしょうか。
 watch-membership = スクリーンを見てください。写真が使われたかどうか、数から分かるでしょうか。
+watch-sum = スクリーンを見てください。合計すれば、写真は隠れるでしょうか。
 watch-debrief = 授業はこれで終わりです。下であなたのデータを消せます。
 
 sees-shown = クラスのみんなに、小さくしたあなたの写真と、そこから漏れたものが見えています。
@@ -532,6 +533,19 @@ member-question = この写真は使われましたか。
 member-undecided = ◌ どちらとも言えません
 member-waiting = ◌ 更新を待っています
 member-silent = ◌ この更新からは分かりません
+
+sum-title = 合計
+sum-headline = 合計すれば写真は隠れる？
+sum-line-add = サーバーに見えるのは数の合計だけ、とします。
+sum-line-apart = サーバーが合計を分解します。
+sum-say = 合計すると、1台ずつの数は見えなくなります。台数が少ないと、それだけでは足りません。
+sum-ask = 合計には何台の端末が必要でしょうか。
+sum-answer = このモデルでは、この攻撃が分けられるのは11枚までです。それより多いと失敗しますが、安全だという証明にはなりません。
+sum-mixture = 1枚用の攻撃から見た合計
+sum-working = 合計を分解しています…
+sum-found = { $all }枚のうち{ $found }枚が復元され、{ $certain }枚は確実です（{ $seconds }秒）
+sum-nothing = この合計からは何も出ませんでした。
+sum-too-few = 先に2人が写真を見せる必要があります。
 
 debrief-title = まとめ
 debrief-headline = 今日、何が分かった？

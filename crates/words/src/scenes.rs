@@ -66,6 +66,7 @@ pub fn scene(scene: Scene) -> SceneWords {
             say::member::ask(),
             say::member::answer(),
         ],
+        Scene::Sum => [say::sum::title(), say::sum::headline(), say::sum::say(), say::sum::ask(), say::sum::answer()],
         Scene::Debrief => [
             say::debrief::title(),
             say::debrief::headline(),
@@ -114,6 +115,8 @@ pub fn line(beat: Beat) -> &'static str {
         Beat::AskUsed => say::member::line_ask(),
         Beat::TellUsed => say::member::line_told(),
         Beat::TestStranger => say::member::line_stranger(),
+        Beat::AddUpdates => say::sum::line_add(),
+        Beat::TakeApart => say::sum::line_apart(),
         Beat::VoteMasked => say::debrief::line_vote(),
         Beat::ShowMaskedVotes => say::debrief::line_votes(),
         Beat::TellMasked => say::debrief::line_told(),

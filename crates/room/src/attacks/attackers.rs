@@ -15,6 +15,7 @@ use super::{
     pool,
     queue::{QueuedTask, Task},
     schedule::{Schedule, Shared},
+    sum::SumJob,
     worker::{Duty, Worker},
 };
 
@@ -80,14 +81,23 @@ impl Attackers {
         is_taken
     }
 
+    /// Attacks this sum instead of the one before.
+    pub(super) fn attack_sum(&self, job: Option<SumJob>) {
+        self.change(|schedule| {
+            schedule.summed = job.as_ref().map(|job| job.about().serial);
+            std::mem::replace(&mut schedule.sum, job)
+        });
+    }
+
     /// Drops all work on updates of the old model.
     pub(crate) fn forget_model(&self) {
         self.change(|schedule| {
             schedule.queue.clear();
             schedule.to_gather.clear();
             schedule.everybody.clear();
+            schedule.summed = None;
             let next = schedule.search.forget();
-            (next, schedule.whole.take(), schedule.newest.take(), schedule.gathered.take())
+            (next, schedule.sum.take(), schedule.whole.take(), schedule.newest.take(), schedule.gathered.take())
         });
     }
 

@@ -16,10 +16,12 @@ const KEPT: usize = 6;
 
 /// The name under which the wall's pictures are kept, one for each client.
 pub(super) const EVERYBODY: &str = "everybody";
+/// The name under which the pictures of a sum are kept: one of each client in it, and the mixture.
+pub(super) const SUM: &str = "sum";
 /// Upper limit of clients on the wall.
 pub(super) const MOST_EVERYBODY: usize = 30;
 /// Upper limit of pictures that are not clients' own.
-pub(crate) const MOST_PICTURES: usize = KEPT * AttackMethod::ALL.len() + MOST_EVERYBODY + 1;
+pub(crate) const MOST_PICTURES: usize = KEPT * (AttackMethod::ALL.len() + 1) + MOST_EVERYBODY + 1;
 
 #[derive(Debug)]
 struct Reconstructed {
@@ -79,6 +81,11 @@ impl Pictures {
     /// Forgets the wall's pictures.
     pub(super) fn forget_everybody(&self) {
         self.lock().attacks.remove(EVERYBODY);
+    }
+
+    /// Forgets the pictures of a sum, which are of several clients.
+    pub(super) fn forget_sum(&self) {
+        self.lock().attacks.remove(SUM);
     }
 
     /// Forgets the reconstructions for which `is_forgotten` returns true. The teacher's picture stays.

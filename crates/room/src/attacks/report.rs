@@ -7,7 +7,7 @@ use unmask_core::AttackMethod;
 use unmask_data::{ImageError, Picture, PictureError, encode_png};
 use unmask_wire::view::{GatheredView, SearchView};
 
-use super::{about::About, candidate::MembershipAnswer, labels::Labels, tables::Tables};
+use super::{about::About, candidate::MembershipAnswer, labels::Labels, sum::OfSum, tables::Tables};
 
 #[derive(Debug)]
 pub enum Report {
@@ -19,6 +19,8 @@ pub enum Report {
     Labels(Box<About>, Result<Labels, Failure>),
     /// What leaks of a client, for the wall that shows everybody.
     Leak(Box<About>, Result<Seen, Failure>),
+    /// What leaks of the sum whose first update is this one.
+    Sum(Box<About>, OfSum),
     /// Whether the picture of this number was in the update, or the reason why that cannot be told.
     Membership(Box<About>, u64, Result<MembershipAnswer, Failure>),
     /// Attacks were skipped for lack of time.
@@ -30,9 +32,11 @@ impl Report {
     pub(super) fn about(&self) -> Option<&About> {
         match self {
             Self::Found(finding) => Some(&finding.about),
-            Self::Gathered(about, _) | Self::Labels(about, _) | Self::Leak(about, _) | Self::Membership(about, ..) => {
-                Some(about)
-            }
+            Self::Gathered(about, _)
+            | Self::Labels(about, _)
+            | Self::Leak(about, _)
+            | Self::Sum(about, _)
+            | Self::Membership(about, ..) => Some(about),
             Self::Skipped => None,
         }
     }

@@ -10,7 +10,7 @@ use unmask_attack::WholeUpdate;
 
 use super::{
     budget::Budget, candidate::Candidate, gathered::Gathered, job::Job, keys::Keys, queue::Queue,
-    search_queue::SearchQueue,
+    search_queue::SearchQueue, sum::SumJob,
 };
 
 /// All waiting and running work. Lock it only briefly: the room takes the same lock.
@@ -30,6 +30,10 @@ pub(super) struct Schedule {
     pub(super) is_gathering: bool,
     /// One update of each client for the wall that shows everybody.
     pub(super) everybody: VecDeque<Job>,
+    /// The sum to take the next step on.
+    pub(super) sum: Option<SumJob>,
+    /// The sum that the room still wants taken apart, by its serial number.
+    pub(super) summed: Option<u64>,
     pub(super) search: SearchQueue,
     pub(super) keys: Keys,
     pub(super) candidate: Option<Arc<Candidate>>,
@@ -73,6 +77,8 @@ impl Shared {
             gathered: None,
             is_gathering: false,
             everybody: VecDeque::new(),
+            sum: None,
+            summed: None,
             search: SearchQueue::default(),
             keys: Keys::default(),
             candidate: None,

@@ -9,6 +9,7 @@ use super::{
     report::Report,
     schedule::Shared,
     search::{self, Current},
+    sum,
 };
 use crate::time::Moment;
 
@@ -19,7 +20,7 @@ pub(super) enum Duty {
     Search(Option<Box<Current>>),
     /// Adding up rounds of one client. This is cheap and must not wait behind an attack.
     Gathering,
-    /// One update of each client.
+    /// One update of each client, or the sum of a few.
     Everybody,
 }
 
@@ -68,7 +69,7 @@ impl Worker {
             Duty::ClosedForms => pool::step(shared, searches, now),
             Duty::Search(current) => search::step(shared, searches, current, now),
             Duty::Gathering => gathering::step(shared),
-            Duty::Everybody => everybody::step(shared),
+            Duty::Everybody => everybody::step(shared).or_else(|| sum::step(shared, searches, now)),
         };
         worked.map_or(Step::Idle, Step::Worked)
     }

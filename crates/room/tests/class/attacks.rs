@@ -12,7 +12,11 @@ use unmask_core::{Architecture, MaskSeed, VitPreset};
 use unmask_data::hwc_to_chw;
 use unmask_defence::{KeyMaterial, ProtectedUpdate};
 use unmask_engine::{Engine, Normalisation, Wanted};
-use unmask_wire::view::{Control, RoomView};
+use unmask_lesson::Scene;
+use unmask_wire::{
+    ClientMessage, ORIGINAL_SIDE, RelayMessage,
+    view::{Control, RoomView},
+};
 
 const LABEL: usize = 3;
 
@@ -103,6 +107,74 @@ impl Searches for Running {
     }
 }
 
+/// A picture of 8-bit pixels, `[32, 32, 3]`, different for each seed.
+fn levels(seed: usize) -> Vec<f32> {
+    let value = |i: usize| {
+        let (x, y) = ((i / 3 % 32) as f32, (i / 96) as f32);
+        let wave = (x * 0.31 * (seed + 1) as f32).sin() * (y * 0.17).cos() + 0.3 * ((i * (seed + 7)) as f32).sin();
+        (127.5 + 90.0 * wave).round().clamp(0.0, 255.0) / 255.0
+    };
+    (0..3 * 32 * 32).map(value).collect()
+}
+
+/// The scene that adds updates takes apart the sum of those who show their pictures, and of nobody else.
+#[test]
+fn the_sum_of_a_few_updates_is_taken_apart() {
+    let architecture = Architecture::from(VitPreset::NanoPatch8);
+    let class = Class::with_model(Arc::new(Running), |config| config.architecture = architecture);
+    let show = |nickname: &str, seed| {
+        let mut client = class.client(nickname);
+        client.socket.send(&ClientMessage::Original { side: ORIGINAL_SIDE }, &levels(seed));
+        assert_eq!(client.answer(), RelayMessage::Original { is_shown: true });
+        client
+    };
+    // Dan leaves without an answer, Eve shows nothing.
+    let (mut ada, mut bob, mut dan, mut eve) = (show("Ada", 0), show("Bob", 1), show("Dan", 2), class.client("Eve"));
+    class.control(Control::Lesson { scene: Scene::Sum, beat: 0 });
+    class.control(Control::OneRound);
+    dan.plan();
+    for (client, seed, label) in [(&mut eve, 3, 5), (&mut bob, 1, 8), (&mut ada, 0, 3)] {
+        let plan = client.plan();
+        let update = mean_gradient(architecture, &plan.weights, &levels(seed), &[label]);
+        client.send_update(&plan, 1.0, ProtectedUpdate::dense(update));
+    }
+    let waiting = class.room().sum.expect("a sum");
+    assert_eq!((waiting.clients.len(), waiting.mixture), (3, None), "it waits for Dan");
+    drop((dan, eve));
+    let room = class.room_when("the sum", |room| room.sum.as_ref().is_some_and(|sum| !sum.pictures.is_empty()));
+    let sum = room.sum.clone().expect("a sum");
+    assert_eq!((&sum.clients[..], sum.certain, &sum.remark), (&[bob.id, ada.id][..], 2, &None));
+    assert!(room.situation().has_added);
+    let addresses: Vec<_> =
+        sum.pictures.iter().chain([&sum.mixture]).map(|it| it.clone().expect("a picture")).collect();
+    for (address, seed) in addresses.iter().zip([1, 0]) {
+        let png = class.picture(address).expect("a picture");
+        let wanted: Vec<u8> = levels(seed).iter().map(|value| (value * 255.0).round() as u8).collect();
+        assert!(unmask_data::decode(&png).expect("a PNG").rgb() == wanted, "picture {seed} is not exact");
+    }
+
+    // Every picture of the sum is made of Ada's numbers, too.
+    ada.socket.send(&ClientMessage::HideOriginal, &[]);
+    class.room_when("a picture hidden", |room| room.sum.is_none());
+    assert!(addresses.iter().all(|address| class.picture(address).is_none()));
+
+    // Who withdraws while the sum is made takes it along.
+    drop(ada);
+    let mut ada = show("Ada", 0);
+    class.control(Control::OneRound);
+    let plans = [ada.plan(), bob.plan()];
+    let [of_ada, of_bob] = [0, 1].map(|seed: usize| {
+        ProtectedUpdate::dense(mean_gradient(architecture, &plans[seed].weights, &levels(seed), &[3]))
+    });
+    ada.send_update(&plans[0], 1.0, of_ada);
+    class.room_when("a sum in the making", |room| room.sum.is_some());
+    ada.socket.send(&ClientMessage::Consent { may_show: false, may_lend: false }, &[]);
+    class.room_when("a consent withdrawn", |room| room.sum.is_none());
+    bob.send_update(&plans[1], 1.0, of_bob);
+    class.room_when("the end of the round", |room| room.losses.len() == 2);
+    assert_eq!(class.room().sum, None, "one update is no sum");
+}
+
 /// An update of several pictures gets a card that shows each of them.
 #[test]
 fn a_batch_is_taken_apart_on_its_card() {
@@ -113,14 +185,7 @@ fn a_batch_is_taken_apart_on_its_card() {
     let mut ada = class.client("Ada");
     class.control(Control::OneRound);
     let plan = ada.plan();
-    let levels = |seed: usize| {
-        (0..3 * 32 * 32).map(move |i| {
-            let (x, y) = ((i / 3 % 32) as f32, (i / 96) as f32);
-            let wave = (x * 0.31 * (seed + 1) as f32).sin() * (y * 0.17).cos() + 0.3 * ((i * (seed + 7)) as f32).sin();
-            (127.5 + 90.0 * wave).round().clamp(0.0, 255.0) / 255.0
-        })
-    };
-    let pictures: Vec<f32> = levels(0).chain(levels(1)).collect();
+    let pictures = [levels(0), levels(1)].concat();
     let update = mean_gradient(architecture, &plan.weights, &pictures, &[3, 8]);
     ada.send_samples(&plan, 1.0, 2, ProtectedUpdate::dense(update));
     let room = class.room_when("the card", |room| find_card(room, "batch").is_some());

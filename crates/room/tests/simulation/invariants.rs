@@ -69,9 +69,15 @@ fn only_who_agrees_is_shown(world: &World, view: &RoomView) -> Result<(), String
         .iter()
         .map(|card| card.client)
         .chain(view.leaks.iter().map(|leak| leak.client))
+        .chain(view.sum.iter().flat_map(|sum| sum.clients.iter().copied()))
         .chain(view.label.iter().map(|label| label.client))
         .chain(view.membership.iter().filter(|card| card.verdict.is_some()).map(|card| card.client))
         .chain(view.clients.iter().filter(|client| client.original.is_some()).map(|client| client.id));
+    for client in view.sum.iter().flat_map(|sum| &sum.clients) {
+        if view.clients.iter().all(|entry| entry.id != *client || entry.original.is_none()) {
+            return Err(format!("consent: client {client} is in a sum and shows no picture"));
+        }
+    }
     for client in shown {
         let agrees = world.people.iter().any(|person| person.id == Some(client) && person.may_show);
         if !agrees {

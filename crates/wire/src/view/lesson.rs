@@ -110,6 +110,7 @@ impl RoomView {
             is_paused: !self.runs_on,
             search: self.search,
             has_searched: self.attacks.iter().any(|attack| attack.search.is_some() && attack.round == 1),
+            has_added: self.sum.as_ref().is_some_and(|sum| sum.round == 1 && !sum.has_failed()),
             target: self.target,
             candidate: self.membership.as_ref().and_then(|membership| membership.owner),
             volunteers: self.clients.iter().filter(|client| client.is_volunteer()).map(volunteer).collect(),

@@ -55,6 +55,7 @@ pub fn Cards(feed: Feed, teacher: Teacher) -> impl IntoView {
                     <SearchOffer feed teacher/>
                 </Show>
                 <div class="findings">
+                    <SumCard feed/>
                     <LabelCard feed/>
                     <MembershipCard feed teacher/>
                 </div>
@@ -194,6 +195,23 @@ pub fn Budget(feed: Feed, teacher: Teacher) -> impl IntoView {
                 </b>
             </p>
         </div>
+    }
+}
+
+/// What the sum of a few updates gives away, in the scene that adds them.
+#[component]
+fn SumCard(feed: Feed) -> impl IntoView {
+    let sum = feed.optional(|room| room.sum.clone());
+    let pictures =
+        part(sum, |sum| sum.pictures.iter().flatten().map(|picture| picture.to_string()).collect::<Vec<_>>());
+    let remark = optional(sum, |sum| sum.remark.clone());
+    view! {
+        <article class="card finding" data-testid="sum-card" hidden=move || sum.with(Option::is_none)>
+            <h3>"What the sum gives away"</h3>
+            <p>{part(sum, |sum| format!("{} updates added, {} pictures certain", sum.clients.len(), sum.certain))}</p>
+            <p>{move || pictures().unwrap_or_default().into_iter().map(|picture| view! { <img src=picture alt="from the sum"/> }).collect_view()}</p>
+            <p class="remark" hidden=move || remark().is_none()>{remark}</p>
+        </article>
     }
 }
 

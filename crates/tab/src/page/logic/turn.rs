@@ -227,6 +227,7 @@ pub fn watch(place: Place) -> &'static str {
         Scene::Patience => say::watch::patience(),
         Scene::TradeOff => say::watch::trade_off(),
         Scene::Membership => say::watch::membership(),
+        Scene::Sum => say::watch::sum(),
         Scene::Debrief => say::watch::debrief(),
     }
 }

@@ -1,4 +1,4 @@
-//! Scenes 2 and 9: one reconstruction and the pictures that the class guesses from; at the end, the take-home messages.
+//! The second scene and the last: one reconstruction and the pictures that the class guesses from; at the end, the take-home messages.
 
 use leptos::prelude::*;
 use unmask_lesson::{Beat, Scene};

@@ -7,6 +7,7 @@ mod guess;
 mod membership;
 mod opening;
 mod parts;
+mod sum;
 mod suspects;
 mod swarm;
 mod trade_off;
@@ -28,6 +29,7 @@ use self::{
     membership::Membership,
     opening::{Lobby, LobbyDoor, MakeDoor, Promise},
     parts::Stage,
+    sum::SumOfUpdates,
     trade_off::TradeOff,
 };
 use super::{
@@ -358,6 +360,7 @@ fn SceneView(stage: Stage, lobby_door: Option<MakeDoor>, scene: Memo<Scene>) -> 
         Scene::Patience => view! { <Patience stage/> }.into_any(),
         Scene::TradeOff => view! { <TradeOff stage/> }.into_any(),
         Scene::Membership => view! { <Membership stage/> }.into_any(),
+        Scene::Sum => view! { <SumOfUpdates stage/> }.into_any(),
     }
 }
 

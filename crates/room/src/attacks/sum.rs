@@ -1,0 +1,347 @@
+//! The sum of a few clients' updates, as a secure sum of a small cohort would show it, attacked as one batch.
+
+use std::{
+    collections::BTreeSet,
+    ops::ControlFlow,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
+
+use unmask_attack::{
+    AttackProgress, Concealment, NoSearches, Observation, Received, Recovered, SearchOptions, Searches, UpdateScale,
+    WholeUpdate, most_pictures,
+};
+use unmask_core::{Architecture, AttackMethod, ClientId, Defence, RoundSettings, Rule};
+use unmask_federation::{Accepted, GlobalModel};
+use unmask_lesson::MAX_SUSPECTS;
+use unmask_wire::view::SumView;
+
+use super::{
+    about::About,
+    attackers::Attackers,
+    pictures::{Pictures, SUM},
+    reading,
+    report::{Failure, Report, Seen},
+    schedule::Shared,
+};
+use crate::time::Moment;
+
+/// Upper limit of the time for one sum. The attack then shows what it has.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// The sums of one lesson: one at a time, and one for each model.
+#[derive(Debug, Default)]
+pub(super) struct Sums {
+    /// Whether the class is looking.
+    is_on: bool,
+    adding: Option<Adding>,
+    /// An update that was read and that the room has yet to take.
+    part: Option<(ClientId, Vec<f32>)>,
+    /// The sum that is being made, attacked or shown, with its serial number.
+    view: Option<(u64, SumView)>,
+}
+
+/// A sum in the making.
+#[derive(Debug)]
+struct Adding {
+    about: About,
+    /// The model from which the clients compute their updates.
+    model: GlobalModel,
+    /// The clients whose updates were added.
+    clients: Vec<ClientId>,
+    waiting: BTreeSet<ClientId>,
+    /// `[P]`, in f64.
+    values: Vec<f64>,
+}
+
+/// A sum for the attack.
+#[derive(Debug)]
+pub(super) struct SumJob {
+    about: About,
+    side: usize,
+    observation: Observation,
+    whole: Arc<WholeUpdate>,
+    /// Whether the mixture was reported.
+    is_mixed: bool,
+}
+
+/// What was taken out of a sum.
+#[derive(Debug)]
+pub struct Apart {
+    pub(crate) pictures: Vec<Seen>,
+    pub(crate) certain: usize,
+    pub(crate) seconds: f64,
+    pub(crate) notes: Vec<String>,
+}
+
+/// What an attack made of a sum.
+#[derive(Debug)]
+pub enum OfSum {
+    /// What an attack for one picture shows.
+    Mixture(Result<Seen, Failure>),
+    Apart(Result<Apart, Failure>),
+}
+
+impl Sums {
+    /// Turns to the sum, or away from it. Returns whether that forgets one.
+    pub(super) fn turn(&mut self, is_on: bool) -> bool {
+        let is_news = self.is_on != is_on;
+        self.is_on = is_on;
+        is_news && self.forget()
+    }
+
+    /// Reads an update that the room is about to take, if it belongs in the sum. `members` are the clients that agreed and
+    /// show their picture.
+    pub(super) fn read(
+        &mut self,
+        accepted: &Accepted,
+        settings: &RoundSettings,
+        model: &GlobalModel,
+        about: About,
+        members: impl FnOnce() -> Vec<ClientId>,
+    ) {
+        let is_plain = settings.defence() == Defence::None && settings.encryption().is_none();
+        let is_one_picture = settings.rule() == Rule::FedSgd && accepted.samples() == 1;
+        if !self.is_on || !is_plain || !is_one_picture {
+            return;
+        }
+        let client = accepted.client();
+        if self.adding.as_ref().is_some_and(|adding| adding.about.round != about.round) {
+            (self.adding, self.view) = (None, None);
+        }
+        if self.view.is_none() {
+            let most = within_reach(model.architecture);
+            let members: Vec<ClientId> = members().into_iter().take(most).collect();
+            if members.len() < 2 || !members.contains(&client) {
+                return;
+            }
+            let view = SumView { round: about.round, clients: members.clone(), ..SumView::default() };
+            self.view = Some((about.serial, view));
+            let (waiting, values) = (members.into_iter().collect(), vec![0.0; model.state.weights.len()]);
+            self.adding = Some(Adding { about, model: model.clone(), clients: Vec::new(), waiting, values });
+        }
+        let is_awaited = self.adding.as_ref().is_some_and(|adding| adding.waiting.contains(&client));
+        self.part = is_awaited.then(|| (client, accepted.update().values().to_vec()));
+    }
+
+    /// Adds the update that was read; the room has taken it. Attacks the sum once it is complete.
+    pub(super) fn begin(&mut self, attackers: &Attackers) {
+        let (Some((client, values)), Some(adding)) = (self.part.take(), &mut self.adding) else { return };
+        if values.len() == adding.values.len() && adding.waiting.remove(&client) {
+            adding.clients.push(client);
+            adding.values.iter_mut().zip(values).for_each(|(sum, value)| *sum += f64::from(value));
+        }
+        if adding.waiting.is_empty() {
+            self.round_closed(attackers);
+        }
+    }
+
+    /// Attacks what was added, without clients that did not answer.
+    pub(super) fn round_closed(&mut self, attackers: &Attackers) {
+        let Some(adding) = self.adding.take() else { return };
+        if adding.clients.len() < 2 {
+            self.view = None;
+            return;
+        }
+        if let Some((_, view)) = &mut self.view {
+            view.clients.clone_from(&adding.clients);
+        }
+        attackers.attack_sum(Some(adding.into_job()));
+    }
+
+    pub(super) fn forget_read(&mut self) {
+        self.part = None;
+    }
+
+    /// Takes what the attack made of the sum. Each picture goes to the client whose shown picture it resembles most:
+    /// the sum itself does not say whose is whose.
+    pub(super) fn found(&mut self, about: &About, outcome: OfSum, pictures: &Pictures) {
+        let is_it = |(serial, _): &&mut (u64, SumView)| *serial == about.serial;
+        let Some((_, view)) = self.view.as_mut().filter(is_it) else { return };
+        let prefix = format!("{}-", view.round);
+        let keep = |png| pictures.keep(about.client, SUM, &prefix, png);
+        match outcome {
+            OfSum::Mixture(outcome) => view.mixture = outcome.ok().map(|seen| keep(seen.png)),
+            OfSum::Apart(Ok(Apart { pictures: found, certain, seconds, notes })) => {
+                let originals: Vec<_> = view
+                    .clients
+                    .iter()
+                    .map(|client| pictures.original_values(*client).map(|original| original.values))
+                    .collect();
+                let values: Vec<&[f32]> = found.iter().map(|seen| &seen.values[..]).collect();
+                let places = places(&values, &originals);
+                view.pictures = vec![None; view.clients.len()];
+                for (place, seen) in places.into_iter().zip(found) {
+                    if let Some(shown) = view.pictures.get_mut(place) {
+                        *shown = Some(keep(seen.png));
+                    }
+                }
+                (view.certain, view.seconds) = (certain.min(view.clients.len()), Some(seconds));
+                view.remark = (certain < view.clients.len()).then(|| notes.join(" "));
+            }
+            OfSum::Apart(Err(reason)) => {
+                view.pictures = vec![None; view.clients.len()];
+                view.remark = Some(format!("Cannot, because {}.", reason.to_string().trim_end_matches('.')));
+            }
+        }
+    }
+
+    /// Forgets the sum if this client's update is in it, and waits no longer for one that has not come. Returns whether a
+    /// sum was forgotten.
+    pub(super) fn forget_client(&mut self, client: ClientId) -> bool {
+        self.part.take_if(|(other, _)| *other == client);
+        if let (Some(adding), Some((_, view))) = (&mut self.adding, &mut self.view)
+            && adding.waiting.remove(&client)
+        {
+            view.clients.retain(|other| *other != client);
+        }
+        let is_gone = self.view.take_if(|(_, view)| view.clients.contains(&client)).is_some();
+        self.adding.take_if(|_| is_gone);
+        is_gone
+    }
+
+    /// Forgets everything. Returns whether there was a sum under attack or taken apart.
+    pub(super) fn forget(&mut self) -> bool {
+        (self.adding, self.part) = (None, None);
+        self.view.take().is_some()
+    }
+
+    pub(super) fn view(&self) -> Option<SumView> {
+        self.view.as_ref().map(|(_, view)| view.clone())
+    }
+}
+
+impl Adding {
+    /// The mean of the updates, which is the gradient of all their pictures as one batch.
+    fn into_job(self) -> SumJob {
+        let Self { about, model: GlobalModel { architecture, state }, clients, values, .. } = self;
+        let pictures = clients.len();
+        let gradient: Vec<f32> = values.iter().map(|sum| (sum / pictures as f64) as f32).collect();
+        let received = Received::<std::iter::Empty<(u64, usize)>> {
+            model: architecture.into(),
+            weights: &state.weights,
+            values: &gradient,
+            words: None,
+            scale: UpdateScale::Gradient,
+        };
+        let mut observation = Observation::new(reading::evidence(architecture, pictures, &received));
+        observation.batch = pictures;
+        let whole = WholeUpdate { architecture, state, gradient, kept: None, is_training: true };
+        SumJob { about, side: architecture.side(), observation, whole: Arc::new(whole), is_mixed: false }
+    }
+}
+
+impl SumJob {
+    pub(super) fn about(&self) -> About {
+        self.about
+    }
+}
+
+/// The most clients whose updates this attack separates, with the memory that a room gives it.
+fn within_reach(architecture: Architecture) -> usize {
+    let most = architecture.vit().map_or(0, |config| most_pictures(&config)).min(MAX_SUSPECTS);
+    let fits = |pictures: &usize| Concealment::Nothing.methods(architecture, *pictures).contains(&AttackMethod::Batch);
+    (2..=most).rev().find(fits).unwrap_or_default()
+}
+
+/// Takes the next step of the attack on the sum; `None` if there is none. The mixture comes first, because the rest
+/// takes seconds.
+pub(super) fn step(shared: &Shared, searches: &dyn Searches, now: &dyn Fn() -> Moment) -> Option<Vec<Report>> {
+    let mut job = shared.lock().sum.take()?;
+    let about = Box::new(job.about);
+    let outcome = if job.is_mixed {
+        OfSum::Apart(apart(&job, shared, searches, now))
+    } else {
+        let mixture = mixture(&job);
+        job.is_mixed = true;
+        let mut schedule = shared.lock();
+        // Another sum may have come, or this one may have been forgotten, in the meantime.
+        if schedule.sum.is_none() && schedule.summed == Some(about.serial) {
+            schedule.sum = Some(job);
+        }
+        OfSum::Mixture(mixture)
+    };
+    Some(vec![Report::Sum(about, outcome)])
+}
+
+fn mixture(job: &SumJob) -> Result<Seen, Failure> {
+    guarded(|| {
+        let go_on = &mut |_: AttackProgress<'_>| ControlFlow::Continue(());
+        let options = SearchOptions::default();
+        let found = unmask_attack::run(AttackMethod::Embedding, &job.observation, &NoSearches, options, go_on)?;
+        Ok(Seen::new(job.side, found.pictures.concat(), &[])?)
+    })
+}
+
+fn apart(job: &SumJob, shared: &Shared, searches: &dyn Searches, now: &dyn Fn() -> Moment) -> Result<Apart, Failure> {
+    let started = now();
+    guarded(|| {
+        let go_on = &mut |_: AttackProgress<'_>| {
+            let schedule = shared.lock();
+            let is_over = schedule.is_closed || schedule.summed != Some(job.about.serial);
+            if is_over || now() - started > PATIENCE { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let mut observation = job.observation.clone();
+        observation.whole = Some(Arc::clone(&job.whole));
+        let options = SearchOptions::default();
+        let found = unmask_attack::run(AttackMethod::Batch, &observation, searches, options, go_on)?;
+        let Recovered { pictures, certain, notes, .. } = found;
+        let seen = pictures.into_iter().map(|picture| Seen::new(job.side, picture, &[]));
+        let pictures = seen.collect::<Result<_, _>>()?;
+        let seconds = (now() - started).as_secs_f64();
+        Ok(Apart { pictures, certain: certain.unwrap_or_default(), seconds, notes })
+    })
+}
+
+/// Updates come from outside: one that makes the linear algebra panic must not end the worker.
+fn guarded<T>(run: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or(Err(Failure::BrokeDown { what: "the attack" }))
+}
+
+/// The place of each picture among the originals, the nearest pairs first. Pictures without an original take the
+/// places that are left.
+fn places(pictures: &[&[f32]], originals: &[Option<Vec<f32>>]) -> Vec<usize> {
+    let mut pairs: Vec<(f64, usize, usize)> = Vec::new();
+    for (picture, values) in pictures.iter().enumerate() {
+        for (place, original) in originals.iter().enumerate() {
+            let is_same_size = |original: &&Vec<f32>| original.len() == values.len();
+            let distance = original.as_ref().filter(is_same_size).map_or(f64::INFINITY, |original| {
+                original.iter().zip(*values).map(|(one, other)| f64::from(one - other).powi(2)).sum()
+            });
+            pairs.push((distance, picture, place));
+        }
+    }
+    pairs.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let mut found = vec![None; pictures.len()];
+    for (_, picture, place) in pairs {
+        if found[picture].is_none() && !found.contains(&Some(place)) {
+            found[picture] = Some(place);
+        }
+    }
+    found.into_iter().map(|place| place.unwrap_or(usize::MAX)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use unmask_core::VitPreset;
+
+    use super::*;
+
+    #[test]
+    fn pictures_go_to_the_originals_that_they_resemble() {
+        let [dark, grey, bright] = [[0.0; 3], [0.5; 3], [1.0; 3]];
+        let originals = [Some(bright.to_vec()), None, Some(dark.to_vec())];
+        assert_eq!(places(&[&dark, &bright], &originals), [2, 0]);
+        // Nearest first; the other takes what is left.
+        assert_eq!(places(&[&grey, &dark, &bright], &originals), [1, 2, 0]);
+        assert_eq!(places(&[&grey, &grey], &[None]), [0, usize::MAX]);
+    }
+
+    #[test]
+    fn no_more_are_added_than_come_apart() {
+        let most = |preset: VitPreset| within_reach(preset.into());
+        assert_eq!((most(VitPreset::LabPatch8), most(VitPreset::NanoPatch8), most(VitPreset::Nano)), (4, 4, 0));
+        assert_eq!(within_reach(unmask_core::ResnetPreset::Nano.into()), 0);
+    }
+}
