@@ -15,6 +15,11 @@ const STARTS: std::ops::RangeInclusive<i32> = -2..=9;
 /// The best starts are pursued.
 const PURSUED: usize = 3;
 const STEPS: usize = 60;
+/// A scale by a factor of e to this power from the middle one has run away: those of class tokens and flat patches are
+/// ten to twenty times as large as the others.
+const FAR: f64 = 4.0;
+/// How often such scales are moved back.
+const RETURNS: usize = 3;
 /// One in this many known entries of a column is held out.
 const HELD_OUT: usize = 16;
 /// A step that shortens the residual by a smaller share is the last.
@@ -49,7 +54,7 @@ pub(super) fn projection(
     starts.sort_by(|one, other| one.0.total_cmp(&other.0));
     let mut best: Option<(f64, Vec<f64>)> = None;
     for (_, scales) in starts.into_iter().take(PURSUED) {
-        let found = problem.search(scales, go_on)?;
+        let found = problem.search_again(scales, go_on)?;
         if let Some(found) = found.filter(|found| best.as_ref().is_none_or(|best| found.0 < best.0)) {
             best = Some(found);
         }
@@ -175,6 +180,40 @@ impl Problem {
             sum.curvature += curvature;
         }
         sum.objective.is_finite().then_some(sum)
+    }
+
+    /// Searches, moves scales that ran away from the others to where they fit best, and searches again.
+    fn search_again(&self, scales: Vec<f64>, go_on: GoOn<'_>) -> ControlFlow<(), Option<(f64, Vec<f64>)>> {
+        let Some(mut best) = self.search(scales, go_on)? else { return ControlFlow::Continue(None) };
+        for _ in 0..RETURNS {
+            let mut sorted = best.1.clone();
+            sorted.sort_by(f64::total_cmp);
+            let middle = sorted[sorted.len() / 2];
+            let strays: Vec<usize> = (0..sorted.len()).filter(|&k| (best.1[k] - middle).abs() > FAR).collect();
+            if strays.is_empty() {
+                break;
+            }
+            let mut moved = best.1.clone();
+            // All of them come back before each is fitted, since one that is wrong hides where the others belong.
+            strays.iter().for_each(|&k| moved[k] = middle + 1.0);
+            for &k in &strays {
+                let mut nearest = (f64::INFINITY, moved[k]);
+                for power in STARTS {
+                    go_on()?;
+                    moved[k] = f64::from(power) * std::f64::consts::LN_2;
+                    let objective = self.at(&moved).map_or(f64::INFINITY, |point| point.objective);
+                    if objective < nearest.0 {
+                        nearest = (objective, moved[k]);
+                    }
+                }
+                moved[k] = nearest.1;
+            }
+            match self.search(moved, go_on)? {
+                Some(found) if found.0 < best.0 => best = found,
+                _ => break,
+            }
+        }
+        ControlFlow::Continue(Some(best))
     }
 
     /// Levenberg-Marquardt over the logarithms of the scales.
