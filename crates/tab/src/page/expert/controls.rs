@@ -19,46 +19,53 @@ use crate::page::{
 /// with 720 lines is below it, a laptop's screen above.
 const ROOM_FOR_AN_EDITOR: f64 = 800.0;
 
-/// Run controls, settings in force and editors. People other than the teacher see a note on who may use them.
+/// The settings in force, with a note on who may change them; for the teacher, `own`.
 #[component]
-pub fn Controls(feed: Feed, teacher: Teacher) -> impl IntoView {
+pub fn Controls(feed: Feed, teacher: Teacher, own: ViewFn) -> impl IntoView {
+    let note = move || {
+        let hint = match feed.link.get() {
+            Link::Recorded => "A recorded lesson: there is no room to control.",
+            _ => "View only. To control the room, open the teacher link printed in the terminal.",
+        };
+        view! {
+            <div class="controls-row"><p class="hint" data-testid="view-only">{hint}</p></div>
+            <InForce feed/>
+        }
+    };
+    view! {
+        <section class="card controls" aria-label="Controls" data-testid="controls">
+            <Show when=move || teacher.is_here() fallback=note>
+                {own.run()}
+            </Show>
+        </section>
+    }
+}
+
+/// Run controls, settings in force and editors.
+#[component]
+pub fn OwnControls(feed: Feed, teacher: Teacher) -> impl IntoView {
     let height = window().inner_height().ok().and_then(|height| height.as_f64());
     let is_defence_open = RwSignal::new(height.is_none_or(|height| height >= ROOM_FOR_AN_EDITOR));
     let is_training_open = RwSignal::new(false);
     let is_data_open = RwSignal::new(false);
     view! {
-        <section class="card controls" aria-label="Controls" data-testid="controls">
-            <div class="controls-row">
-                <Show
-                    when=move || teacher.is_here()
-                    fallback=move || {
-                        let hint = match feed.link.get() {
-                            Link::Recorded => "A recorded lesson: there is no room to control.",
-                            _ => "View only. To control the room, open the teacher link printed in the terminal.",
-                        };
-                        view! { <p class="hint" data-testid="view-only">{hint}</p> }
-                    }
-                >
-                    <Run feed teacher/>
-                    <AprilBlock feed teacher/>
-                    <div class="row folds">
-                        <Fold is_open=is_defence_open title="Defence" testid="fold-defence"/>
-                        <Fold is_open=is_training_open title="Training" testid="fold-training"/>
-                        <Fold is_open=is_data_open title="Data" testid="fold-data"/>
-                    </div>
-                </Show>
+        <div class="controls-row">
+            <Run feed teacher/>
+            <AprilBlock feed teacher/>
+            <div class="row folds">
+                <Fold is_open=is_defence_open title="Defence" testid="fold-defence"/>
+                <Fold is_open=is_training_open title="Training" testid="fold-training"/>
+                <Fold is_open=is_data_open title="Data" testid="fold-data"/>
             </div>
-            <InForce feed/>
-            <Show when=move || teacher.is_here()>
-                <Refusal feed teacher/>
-                <div class="editor" hidden=move || !is_defence_open.get()>
-                    <DefenceEditor feed teacher/>
-                    <Averaging feed/>
-                </div>
-                <div class="editor" hidden=move || !is_training_open.get()><TrainingEditor feed teacher/></div>
-                <div class="editor" hidden=move || !is_data_open.get()><DataEditor feed teacher/></div>
-            </Show>
-        </section>
+        </div>
+        <InForce feed/>
+        <Refusal feed teacher/>
+        <div class="editor" hidden=move || !is_defence_open.get()>
+            <DefenceEditor feed teacher/>
+            <Averaging feed/>
+        </div>
+        <div class="editor" hidden=move || !is_training_open.get()><TrainingEditor feed teacher/></div>
+        <div class="editor" hidden=move || !is_data_open.get()><DataEditor feed teacher/></div>
     }
 }
 

@@ -22,6 +22,7 @@ use self::{
     roster::Roster,
 };
 pub use self::{
+    controls::OwnControls,
     erase::EraseEverything,
     roster::{ClientMenu, Door, Menu},
 };
@@ -44,9 +45,10 @@ pub fn Expert(
     feed: Feed,
     teacher: Teacher,
     #[prop(into)] on_stage: Callback<()>,
-    /// What the teacher does at the door of a live room, and what ends it.
+    /// What the teacher does at the door of a live room and in it, and what ends it.
     door: ViewFn,
     menu: Option<Menu>,
+    controls: ViewFn,
     end: ViewFn,
 ) -> impl IntoView {
     let tongue = Tongue::spoken();
@@ -68,7 +70,7 @@ pub fn Expert(
                     <Roster feed teacher door menu/>
                 </aside>
                 <main class="centre">
-                    <Controls feed teacher/>
+                    <Controls feed teacher own=controls/>
                     <Cards feed teacher/>
                     <Learning feed/>
                     <UpdateCounts feed/>

@@ -33,7 +33,7 @@ use self::{
     trade_off::TradeOff,
 };
 use super::{
-    expert::{ClientMenu, Door, EraseEverything, Expert, Menu},
+    expert::{ClientMenu, Door, EraseEverything, Expert, Menu, OwnControls},
     logic::{
         self,
         address::Address,
@@ -74,6 +74,7 @@ pub fn Projector() -> impl IntoView {
                 lobby_door=Callback::new(|stage| view! { <LobbyDoor stage/> }.into_any())
                 door=move || view! { <Door feed teacher/> }
                 menu
+                controls=move || view! { <OwnControls feed teacher/> }
                 end=move || view! { <EraseEverything teacher/> }
             />
         </Show>
@@ -109,12 +110,13 @@ pub fn Room(
     feed: Feed,
     teacher: Teacher,
     address: Address,
-    /// What the teacher does at the door of a live room, and what ends it. A recorded one has neither, and its page does not
-    /// carry the code.
+    /// What the teacher does at the door of a live room and in it, and what ends it. A recorded one has none of these, and
+    /// its page does not carry the code.
     #[prop(optional)]
     lobby_door: Option<MakeDoor>,
     #[prop(optional, into)] door: ViewFn,
     #[prop(optional)] menu: Option<Menu>,
+    #[prop(optional, into)] controls: ViewFn,
     #[prop(optional, into)] end: ViewFn,
 ) -> impl IntoView {
     let is_presenting = Memo::new(move |_| teacher.is_here() && !address.is_audience);
@@ -138,7 +140,7 @@ pub fn Room(
         >
             {
                 tongue.keep_english(true);
-                view! { <Expert feed teacher on_stage=move |()| is_expert.set(false) door=door.clone() menu end=end.clone()/> }
+                view! { <Expert feed teacher on_stage=move |()| is_expert.set(false) door=door.clone() menu controls=controls.clone() end=end.clone()/> }
             }
         </Show>
     }
