@@ -28,6 +28,9 @@ impl Misfit {
     /// left 0.004 at an SSIM of -0.07, because a model that has not learnt its positions hardly distinguishes the
     /// patches' places. [`pixel_uncertainty`](crate::pixel_uncertainty) excludes other pictures.
     pub const EXPLAINED: f64 = 0.01;
+    /// Largest relative misfit of all pictures of a batch that counts as rounding, and proves them together. Right pictures
+    /// leave 1e-6 of an update in f32.
+    pub const ROUNDING: f64 = 1e-5;
 
     /// Compares the gradient `own` of some pictures with that of `update`. An attacker who knows the mask compares the
     /// entries that arrived. A naive one compares all and takes hidden ones for 0.

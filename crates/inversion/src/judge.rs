@@ -15,9 +15,6 @@ const NO_GRADIENT: &str =
 /// What is known of a picture where the model cannot be run.
 const ONLY_SOLUTION: &str = ", although the equations of the embeddings allow no other";
 
-/// Largest misfit of pictures of a batch that counts as rounding. Right pictures leave 1e-6 of an update in f32.
-const TO_ROUNDING: f64 = 1e-5;
-
 /// A search counts as converged if its misfit is at most this factor times the private picture's, plus
 /// [`Misfit::EXPLAINED`].
 const NEARLY: f64 = 1.1;
@@ -144,7 +141,7 @@ impl Check {
     /// Whether a batch that was taken apart is beyond doubt: a picture has the values of an 8-bit one, or all pictures
     /// together explain the update down to its rounding.
     fn is_taken_apart(&self) -> bool {
-        let is_exact = || self.misfit.as_ref().is_ok_and(|misfit| misfit.relative <= TO_ROUNDING);
+        let is_exact = || self.misfit.as_ref().is_ok_and(|misfit| misfit.relative <= Misfit::ROUNDING);
         self.certain.is_some_and(|certain| certain > 0 || is_exact())
     }
 

@@ -68,14 +68,41 @@ pub fn processor() -> String {
     format!("{}, {cores} cores", processor_name(&info).unwrap_or("unknown processor"))
 }
 
-/// The slope of the least-squares line through the points; 0 for fewer than two.
-pub(crate) fn slope(points: &[(f64, f64)]) -> f64 {
-    let count = points.len().max(1) as f64;
+/// A slope with its standard error.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Slope {
+    pub value: f64,
+    pub error: f64,
+}
+
+/// The slope of the least-squares line through the points, whose errors are taken for independent; `None` for fewer than
+/// three.
+pub(crate) fn slope(points: &[(f64, f64)]) -> Option<Slope> {
+    let freedom = points.len().checked_sub(2).filter(|&freedom| freedom > 0)?;
+    let count = points.len() as f64;
     let mean_x = points.iter().map(|(x, _)| x).sum::<f64>() / count;
     let mean_y = points.iter().map(|(_, y)| y).sum::<f64>() / count;
     let covariance: f64 = points.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
     let variance: f64 = points.iter().map(|(x, _)| (x - mean_x).powi(2)).sum();
-    if variance > 0.0 { covariance / variance } else { 0.0 }
+    if variance == 0.0 {
+        return None;
+    }
+    let value = covariance / variance;
+    let left: f64 = points.iter().map(|(x, y)| (y - mean_y - value * (x - mean_x)).powi(2)).sum();
+    Some(Slope { value, error: (left / freedom as f64 / variance).sqrt() })
+}
+
+/// The least y of each interval of x of this length, with the middle of the interval.
+pub(crate) fn least(points: &[(f64, f64)], length: f64) -> Vec<(f64, f64)> {
+    let mut least: Vec<(f64, f64)> = Vec::new();
+    for &(x, y) in points {
+        let middle = ((x / length).floor() + 0.5) * length;
+        match least.last_mut() {
+            Some((last, lowest)) if *last == middle => *lowest = lowest.min(y),
+            _ => least.push((middle, y)),
+        }
+    }
+    least
 }
 
 #[cfg(test)]
@@ -92,8 +119,13 @@ mod tests {
 
     #[test]
     fn slopes() {
-        assert!((slope(&[(0.0, 1.0), (1.0, 3.0), (2.0, 5.0)]) - 2.0).abs() < 1e-12);
-        assert_eq!([slope(&[]), slope(&[(1.0, 1.0)]), slope(&[(1.0, 1.0), (1.0, 2.0)])], [0.0; 3]);
+        let exact = slope(&[(0.0, 1.0), (1.0, 3.0), (2.0, 5.0)]).unwrap();
+        assert!((exact.value - 2.0).abs() < 1e-12 && exact.error < 1e-12, "{exact:?}");
+        // Residuals 1, -2, 1 over one degree of freedom, and a variance of 2.
+        let rough = slope(&[(0.0, 1.0), (1.0, -2.0), (2.0, 1.0)]).unwrap();
+        assert!(rough.value.abs() < 1e-12 && (rough.error - 3f64.sqrt()).abs() < 1e-12, "{rough:?}");
+        assert_eq!([slope(&[(0.0, 1.0), (1.0, 1.0)]), slope(&[(1.0, 1.0), (1.0, 2.0), (1.0, 3.0)])], [None; 2]);
+        assert_eq!(least(&[(0.1, 5.0), (0.9, 3.0), (1.0, 9.0), (1.2, 8.0)], 1.0), [(0.5, 3.0), (1.5, 8.0)]);
     }
 
     #[test]

@@ -9,10 +9,10 @@ use std::{
 };
 
 use unmask_attack::{
-    AttackProgress, Concealment, NoSearches, Observation, Received, Recovered, SearchOptions, Searches, UpdateScale,
-    WholeUpdate, most_pictures,
+    AttackProgress, Concealment, Misfit, NoSearches, Observation, Received, Recovered, SearchOptions, Searches,
+    UpdateScale, WholeUpdate, most_pictures,
 };
-use unmask_core::{Architecture, AttackMethod, ClientId, Defence, RoundSettings, Rule};
+use unmask_core::{Architecture, AttackMethod, ClientId, Defence, Knowledge, RoundSettings, Rule};
 use unmask_federation::{Accepted, GlobalModel};
 use unmask_lesson::MAX_SUSPECTS;
 use unmask_wire::view::SumView;
@@ -286,7 +286,18 @@ fn apart(job: &SumJob, shared: &Shared, searches: &dyn Searches, now: &dyn Fn() 
         observation.whole = Some(Arc::clone(&job.whole));
         let options = SearchOptions::default();
         let found = unmask_attack::run(AttackMethod::Batch, &observation, searches, options, go_on)?;
-        let Recovered { pictures, certain, notes, .. } = found;
+        let Recovered { pictures, certain, labels, notes, .. } = found;
+        let whole = &job.whole;
+        let certain = match labels {
+            // Pictures that were resized have no whole grey levels, but may explain the whole sum.
+            Some(labels) if pictures.len() == job.observation.batch => {
+                let own = searches.gradient(whole, &labels, &pictures.concat());
+                let misfit = own.and_then(|own| Misfit::of(&own, whole, Knowledge::Aware));
+                let is_proved = misfit.is_ok_and(|misfit| misfit.relative <= Misfit::ROUNDING);
+                Some(pictures.len()).filter(|_| is_proved).or(certain)
+            }
+            _ => certain,
+        };
         let seen = pictures.into_iter().map(|picture| Seen::new(job.side, picture, &[]));
         let pictures = seen.collect::<Result<_, _>>()?;
         let seconds = (now() - started).as_secs_f64();
