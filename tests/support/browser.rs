@@ -199,9 +199,11 @@ impl Tab {
 
     /// Clicks the element with this test id when it is visible.
     pub async fn click(&self, id: &str) {
-        let element = self.element(id).await;
         self.wait_for(&format!("document.querySelector('[data-testid=\"{id}\"]')?.checkVisibility() || null")).await;
-        element.click().await.expect("it can be clicked");
+        if self.element(id).await.click().await.is_err() {
+            // The page may have drawn it again since.
+            self.element(id).await.click().await.expect("it can be clicked");
+        }
     }
 
     /// Presses and releases a key in the focused element; a key without a letter is given by WebDriver's code.
