@@ -199,6 +199,8 @@ impl Tab {
 
     /// Clicks the element with this test id when it is visible.
     pub async fn click(&self, id: &str) {
+        // Opens the folds around it.
+        self.element(id).await;
         self.wait_for(&format!("document.querySelector('[data-testid=\"{id}\"]')?.checkVisibility() || null")).await;
         if self.element(id).await.click().await.is_err() {
             // The page may have drawn it again since.
