@@ -348,15 +348,17 @@ mod tests {
     use super::*;
     use crate::protocol::Message;
 
-    /// A malicious SuperLink, which serves the wrong content for an object's id. Reports each call.
-    fn serve(listener: &TcpListener, calls: &Sender<(String, Vec<u8>)>) {
+    const ASKED: &[u8] = b"what was asked for";
+
+    /// A malicious SuperLink, which serves this content for each object. Reports each call.
+    fn serve(listener: &TcpListener, content: &'static [u8], calls: &Sender<(String, Vec<u8>)>) {
         for connection in listener.incoming() {
             let (Ok(connection), calls) = (connection, calls.clone()) else { return };
-            thread::spawn(move || answer(connection, &calls));
+            thread::spawn(move || answer(connection, content, &calls));
         }
     }
 
-    fn answer(mut connection: TcpStream, calls: &Sender<(String, Vec<u8>)>) {
+    fn answer(mut connection: TcpStream, content: &'static [u8], calls: &Sender<(String, Vec<u8>)>) {
         let mut reader = BufReader::new(connection.try_clone().unwrap());
         let mut line = String::new();
         reader.read_line(&mut line).unwrap();
@@ -370,7 +372,7 @@ mod tests {
         }
         let mut body = vec![0; length];
         reader.read_exact(&mut body).unwrap();
-        let id = id_of(b"what was asked for");
+        let id = id_of(ASKED);
         let answer = match path.as_str() {
             "register-node" => RegisterNodeResponse { node_id: 7 }.encode_to_vec(),
             "activate-node" => ActivateNodeResponse { node_id: 7 }.encode_to_vec(),
@@ -382,8 +384,7 @@ mod tests {
                 PullMessagesResponse { messages: vec![message], trees: vec![tree] }.encode_to_vec()
             }
             "pull-object" => {
-                let content = b"something else".as_slice().into();
-                PullObjectResponse { found: true, available: true, content }.encode_to_vec()
+                PullObjectResponse { found: true, available: true, content: content.into() }.encode_to_vec()
             }
             _ => Vec::new(),
         };
@@ -395,12 +396,23 @@ mod tests {
 
     #[test]
     fn content_that_is_not_what_its_id_says_is_refused_and_never_yielded() {
+        refuses(b"something else", Limits::default(), "came with the content of");
+    }
+
+    #[test]
+    fn more_bytes_than_the_limit_are_refused_and_never_yielded() {
+        let limits = Limits { bytes: ASKED.len() - 1, ..Limits::default() };
+        refuses(ASKED, limits, "it has more than 17 bytes");
+    }
+
+    /// Checks that a node with these limits does not yield a message of this content, and gives this reason.
+    fn refuses(content: &'static [u8], limits: Limits, reason: &str) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
         let (calls, called) = channel();
-        thread::spawn(move || serve(&listener, &calls));
+        thread::spawn(move || serve(&listener, content, &calls));
         let key = NodeKey::generate().unwrap();
-        let options = NodeOptions { address, key, certificates: None, limits: Limits::default() };
+        let options = NodeOptions { address, key, certificates: None, limits };
         let begun = Instant::now();
         let calls = Runtime::new().unwrap().block_on(async {
             let node = Node::connect(&options).await.unwrap();
@@ -420,6 +432,6 @@ mod tests {
         let reply = PushMessagesRequest::decode(reply.as_slice()).unwrap();
         let [message] = reply.messages.as_slice() else { panic!("{reply:?}") };
         let said = format!("{message:?}");
-        assert!(said.contains("came with the content of"), "{said}");
+        assert!(said.contains(reason), "{said}");
     }
 }

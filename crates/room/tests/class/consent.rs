@@ -141,6 +141,15 @@ fn under_approval_a_picture_waits_for_the_teacher() {
     assert!(unknown.contains("no client 77"), "{unknown}");
 }
 
+/// Runs a round in which each client reveals its own picture.
+fn everybody_sends(class: &Class, clients: [&mut Client; 3]) {
+    class.control(Control::OneRound);
+    for (client, number) in clients.into_iter().zip(1..) {
+        let plan = client.plan();
+        client.update(&plan, revealing_gradient(&picture(number), 3));
+    }
+}
+
 /// The wall shows a reconstruction of each client that agreed, until it withdraws or the lesson goes on.
 #[test]
 fn the_wall_shows_everybody_who_agreed() {
@@ -148,19 +157,19 @@ fn the_wall_shows_everybody_who_agreed() {
     let (mut ada, mut bob) = (class.client("Ada"), class.client("Bob"));
     let mut eve = Client::join_unseen(&class, "Eve");
     class.control(Control::Lesson { scene: Scene::Guess, beat: 3 });
-    class.control(Control::OneRound);
-    for (client, seed) in [(&mut ada, 1), (&mut bob, 2), (&mut eve, 3)] {
-        let plan = client.plan();
-        client.update(&plan, revealing_gradient(&picture(seed), 3));
-    }
+    everybody_sends(&class, [&mut ada, &mut bob, &mut eve]);
     let room = class.room_when("two leaks", |room| room.leaks.len() == 2);
     assert_eq!(room.leaks.iter().map(|leak| leak.client).collect::<Vec<_>>(), [ada.id, bob.id]);
     let paths: Vec<_> = room.leaks.iter().map(|leak| leak.picture.clone().expect("a picture")).collect();
     let shown = [0, 1].map(|client: usize| class.picture(&paths[client]).expect("a picture"));
     assert_ne!(shown[0], shown[1]);
+    // One update of each is attacked, and of Eve's none has been.
+    eve.socket.send(&ClientMessage::Consent { may_show: true, may_lend: false }, &[]);
+    everybody_sends(&class, [&mut ada, &mut bob, &mut eve]);
+    class.room_when("a third leak", |room| room.leaks.len() == 3);
 
     ada.socket.send(&ClientMessage::Consent { may_show: false, may_lend: false }, &[]);
-    class.room_when("a consent withdrawn", |room| room.leaks.len() == 1);
+    class.room_when("a consent withdrawn", |room| room.leaks.len() == 2);
     assert_eq!((class.picture(&paths[0]).as_ref(), class.picture(&paths[1]).as_ref()), (None, Some(&shown[1])));
     class.control(Control::Lesson { scene: Scene::April, beat: 0 });
     class.room_when("the next scene", |room| room.leaks.is_empty());

@@ -155,6 +155,34 @@ fn a_withdrawn_update_is_not_handed_out() {
     assert_eq!(news(&mut dan).0, RelayMessage::LoanEnded { poll: 1 });
 }
 
+/// A phone that reads late gets nothing that was lent.
+#[test]
+fn an_update_that_waits_to_be_sent_goes_with_the_question() {
+    let class = Class::unattacked(|_| {});
+    let (mut ada, mut bob, mut cleo) = (class.client("Ada"), class.client("Bob"), class.client("Cleo"));
+    for lender in [&mut ada, &mut bob] {
+        show(lender);
+    }
+    ask(&class, &[ada.id, bob.id]);
+    for client in [&mut cleo, &mut ada, &mut bob] {
+        let plan = client.plan();
+        let update = update(client, &plan);
+        client.send_update(&plan, 1.0, update);
+        client.socket.reads(client.nickname != "Cleo");
+    }
+    assert!(matches!(news(&mut ada).0, RelayMessage::Loan(_)));
+    class.control(Control::ClosePoll);
+    cleo.socket.reads(true);
+    cleo.socket.send(&ClientMessage::Ping, &[]);
+    loop {
+        match cleo.socket.message().expect("a message").0 {
+            RelayMessage::Loan(_) => panic!("a loan after the question"),
+            RelayMessage::Pong => break,
+            _ => {}
+        }
+    }
+}
+
 /// Hiding the picture, leaving and deletion withdraw the update too.
 #[test]
 fn an_update_goes_with_its_owner() {

@@ -194,7 +194,6 @@ impl World {
             Event::Update(ReceivedUpdate { round, policy, .. }) => Some((*round, *policy)),
             _ => None,
         };
-        let was_running = self.running.clone();
         let is_reset = matches!(event, Event::Reset(_));
         if is_reset {
             self.running = None;
@@ -225,13 +224,13 @@ impl World {
                     prop_assert_eq!(encryption.is_some(), settings.encryption().is_some());
                     prop_assert_eq!(encryption.is_some(), is_marked(&self.room, &model.state.weights));
                     let plan = Plan { round, policy, settings, encryption, model };
+                    for old in self.plans.values().flatten().filter(|old| old.policy == policy) {
+                        prop_assert_eq!(old.settings, settings, "one policy number for two policies");
+                    }
                     for client in cohort {
                         prop_assert_eq!(self.room.member(client), ClientState::Training);
                         prop_assert!(!was_left_out.contains(&client), "asked although it sits out or is left out");
                         self.plans.entry(client.0).or_default().push(plan.clone());
-                    }
-                    if let Some(old) = was_running.as_ref().filter(|old| old.policy == policy) {
-                        prop_assert_eq!(old.settings, settings, "one policy number for two policies");
                     }
                     self.running = Some(plan);
                     (self.accepted, self.quorum) = (0, 0);

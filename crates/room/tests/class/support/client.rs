@@ -232,6 +232,16 @@ impl Socket {
         world.settle();
     }
 
+    /// Stops reading, or goes on.
+    pub fn reads(&mut self, on: bool) {
+        let deaf = &mut self.class.0.borrow_mut().deaf;
+        if on {
+            deaf.remove(&self.number)
+        } else {
+            deaf.insert(self.number)
+        };
+    }
+
     /// Returns the next message, or `None` once the room has closed the socket.
     pub fn message(&mut self) -> Option<(RelayMessage, Vec<f32>)> {
         let end = self.class.passed() + PATIENCE;

@@ -6,7 +6,7 @@ pub mod private;
 
 use std::{
     cell::RefCell,
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     rc::Rc,
     sync::Arc,
     time::Duration,
@@ -52,6 +52,8 @@ struct World {
     bench: Bench,
     /// What each socket has received and its client has not looked at.
     received: Vec<VecDeque<(RelayMessage, Vec<f32>)>>,
+    /// Sockets whose client reads nothing.
+    deaf: BTreeSet<usize>,
     /// Each ticket's browser.
     browsers: BTreeMap<[u8; 16], u128>,
     /// How long a step of a search takes. It steps only while time passes.
@@ -66,7 +68,8 @@ impl World {
     fn settle(&mut self) {
         while self.search_step.is_some() && ((0..SEARCH).any(|worker| self.bench.attack(worker)) || self.bench.work()) {
         }
-        for (socket, received) in self.received.iter_mut().enumerate() {
+        let sockets = self.received.iter_mut().enumerate();
+        for (socket, received) in sockets.filter(|(socket, _)| !self.deaf.contains(socket)) {
             received.extend(self.bench.messages(socket));
         }
     }
@@ -139,8 +142,8 @@ impl Class {
             bench.be_lazy(true);
             bench.let_looks_take(step);
         }
-        let (received, browsers, passed, search_due) = Default::default();
-        Self(Rc::new(RefCell::new(World { bench, received, browsers, search_step, search_due, passed })))
+        let (received, deaf, browsers, passed, search_due) = Default::default();
+        Self(Rc::new(RefCell::new(World { bench, received, deaf, browsers, search_step, search_due, passed })))
     }
 
     /// Lets an attack find the clock this much later at each look.
