@@ -401,7 +401,7 @@ async fn a_room_that_breaks_down_goes_on_and_not_forever() {
     answer(&mut clients, &plan).await;
     relay.room_when("round 3 on disk", |room| room.journal.as_ref().is_some_and(|j| j.round == 3)).await;
     relay.running.break_room().await;
-    relay.running.broken().await;
+    relay.is_broken().await;
     assert_eq!(last_lesson(relay.stop().await.path()).unwrap().0.unwrap().round, 3);
 }
 
@@ -410,7 +410,7 @@ async fn a_room_that_breaks_down_goes_on_and_not_forever() {
 async fn a_room_without_a_journal_ends_when_it_breaks_down() {
     let mut relay = Relay::start().await;
     relay.running.break_room().await;
-    relay.running.broken().await;
+    relay.is_broken().await;
 }
 
 /// If the journal cannot be written, as on a full disk, the room reports it, continues and retries.

@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{Cursor, Read as _},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use crate::support::{
@@ -169,6 +169,33 @@ async fn withdrawn(way: &str) {
     let folder = relay.stop().await;
     let kept = fs::read_to_string(folder.path().join(NAME)).unwrap();
     assert!(!kept.contains(&letters), "{way}: it is on the disk");
+}
+
+/// Nobody asks for the recording, and the second of two withdrawals waits for the next search.
+#[tokio::test]
+async fn withdrawals_leave_the_disk_within_three_seconds() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(NAME);
+    let relay = Relay::within(folder, with_journal).await;
+    let mut bob = relay.client("Bob").await;
+    let mut letters = vec![attacked(&relay, &mut bob, 2).await];
+    let gone = bob.id;
+    drop(bob);
+    let mut ada = relay.client("Ada").await;
+    relay.control(Control::Target { client: ada.id }).await;
+    letters.push(attacked(&relay, &mut ada, 1).await);
+    let holds = || {
+        let text = fs::read_to_string(&path).unwrap();
+        letters.iter().map(|picture| text.contains(picture)).collect::<Vec<_>>()
+    };
+    assert_eq!(holds(), [true, true]);
+    let asked = Instant::now();
+    relay.control(Control::Remove { client: gone }).await;
+    relay.control(Control::Remove { client: ada.id }).await;
+    while holds() != [false, false] {
+        assert!(asked.elapsed() < Duration::from_secs(4), "{:?} after {:?}", holds(), asked.elapsed());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 /// The archive's page shows recorded results that the room no longer shows.

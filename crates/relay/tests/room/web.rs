@@ -153,6 +153,13 @@ async fn page_is_served_or_said_to_be_missing() {
         ] {
             assert!(head.contains(part), "{part} is not in {head}");
         }
+        let policy = head.lines().find_map(|line| line.strip_prefix("content-security-policy: ")).unwrap();
+        assert!(policy.starts_with("default-src 'self';"), "{policy}");
+        let sources = policy.split("; ").flat_map(|directive| directive.split(' ').skip(1));
+        for source in sources.filter(|source| !source.starts_with("'sha256-")) {
+            let own = ["'self'", "'none'", "'unsafe-inline'", "'wasm-unsafe-eval'", "data:", "blob:"];
+            assert!(own.contains(&source), "{source} in {policy}");
+        }
         let scripts = head.split("script-src").nth(1).and_then(|rest| rest.split(';').next()).unwrap();
         assert!(!scripts.contains("unsafe-inline"), "{scripts}");
         assert_eq!(scripts.contains("'sha256-"), relay.running.has_page(), "{scripts}");

@@ -67,6 +67,11 @@ impl Relay {
         Self { running: serve(config).await.unwrap(), _folder: folder }
     }
 
+    /// Waits until the room has broken down for good.
+    pub async fn is_broken(&mut self) {
+        timeout(PATIENCE, self.running.broken()).await.expect("a relay that ends");
+    }
+
     /// Shuts the relay down and returns its data folder.
     pub async fn stop(self) -> TempDir {
         self.running.shutdown().await;
