@@ -6,13 +6,14 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use unmask_wire::{ClientMessage, ORIGINAL_VALUES};
 
 use crate::{
     DESKTOP, ONE_AT_A_TIME, PHONE,
     access::assert_reads,
     attackers::photograph,
     stage::{PROJECTOR, assert_fits},
-    support::{Browser, Relay, Tab, assert_accessible, robot, wait_for},
+    support::{Browser, Line, Relay, Tab, assert_accessible, robot, wait_for},
 };
 
 /// Longest time that a student may see "online" after the relay fell silent, plus time for a slow machine.
@@ -165,14 +166,24 @@ async fn a_student_votes_and_sees_the_result() {
     assert!(tab.text("judged").await.contains("31 seconds"));
 }
 
+/// How many values each message from this line has that is no update, without those that have none.
+fn values_beside_updates(line: &Line) -> Vec<usize> {
+    let (updates, others): (Vec<_>, Vec<_>) =
+        line.messages().into_iter().partition(|(message, _)| matches!(message, ClientMessage::Update { .. }));
+    assert!(!updates.is_empty(), "no update among {} messages", others.len());
+    others.into_iter().map(|(_, values)| values.len()).filter(|count| *count > 0).collect()
+}
+
 /// Every student sees what leaks of their own picture. The class sees it, and the picture itself, only from volunteers,
-/// and only as long as they allow it.
+/// and only as long as they allow it. Until then neither leaves the tab.
 #[tokio::test]
 async fn a_volunteer_shows_a_picture_and_takes_it_back() {
     let _turn = ONE_AT_A_TIME.lock().await;
     let relay = Relay::start(&["--start", "--seed", "7"]).await;
+    let line = Line::to(relay.http_port()).await;
     let browser = Browser::start().await;
-    let tab = browser.open(&relay.student_link("localhost", "nickname=Ada&device=cpu"), PHONE).await;
+    let link = relay.student_link("localhost", "nickname=Ada&device=cpu");
+    let tab = browser.open(&line.through(&link), PHONE).await;
     tab.choose_file("file", &photograph("astronaut.png")).await;
     has_picture(&tab, "astronaut.png").await;
     tab.click("join").await;
@@ -185,6 +196,7 @@ async fn a_volunteer_shows_a_picture_and_takes_it_back() {
     assert!(!tab.shows("show-original").await);
     tab.screenshot("phone-leak").await;
     fits(&tab, "what leaks").await;
+    assert_eq!(values_beside_updates(&line), [0; 0]);
 
     tab.click("may-show").await;
     wait_for("the consent", || async { (relay.client("Ada").await["may_show"] == true).then_some(()) }).await;
@@ -196,6 +208,7 @@ async fn a_volunteer_shows_a_picture_and_takes_it_back() {
     let sees = "document.querySelector('[data-testid=\"who-sees\"]').innerText.startsWith('The class sees') || null";
     tab.wait_for(sees).await;
     tab.screenshot("phone-shown").await;
+    assert_eq!(values_beside_updates(&line), [ORIGINAL_VALUES]);
     let projector = browser.open(&relay.beamer_link(), DESKTOP).await;
     let is_there = format!("[...document.images].some(image => image.src.endsWith('{original}'))");
     projector.wait_for(&format!("{is_there} || null")).await;

@@ -1,6 +1,11 @@
-//! A connection to the relay that can be lost.
+//! A connection to the relay that can be lost, and tells what a device sends.
 
-use std::{future::pending, io, net::Ipv4Addr};
+use std::{
+    future::pending,
+    io,
+    net::Ipv4Addr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, copy},
@@ -8,6 +13,17 @@ use tokio::{
     sync::watch,
     task::{JoinHandle, JoinSet},
 };
+use unmask_wire::{Assembler, ClientMessage};
+
+/// The bytes from the device, by connection.
+#[derive(Clone, Default)]
+struct Sent(Arc<Mutex<Vec<Vec<u8>>>>);
+
+impl Sent {
+    fn lock(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Forwards connections to the relay from its own address, until the address changes.
 pub struct Line {
@@ -17,6 +33,7 @@ pub struct Line {
     address: watch::Sender<u8>,
     /// Whether data from the device is held back.
     held: watch::Sender<bool>,
+    sent: Sent,
     carrier: JoinHandle<()>,
 }
 
@@ -27,13 +44,15 @@ impl Line {
         let own = listener.local_addr().expect("a bound port").port();
         let (address, addresses) = watch::channel(0);
         let (held, holds) = watch::channel(false);
+        let sent = Sent::default();
+        let all = sent.clone();
         let carrier = tokio::spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                connections.spawn(carry(stream, port, addresses.clone(), holds.clone()));
+                connections.spawn(carry(stream, port, addresses.clone(), holds.clone(), all.clone()));
             }
         });
-        Self { port: own, to: port, address, held, carrier }
+        Self { port: own, to: port, address, held, sent, carrier }
     }
 
     pub fn through(&self, link: &str) -> String {
@@ -49,6 +68,11 @@ impl Line {
     pub fn hold(&self, is_held: bool) {
         self.held.send_replace(is_held);
     }
+
+    /// What the device has sent on its sockets, with the values of each message.
+    pub fn messages(&self) -> Vec<(ClientMessage, Vec<f32>)> {
+        self.sent.lock().iter().flat_map(|bytes| messages(bytes)).collect()
+    }
 }
 
 impl Drop for Line {
@@ -57,7 +81,18 @@ impl Drop for Line {
     }
 }
 
-async fn carry(mut device: TcpStream, port: u16, mut addresses: watch::Receiver<u8>, mut holds: watch::Receiver<bool>) {
+async fn carry(
+    mut device: TcpStream,
+    port: u16,
+    mut addresses: watch::Receiver<u8>,
+    mut holds: watch::Receiver<bool>,
+    sent: Sent,
+) {
+    let number = {
+        let mut sent = sent.lock();
+        sent.push(Vec::new());
+        sent.len() - 1
+    };
     let address = *addresses.borrow_and_update();
     let socket = TcpSocket::new_v4().expect("a socket");
     // Only Linux accepts every address of the loopback network.
@@ -73,6 +108,7 @@ async fn carry(mut device: TcpStream, port: u16, mut addresses: watch::Receiver<
             if count == 0 {
                 return to_relay.shutdown().await;
             }
+            sent.lock()[number].extend_from_slice(&bytes[..count]);
             // Without the line, nothing can release the data.
             holds.wait_for(|is_held| !is_held).await.map_err(io::Error::other)?;
             to_relay.write_all(&bytes[..count]).await?;
@@ -86,4 +122,40 @@ async fn carry(mut device: TcpStream, port: u16, mut addresses: watch::Receiver<
         _ = async { tokio::try_join!(up, down) } => {}
         _ = addresses.changed() => pending().await,
     }
+}
+
+/// The messages in what a device sent on one connection; none unless that is a socket.
+fn messages(bytes: &[u8]) -> Vec<(ClientMessage, Vec<f32>)> {
+    const LAST: u8 = 0x80;
+    const BINARY: u8 = 2;
+    let head = bytes.windows(4).position(|part| part == b"\r\n\r\n").filter(|_| bytes.starts_with(b"GET /ws "));
+    let Some(head) = head else { return Vec::new() };
+    let (mut rest, mut assembler) = (&bytes[head + 4..], Assembler::new(usize::MAX));
+    let (mut whole, mut messages) = (Vec::new(), Vec::new());
+    while let Some((first, payload, after)) = frame(rest) {
+        rest = after;
+        // Control frames may come between the parts of a message.
+        if first & 0x0f > BINARY {
+            continue;
+        }
+        whole.extend(payload);
+        if first & LAST != 0 {
+            messages.extend(assembler.push(&std::mem::take(&mut whole)).expect("a client's message"));
+        }
+    }
+    messages
+}
+
+/// Splits off a browser's frame (RFC 6455, section 5.2), if all of it is there: its first byte, and what it carries.
+fn frame(bytes: &[u8]) -> Option<(u8, Vec<u8>, &[u8])> {
+    let (&[first, second], rest) = bytes.split_first_chunk()?;
+    let (length, rest) = match second & 0x7f {
+        126 => rest.split_first_chunk().map(|(length, rest)| (u16::from_be_bytes(*length).into(), rest))?,
+        127 => rest.split_first_chunk().map(|(length, rest)| (u64::from_be_bytes(*length), rest))?,
+        length => (length.into(), rest),
+    };
+    let (mask, rest) = rest.split_first_chunk::<4>()?;
+    let (payload, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
+    let payload = payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask).collect();
+    Some((first, payload, rest))
 }
