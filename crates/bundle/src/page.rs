@@ -220,6 +220,19 @@ mod tests {
         assert!(error.contains("w imports snippets/x.js"), "{error}");
     }
 
+    /// A browser that cannot parse the script does not run it, and loads for ever.
+    #[test]
+    fn what_old_browsers_hear_is_written_in_old_javascript() {
+        let html = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../www/loading.html")).unwrap();
+        let (_, script) = html.split_once("<script>").unwrap();
+        let (script, _) = script.split_once("</script>").unwrap();
+        for line in script.lines().filter(|line| !line.trim_start().starts_with("//")) {
+            for new in ["let ", "const ", "=>", "`", " of ", "...", "class ", "?.", "??", "async", "await", "import"] {
+                assert!(!line.contains(new), "{new} in {line}");
+            }
+        }
+    }
+
     #[test]
     fn every_page_of_the_project_can_be_read() {
         let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
