@@ -15,7 +15,7 @@ use native as platform;
 
 #[cfg(target_family = "wasm")]
 pub use browser::find_adapter;
-pub use probe::{Probe, choose, probe, step_milliseconds};
+pub use probe::{Probe, choose, difference, probe, step_milliseconds};
 
 /// The device of a [`crate::Network`].
 #[derive(Debug, Clone)]
@@ -131,6 +131,8 @@ pub enum DeviceError {
     NoAdapter { reason: String },
     #[error("the graphics adapter cannot be opened ({reason})")]
     Unusable { reason: String },
+    #[error("the graphics adapter is faster, but computes something else ({reason})")]
+    Wrong { reason: String },
 }
 
 /// Opens `compute`. Returns an already open GPU again.

@@ -1,10 +1,14 @@
 //! Finds the faster training device.
 
-use unmask_core::Architecture;
+use unmask_core::{Architecture, ModelState, VitConfig};
 use web_time::Instant;
 
 use super::{Compute, DeviceError, OpenDevice, open};
-use crate::{ModelError, Network};
+use crate::{ModelError, Network, Step};
+
+/// Largest difference between two devices' losses, relative to a loss above 1, and between their gradients, relative to
+/// the norm. Rounding on a correct adapter makes 1e-4 at most (`parity`).
+const TOLERANCE: f64 = 1e-2;
 
 #[derive(Debug, Clone)]
 pub struct Probe {
@@ -22,7 +26,7 @@ pub struct Probe {
 ///
 /// Pass the model and the batch of the actual training: launching GPU work costs the same for small and large steps, so
 /// a smaller probe would favour the CPU. A known software emulation loses without a test, because one step on it may
-/// take many seconds. An adapter that fails also loses.
+/// take many seconds. An adapter that fails or computes something else than the CPU also loses.
 ///
 /// # Errors
 /// If the architecture has no classes, `batch` is 0, or the CPU cannot compute the step.
@@ -37,11 +41,69 @@ pub async fn probe(architecture: Architecture, batch: usize) -> Result<Probe, Mo
         },
         Err(error) => (Err(error), None),
     };
-    Ok(choose(cpu, cpu_ms, gpu, gpu_ms))
+    choose(architecture, batch, (cpu, cpu_ms), (gpu, gpu_ms)).await
+}
+
+/// Selects the device with the shorter step, unless the GPU computes something else than the CPU. A `gpu` without a time
+/// is a software emulation.
+///
+/// # Errors
+/// If the CPU cannot compute the step.
+pub async fn choose(
+    architecture: Architecture,
+    batch: usize,
+    (cpu, cpu_ms): (OpenDevice, f64),
+    (mut gpu, gpu_ms): (Result<OpenDevice, DeviceError>, Option<f64>),
+) -> Result<Probe, ModelError> {
+    if let (Ok(faster), Some(gpu_ms)) = (&gpu, gpu_ms)
+        && gpu_ms < cpu_ms
+    {
+        let (state, images, labels) = probe_batch(architecture, batch);
+        if let Some(reason) = difference(architecture, (&cpu, faster), &state, &images, &labels).await? {
+            gpu = Err(DeviceError::Wrong { reason });
+        }
+    }
+    Ok(shorter(cpu, cpu_ms, gpu, gpu_ms))
+}
+
+/// Computes a step, in evaluation mode, on a device to trust and on another one. Says what differs by more than rounding.
+///
+/// # Errors
+/// If the device to trust cannot compute it. A step that only the other one cannot compute is a difference.
+pub async fn difference(
+    architecture: Architecture,
+    (trusted, other): (&OpenDevice, &OpenDevice),
+    state: &ModelState,
+    images: &[f32],
+    labels: &[usize],
+) -> Result<Option<String>, ModelError> {
+    let step = async |device: &OpenDevice| {
+        Network::new(architecture, device.device())?.evaluation_gradient(state, images, labels).await
+    };
+    let expected = step(trusted).await?;
+    Ok(match step(other).await {
+        Ok(found) => step_difference(&expected, &found),
+        Err(error) => Some(error.to_string()),
+    })
+}
+
+fn step_difference(expected: &Step, found: &Step) -> Option<String> {
+    let (loss, its) = (f64::from(expected.loss), f64::from(found.loss));
+    // NaN is not close to anything.
+    let is_close = (loss - its).abs() <= TOLERANCE * loss.abs().max(1.0);
+    if !is_close {
+        return Some(format!("a loss of {its:.4} instead of {loss:.4}"));
+    }
+    let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|value| value * value).sum::<f64>().sqrt();
+    let values = || expected.gradient.iter().map(|&value| f64::from(value));
+    let its = found.gradient.iter().map(|&value| f64::from(value));
+    let (length, distance) = (norm(&mut values()), norm(&mut values().zip(its).map(|(one, other)| one - other)));
+    let is_close = distance <= TOLERANCE * length;
+    (!is_close).then(|| format!("a gradient that is {:.0} % off", 100.0 * distance / length.max(f64::MIN_POSITIVE)))
 }
 
 /// Selects the device with the shorter step. A `gpu` without a time is a software emulation.
-pub fn choose(cpu: OpenDevice, cpu_ms: f64, gpu: Result<OpenDevice, DeviceError>, gpu_ms: Option<f64>) -> Probe {
+fn shorter(cpu: OpenDevice, cpu_ms: f64, gpu: Result<OpenDevice, DeviceError>, gpu_ms: Option<f64>) -> Probe {
     let gpu_title = Compute::Gpu.title();
     let (device, reason) = match (gpu, gpu_ms) {
         (Ok(gpu), Some(gpu_ms)) if gpu_ms < cpu_ms => {
@@ -72,13 +134,19 @@ pub async fn step_milliseconds(
     batch: usize,
 ) -> Result<f64, ModelError> {
     let network = Network::new(architecture, device.device())?;
-    let state = architecture.initial(0);
-    let images: Vec<f32> = (0..batch * network.image_len()).map(|i| (i % 251) as f32 / 250.0).collect();
-    let labels: Vec<usize> = (0..batch).map(|i| i % architecture.classes()).collect();
+    let (state, images, labels) = probe_batch(architecture, batch);
     network.loss_and_gradient(&state, &images, &labels).await?;
     let start = Instant::now();
     network.loss_and_gradient(&state, &images, &labels).await?;
     Ok(start.elapsed().as_secs_f64() * 1e3)
+}
+
+/// Fresh weights, images and labels.
+fn probe_batch(architecture: Architecture, batch: usize) -> (ModelState, Vec<f32>, Vec<usize>) {
+    let values = batch * VitConfig::CHANNELS * architecture.side() * architecture.side();
+    let images = (0..values).map(|i| (i % 251) as f32 / 250.0).collect();
+    let labels = (0..batch).map(|i| i % architecture.classes().max(1)).collect();
+    (architecture.initial(0), images, labels)
 }
 
 /// Milliseconds with as many digits as a reader needs.
@@ -102,20 +170,37 @@ mod tests {
 
     #[test]
     fn the_faster_device_wins_and_the_reason_says_by_how_much() {
-        let faster = choose(OpenDevice::cpu(), 40.2, Ok(gpu("Apple M2")), Some(11.7));
+        let faster = shorter(OpenDevice::cpu(), 40.2, Ok(gpu("Apple M2")), Some(11.7));
         assert_eq!(faster.device.compute(), Compute::Gpu);
         assert_eq!(faster.reason, "GPU: 12 ms a step against 40 ms on the CPU");
-        let slower = choose(OpenDevice::cpu(), 3.26, Ok(gpu("Apple M2")), Some(11.7));
+        let slower = shorter(OpenDevice::cpu(), 3.26, Ok(gpu("Apple M2")), Some(11.7));
         assert_eq!(slower.device.compute(), Compute::Cpu);
         assert_eq!(slower.reason, "CPU: 3.3 ms a step against 12 ms on GPU");
     }
 
     #[test]
+    fn what_differs_by_more_than_rounding_is_named() {
+        let step = |loss, gradient: &[f32]| Step { loss, gradient: gradient.to_vec(), statistics: Vec::new() };
+        let right = step(2.3, &[0.3, -0.4]);
+        for (found, said) in [
+            (step(2.3001, &[0.3001, -0.4]), None),
+            (step(f32::NAN, &[0.3, -0.4]), Some("a loss of NaN instead of 2.3000")),
+            (step(0.0, &[0.3, -0.4]), Some("a loss of 0.0000 instead of 2.3000")),
+            (step(2.3, &[0.0, 0.0]), Some("a gradient that is 100 % off")),
+            (step(2.3, &[-0.3, 0.4]), Some("a gradient that is 200 % off")),
+            (step(2.3, &[f32::INFINITY, -0.4]), Some("a gradient that is inf % off")),
+        ] {
+            assert_eq!(step_difference(&right, &found).as_deref(), said, "{found:?}");
+        }
+        assert_eq!(step_difference(&step(0.0, &[0.0]), &step(0.0, &[0.0])), None);
+    }
+
+    #[test]
     fn emulated_and_missing_adapters_lose() {
-        let emulated = choose(OpenDevice::cpu(), 40.0, Ok(gpu("SwiftShader")), None);
+        let emulated = shorter(OpenDevice::cpu(), 40.0, Ok(gpu("SwiftShader")), None);
         assert_eq!(emulated.device.compute(), Compute::Cpu);
         assert_eq!(emulated.reason, "CPU: the GPU adapter is a software emulation (SwiftShader)");
-        let hidden = choose(OpenDevice::cpu(), 40.0, Err(DeviceError::InsecureContext), None);
+        let hidden = shorter(OpenDevice::cpu(), 40.0, Err(DeviceError::InsecureContext), None);
         assert_eq!(hidden.device.compute(), Compute::Cpu);
         assert!(hidden.reason.contains("not a secure context"), "{}", hidden.reason);
     }

@@ -5,11 +5,18 @@
 
 use std::{cell::RefCell, rc::Rc};
 
-use unmask_core::Architecture;
-use unmask_model::device::{Adapter, Compute, DeviceError, OpenDevice, choose, find_adapter, step_milliseconds};
+use unmask_client::{Batch, PictureSource};
+use unmask_core::{Architecture, ModelState};
+use unmask_model::{
+    ModelError,
+    device::{Adapter, Compute, DeviceError, OpenDevice, choose, difference, find_adapter, step_milliseconds},
+};
 use wasm_bindgen_futures::spawn_local;
 
 use super::gpu::{GpuWorker, State};
+
+/// The rounds from one comparison of the graphics adapter with the CPU to the next.
+const TRUSTED: u32 = 8;
 
 /// The chosen device and the model it was chosen for.
 #[derive(Default)]
@@ -21,6 +28,8 @@ pub struct ChosenDevice {
     timing: Option<(Architecture, Timing)>,
     /// Why the graphics adapter is not tried again, if it has failed.
     failure: Option<String>,
+    /// The rounds left until the graphics adapter is compared with the CPU again.
+    trusted: u32,
 }
 
 type Timing = Rc<RefCell<Option<Result<f64, String>>>>;
@@ -72,6 +81,33 @@ impl ChosenDevice {
         self.chosen = Some((architecture.with_april_block(false), device.clone()));
         (self.failure, self.timing) = (Some(reason.clone()), None);
         (device, reason)
+    }
+
+    /// Compares the graphics adapter with the CPU, if it is in use and a comparison is due: adapters that computed
+    /// correctly have later returned zeros, or what other programs left in their memory. Returns the CPU and the reason
+    /// if the adapter computes something else.
+    pub async fn check(
+        &mut self,
+        architecture: Architecture,
+        state: &ModelState,
+        pictures: &impl PictureSource,
+    ) -> Option<(OpenDevice, String)> {
+        let (_, device) = self.chosen.as_ref().filter(|(_, device)| device.compute() == Compute::Gpu)?;
+        if self.trusted > 0 {
+            self.trusted -= 1;
+            return None;
+        }
+        // Training itself reports what is wrong with the pictures.
+        let Batch { images, labels } = pictures.batch(0, 1).ok()?;
+        match difference(architecture, (&OpenDevice::cpu(), device), state, &images, &labels).await {
+            Ok(None) => {
+                self.trusted = TRUSTED - 1;
+                None
+            }
+            Ok(Some(difference)) => Some(self.give_up_gpu(architecture, &difference)),
+            // What the CPU cannot compute says nothing about the adapter.
+            Err(_) => None,
+        }
     }
 
     /// The adapter and its worker. An emulated adapter is accepted only if `may_be_emulated`.
@@ -136,24 +172,112 @@ impl ChosenDevice {
         self.timing = None;
         let cpu = OpenDevice::cpu();
         let (adapter, worker) = self.gpu.clone()?.ok()?;
-        match (outcome, step_milliseconds(&cpu, architecture, 1).await) {
-            (Ok(gpu_ms), Ok(cpu_ms)) => {
+        let chosen = match outcome {
+            Ok(gpu_ms) => {
                 let gpu = OpenDevice::remote(adapter, Rc::new(worker));
-                let probe = choose(cpu, cpu_ms, Ok(gpu), Some(gpu_ms));
-                Some((probe.device, probe.reason))
+                chosen(architecture, gpu, gpu_ms).await
             }
-            (Err(reason), _) => Some((cpu, format!("CPU: {}", DeviceError::Unusable { reason }))),
-            (_, Err(error)) => Some((cpu, format!("CPU: comparing devices failed ({error})"))),
-        }
+            Err(reason) => return Some((cpu, format!("CPU: {}", DeviceError::Unusable { reason }))),
+        };
+        Some(chosen.unwrap_or_else(|error| (cpu, format!("CPU: comparing devices failed ({error})"))))
     }
+}
+
+/// The faster device and the reason, once it is known how long a step takes on the graphics adapter.
+async fn chosen(architecture: Architecture, gpu: OpenDevice, gpu_ms: f64) -> Result<(OpenDevice, String), ModelError> {
+    let cpu = OpenDevice::cpu();
+    let cpu_ms = step_milliseconds(&cpu, architecture, 1).await?;
+    let probe = choose(architecture, 1, (cpu, cpu_ms), (Ok(gpu), Some(gpu_ms))).await?;
+    Ok((probe.device, probe.reason))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
+    use futures_util::FutureExt as _;
     use unmask_core::VitPreset;
+    use unmask_model::{
+        Device, Differentiated, Network, Normalisation, Wanted,
+        remote::{Later, Pass, Remote},
+    };
     use wasm_bindgen_test::wasm_bindgen_test;
 
     use super::*;
+
+    /// A graphics adapter that computes as the CPU does, and from some step on returns zeros.
+    #[derive(Debug)]
+    struct Failing {
+        right: Cell<u32>,
+    }
+
+    impl Failing {
+        fn after(steps: u32) -> OpenDevice {
+            let adapter = Adapter { name: "a failing adapter".to_owned(), emulated: false };
+            OpenDevice::remote(adapter, Rc::new(Self { right: Cell::new(steps) }))
+        }
+    }
+
+    impl Remote for Failing {
+        fn differentiate(
+            &self,
+            pass: Pass<'_>,
+            labels: &[usize],
+            normalisation: Normalisation,
+            wanted: Wanted,
+        ) -> Later<Differentiated<f32>> {
+            let is_right = self.right.get() > 0;
+            self.right.set(self.right.get().saturating_sub(1));
+            let state = ModelState { weights: pass.weights.to_vec(), statistics: pass.statistics.to_vec() };
+            let (images, labels) = (pass.images.to_vec(), labels.to_vec());
+            let network = Network::new(pass.architecture, &Device::Cpu).unwrap();
+            async move {
+                let mut step = network.differentiate(&state, &images, &labels, normalisation, wanted).await.unwrap();
+                if !is_right {
+                    (step.loss, step.gradient) = (0.0, vec![0.0; step.gradient.len()]);
+                }
+                Ok(step)
+            }
+            .boxed_local()
+        }
+
+        fn logits(&self, _: Pass<'_>, _: usize) -> Later<Vec<f32>> {
+            unreachable!("only steps are compared")
+        }
+    }
+
+    #[wasm_bindgen_test]
+    async fn a_gpu_that_begins_to_compute_something_else_is_given_up() {
+        let architecture = Architecture::from(VitPreset::Pico);
+        let side = architecture.side();
+        let pictures = Batch { images: vec![0.5; 3 * side * side], labels: vec![3] };
+        let state = architecture.initial(1);
+        // Each comparison asks the adapter for one step.
+        let mut chosen = ChosenDevice { chosen: Some((architecture, Failing::after(2))), ..ChosenDevice::default() };
+        let mut given_up = None;
+        for round in 0..3 * TRUSTED {
+            if let Some((device, reason)) = chosen.check(architecture, &state, &pictures).await {
+                given_up = Some((round, device.compute(), reason));
+            }
+        }
+        let (round, compute, reason) = given_up.expect("it is found out");
+        assert_eq!((round, compute), (2 * TRUSTED, Compute::Cpu), "{reason}");
+        assert!(reason.contains("a loss of 0.0000 instead of "), "{reason}");
+        let (device, again) = chosen.for_model(architecture, Some(Compute::Gpu)).await;
+        assert_eq!((device.compute(), again), (Compute::Cpu, None));
+    }
+
+    #[wasm_bindgen_test]
+    async fn a_faster_gpu_takes_over_only_if_it_computes_the_same() {
+        for (steps, compute, why) in
+            [(1, Compute::Gpu, "WebGPU: 0.0 ms a step"), (0, Compute::Cpu, "is faster, but computes something else")]
+        {
+            let gpu = Failing::after(steps);
+            let (device, reason) = chosen(VitPreset::Pico.into(), gpu, 0.0).await.unwrap();
+            assert_eq!(device.compute(), compute, "{reason}");
+            assert!(reason.contains(why), "{reason}");
+        }
+    }
 
     /// Not even if the page's address asks for it, nor for another model.
     #[wasm_bindgen_test]

@@ -219,17 +219,29 @@ impl Session {
     async fn update(
         &mut self,
         plan: &RoundPlan,
-        (open, device): (OpenDevice, &mut ChosenDevice),
+        (mut open, device): (OpenDevice, &mut ChosenDevice),
         page: &Page,
     ) -> Result<(Vec<Vec<u8>>, SentUpdate), String> {
-        let begun = Instant::now();
         let pictures = self.client.pictures(plan)?;
+        if let Some((cpu, reason)) = device.check(plan.architecture, &plan.state, &pictures).await {
+            self.tell_device(&cpu, reason, page);
+            open = cpu;
+        }
+        let begun = Instant::now();
         let trained = match train(plan, &pictures, open.device()).await {
-            // The browser may withdraw the adapter, for another program or because its driver restarted.
-            Err(TrainingError::Model(ModelError::Device { reason, .. })) if open.compute() == Compute::Gpu => {
-                let (cpu, reason) = device.give_up_gpu(plan.architecture, &reason);
-                self.tell_device(&cpu, reason, page);
-                train(plan, &pictures, cpu.device()).await
+            Err(TrainingError::Model(error)) if open.compute() == Compute::Gpu => {
+                let again = train(plan, &pictures, &Device::Cpu).await;
+                let reason = match error {
+                    // The browser may withdraw the adapter, for another program or because its driver restarted.
+                    ModelError::Device { reason, .. } => Some(reason),
+                    // A loss that overflows on the CPU, too, is not the adapter's fault.
+                    error => again.is_ok().then(|| error.to_string()),
+                };
+                if let Some(reason) = reason {
+                    let (cpu, reason) = device.give_up_gpu(plan.architecture, &reason);
+                    self.tell_device(&cpu, reason, page);
+                }
+                again
             }
             trained => trained,
         };
