@@ -238,7 +238,11 @@ async fn under_approval_the_teacher_taps_for_the_newcomer_and_for_the_picture() 
     let teacher = browser.open_view(&relay.teacher_link(), PROJECTOR).await;
     let class = browser.open_view(&relay.beamer_link(), PROJECTOR).await;
     let link = relay.student_link("localhost", "nickname=Ada&image=astronaut&device=cpu&join=1");
-    let _ada = browser.open(&link, PHONE).await;
+    let ada = browser.open(&link, PHONE).await;
+    let sees = async |words: &str| {
+        let line = "document.querySelector('[data-testid=\"who-sees\"]')?.innerText";
+        ada.wait_for(&format!("{line}?.includes('{words}') || null")).await;
+    };
     let is = async |name: &str, field: &str, value: Value| {
         let what = format!("{field} of {name}: {value}");
         wait_for(&what, || async { (relay.client(name).await[field] == value).then_some(()) }).await;
@@ -246,6 +250,11 @@ async fn under_approval_the_teacher_taps_for_the_newcomer_and_for_the_picture() 
     is("Ada", "state", json!("waiting")).await;
     teacher.click("approve").await;
     is("Ada", "picture_waits", json!(true)).await;
+    sees("waits until the teacher").await;
+    ada.click("show-original").await;
+    ada.wait_for("!document.querySelector('[data-testid=\"show-original\"]')?.checkVisibility() || null").await;
+    sees("waits until the teacher").await;
+    assert!(ada.shows("hide-original").await);
     let reads =
         "[...document.querySelectorAll('[data-testid=\"pictures-wait\"]')].find(line => line.checkVisibility())";
     let text = class.wait_for(&format!("{reads}?.innerText")).await;
@@ -270,6 +279,7 @@ async fn under_approval_the_teacher_taps_for_the_newcomer_and_for_the_picture() 
     is("Bob", "picture_waits", json!(true)).await;
     teacher.click("show-picture").await;
     is("Ada", "may_show", json!(true)).await;
+    sees("The class sees your picture").await;
     assert_eq!(relay.client("Bob").await["may_show"], false);
     teacher.click("show-all-pictures").await;
     is("Bob", "may_show", json!(true)).await;

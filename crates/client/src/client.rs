@@ -52,7 +52,7 @@ pub enum ClientEvent {
     /// Whose update it was, as a position among the suspects, and the points for finding out.
     Scored { poll: u32, owner: u16, points: u8 },
     /// Whether the class sees this client's own picture.
-    Original { is_shown: bool },
+    Original { is_shown: bool, waits: bool },
     /// A request was refused or cannot be done.
     Refused { reason: String },
     /// The relay closes the connection for good.
@@ -364,7 +364,7 @@ impl Client {
             }
             RelayMessage::LoanEnded { poll } => Action::Report(ClientEvent::LoanEnded { poll }),
             RelayMessage::Scored { poll, owner, points } => Action::Report(ClientEvent::Scored { poll, owner, points }),
-            RelayMessage::Original { is_shown } => Action::Report(ClientEvent::Original { is_shown }),
+            RelayMessage::Original { is_shown, waits } => Action::Report(ClientEvent::Original { is_shown, waits }),
             RelayMessage::Refused { reason } => Action::Report(ClientEvent::Refused { reason }),
             RelayMessage::Goodbye { reason } => Action::Report(ClientEvent::Goodbye { reason }),
         }))

@@ -204,8 +204,12 @@ impl Classroom {
     /// masked updates. If the teacher approves newcomers, the picture waits for the teacher, too.
     pub(super) fn consents(&mut self, client: ClientId, may_show: bool, may_lend: bool) {
         let Some(entry) = self.roster.get_mut(client) else { return };
-        let was_shown = entry.may_show();
+        let (was_shown, waited) = (entry.may_show(), entry.picture_waits());
         let is_shown = entry.decide((may_show, may_lend), self.door.approves());
+        // Also where nothing changes: a new socket has not heard of it.
+        if waited || entry.picture_waits() {
+            self.tell_shown(client);
+        }
         if !may_lend {
             self.stop_lending(client);
         }
@@ -265,15 +269,14 @@ impl Classroom {
         check_original(side, values)?;
         if waits {
             self.pictures.let_wait(client, values);
-            let reason = "your picture waits until the teacher lets the class see it".to_owned();
-            self.send(client, Slot::All, &RelayMessage::Refused { reason }, &[]);
+            self.tell_shown(client);
             return Ok(());
         }
         let side = usize::from(side);
         let picture = Picture::from_hwc(side, side, values)?;
         let png = encode_png(&picture)?;
         self.pictures.keep_original(client, values, png);
-        self.tell_shown(client, true);
+        self.tell_shown(client);
         Ok(())
     }
 
@@ -300,7 +303,7 @@ impl Classroom {
         self.stop_lending(client);
         self.attacks.original_hidden(client);
         if self.pictures.forget_original(client) {
-            self.tell_shown(client, false);
+            self.tell_shown(client);
         }
     }
 
@@ -308,12 +311,15 @@ impl Classroom {
         for client in self.pictures.forget_originals() {
             self.attacks.original_hidden(client);
             self.stop_lending(client);
-            self.tell_shown(client, false);
+            self.tell_shown(client);
         }
     }
 
-    fn tell_shown(&mut self, client: ClientId, is_shown: bool) {
-        self.send(client, Slot::Original, &RelayMessage::Original { is_shown }, &[]);
+    /// Tells a client whether the class sees its picture, or whether it waits for the teacher.
+    fn tell_shown(&mut self, client: ClientId) {
+        let is_shown = self.pictures.original(client).is_some();
+        let waits = self.roster.get(client).is_some_and(Entry::picture_waits);
+        self.send(client, Slot::Original, &RelayMessage::Original { is_shown, waits }, &[]);
     }
 
     /// Deletes a student's data at its request. Numbers that do not identify anyone stay: the model, its losses and

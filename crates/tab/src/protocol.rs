@@ -347,9 +347,10 @@ pub enum FromWorker {
     Attacked(Reconstruction),
     /// The state of the lesson, sent after [`Connection::Online`] and on every change.
     Lesson(LessonState),
-    /// Whether the class sees the private picture.
+    /// Whether the class sees the private picture, or whether it waits, with what leaks from it, for the teacher.
     Original {
         is_shown: bool,
+        waits: bool,
     },
     /// The result of this tab's own attack on the update just sent.
     OwnAttack(OwnAttack),

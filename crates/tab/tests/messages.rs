@@ -188,7 +188,7 @@ fn what_the_worker_says_arrives() {
     }
     check(&FromWorker::Lesson(LessonState::default()), 0);
     for is_so in [false, true] {
-        check(&FromWorker::Original { is_shown: is_so }, 0);
+        check(&FromWorker::Original { is_shown: is_so, waits: !is_so }, 0);
         check(&FromWorker::Silent(is_so), 0);
     }
     let reason = || "out of memory".to_owned();

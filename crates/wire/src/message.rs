@@ -197,9 +197,10 @@ pub enum RelayMessage {
     LoanEnded { poll: u32 },
     /// Whose update the loan was, as a position among the question's suspects, and the points for finding out.
     Scored { poll: u32, owner: u16, points: u8 },
-    /// Whether the class sees the client's own picture: sent after the client sends or hides one, and when the relay
-    /// drops it.
-    Original { is_shown: bool },
+    /// Whether the class sees the client's own picture, or whether it waits, with what leaks from it, until the teacher
+    /// lets the class see it. Sent after the client sends or hides one, when the relay drops it, and when the wait
+    /// begins or ends.
+    Original { is_shown: bool, waits: bool },
     /// Something the client sent was refused; `reason` includes the remedy, and the connection stays open. Answers that
     /// the room no longer expects are dropped silently.
     Refused { reason: String },

@@ -212,6 +212,7 @@ sees-shown = Die Klasse sieht dein Bild, klein, und was davon durchsickert.
 sees-private = Das siehst nur du. Der Beamer zeigt Roboter und Freiwillige.
 sees-may-show = Die Klasse darf sehen, was von deinem Bild durchsickert. Das Bild selbst bleibt hier.
 sees-sample = Ein Beispielfoto: Die Klasse darf sehen, was davon durchsickert, und die maskierten Zahlen angreifen.
+sees-waits = Dein Bild wartet, bis die Lehrkraft es der Klasse zeigt, und ebenso das, was davon durchsickert.
 
 leak-own = Was durchsickert
 leak-zeros = Liest Lücken als Nullen

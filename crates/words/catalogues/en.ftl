@@ -213,6 +213,7 @@ sees-shown = The class sees your picture, small, and what leaks from it.
 sees-private = Only you see this. The projector shows robots and volunteers.
 sees-may-show = The class may see what leaks from your picture. The picture itself stays here.
 sees-sample = A sample photograph: the class may see what leaks from it and attack its masked numbers.
+sees-waits = Your picture waits until the teacher lets the class see it, and so does what leaks from it.
 
 leak-own = What leaks from it
 leak-zeros = Reads the gaps as zeros

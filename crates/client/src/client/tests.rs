@@ -170,7 +170,10 @@ fn news_of_the_lesson_is_passed_on() {
     let lesson = LessonState { scene: Scene::April, beat: 2, poll: None };
     for (message, told) in [
         (RelayMessage::Lesson(lesson.clone()), ClientEvent::Lesson(lesson)),
-        (RelayMessage::Original { is_shown: false }, ClientEvent::Original { is_shown: false }),
+        (
+            RelayMessage::Original { is_shown: false, waits: true },
+            ClientEvent::Original { is_shown: false, waits: true },
+        ),
     ] {
         match receive(&mut client, &frames(&message, &[]).unwrap()) {
             Some(Action::Report(event)) => assert_eq!(event, told),

@@ -34,7 +34,7 @@ impl Volunteer {
                 (self.shown, self.answered) = (None, None);
                 self.show(client)
             }
-            ClientEvent::Original { is_shown: false } => {
+            ClientEvent::Original { is_shown: false, waits: false } => {
                 self.shown = None;
                 self.show(client)
             }
@@ -124,8 +124,10 @@ mod tests {
         let shows = vec![ClientMessage::Original { side: 32 }];
         assert_eq!(said(&robot.show(&client).unwrap()), shows);
         assert!(robot.show(&client).unwrap().is_empty());
-        assert!(robot.hears(&ClientEvent::Original { is_shown: true }, &client).unwrap().is_empty());
-        assert_eq!(said(&robot.hears(&ClientEvent::Original { is_shown: false }, &client).unwrap()), shows);
+        let told = |is_shown, waits| ClientEvent::Original { is_shown, waits };
+        assert!(robot.hears(&told(true, false), &client).unwrap().is_empty());
+        assert!(robot.hears(&told(false, true), &client).unwrap().is_empty());
+        assert_eq!(said(&robot.hears(&told(false, false), &client).unwrap()), shows);
         assert!(Volunteer::new(false, None).show(&client).unwrap().is_empty());
     }
 

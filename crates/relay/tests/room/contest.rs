@@ -18,7 +18,7 @@ fn update(client: &Client, plan: &Plan) -> ProtectedUpdate {
 /// Shows a picture, sent once the relay has taken it.
 async fn show(client: &mut Client) {
     client.socket.send(&ClientMessage::Original { side: ORIGINAL_SIDE }, &[0.5; ORIGINAL_VALUES]).await;
-    assert_eq!(client.answer().await, RelayMessage::Original { is_shown: true });
+    assert_eq!(client.answer().await, RelayMessage::Original { is_shown: true, waits: false });
 }
 
 /// Goes to the game with these suspects, and begins its round.

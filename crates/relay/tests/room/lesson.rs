@@ -31,7 +31,7 @@ async fn voters(relay: &Relay, wanted: u32) -> RoomView {
 async fn show(relay: &Relay, client: &mut Client, grey: u8) -> String {
     let values = [f32::from(grey) / 255.0; ORIGINAL_VALUES];
     client.socket.send(&ClientMessage::Original { side: ORIGINAL_SIDE }, &values).await;
-    assert_eq!(client.answer().await, RelayMessage::Original { is_shown: true });
+    assert_eq!(client.answer().await, RelayMessage::Original { is_shown: true, waits: false });
     let nickname = client.nickname.clone();
     let room = relay.room_when("an original", |room| view(room, &nickname).original.is_some()).await;
     view(&room, &nickname).original.clone().unwrap().into()

@@ -21,7 +21,7 @@ fn update(client: &Client, plan: &Plan) -> ProtectedUpdate {
 /// Shows a picture, sent once the room has taken it.
 fn show(client: &mut Client) {
     client.socket.send(&ClientMessage::Original { side: ORIGINAL_SIDE }, &[0.5; ORIGINAL_VALUES]);
-    assert_eq!(client.answer(), RelayMessage::Original { is_shown: true });
+    assert_eq!(client.answer(), RelayMessage::Original { is_shown: true, waits: false });
 }
 
 /// Goes to the game with these suspects, and begins its round.

@@ -131,7 +131,7 @@ fn votes_and_questions_that_make_no_sense_are_refused() {
 fn show(class: &Class, client: &mut Client, grey: u8) -> String {
     let values = [f32::from(grey) / 255.0; ORIGINAL_VALUES];
     client.socket.send(&ClientMessage::Original { side: ORIGINAL_SIDE }, &values);
-    assert_eq!(client.answer(), RelayMessage::Original { is_shown: true });
+    assert_eq!(client.answer(), RelayMessage::Original { is_shown: true, waits: false });
     let nickname = client.nickname.clone();
     let room = class.room_when("an original", |room| view(room, &nickname).original.is_some());
     view(&room, &nickname).original.clone().unwrap().into()
@@ -163,7 +163,11 @@ fn an_original_goes_when_its_owner_or_the_teacher_says_so() {
         assert!(class.passed() - asked < AT_ONCE, "{way} took {:?}", class.passed() - asked);
         assert_eq!(class.picture(&path), None, "{way}");
         if matches!(way, "hide" | "consent" | "reset") {
-            assert_eq!(ada.as_mut().unwrap().answer(), RelayMessage::Original { is_shown: false }, "{way}");
+            assert_eq!(
+                ada.as_mut().unwrap().answer(),
+                RelayMessage::Original { is_shown: false, waits: false },
+                "{way}"
+            );
         }
         drop(ada);
         class.room_when("nobody", |room| state(room, "Ada").is_none_or(|state| state == ClientState::Gone));

@@ -424,9 +424,12 @@ impl Worker {
             Action::Report(ClientEvent::Scored { poll, owner, points }) => {
                 page.tell(FromWorker::Scored { poll, owner, points });
             }
-            Action::Report(ClientEvent::Original { is_shown }) => {
-                session.wants_shown = is_shown;
-                page.tell(FromWorker::Original { is_shown });
+            Action::Report(ClientEvent::Original { is_shown, waits }) => {
+                // A picture that waits is to wait on the next socket, too.
+                if !waits {
+                    session.wants_shown = is_shown;
+                }
+                page.tell(FromWorker::Original { is_shown, waits });
             }
             Action::Report(ClientEvent::Refused { reason }) => page.tell(FromWorker::Notice(Notice::Said(reason))),
             Action::Report(ClientEvent::Goodbye { reason }) => self.leave(reason),

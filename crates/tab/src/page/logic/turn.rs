@@ -109,7 +109,7 @@ pub struct Situation<'a> {
     pub lesson: &'a LessonState,
     /// Whether the class may see what leaks from the picture.
     pub may_show: bool,
-    /// Whether the class sees the picture itself.
+    /// Whether the class sees the picture itself, or will when the teacher lets it.
     pub is_shown: bool,
     /// The number of the question that the student last answered.
     pub answered: Option<u32>,
@@ -232,10 +232,11 @@ pub fn watch(place: Place) -> &'static str {
     }
 }
 
-/// Who can see which picture of this student, in one line.
-pub fn who_sees(has_own_picture: bool, may_show: bool, is_shown: bool) -> &'static str {
+/// Who can see which picture of this student, in one line. `waits`: until the teacher lets the class see it.
+pub fn who_sees(has_own_picture: bool, may_show: bool, is_shown: bool, waits: bool) -> &'static str {
     match (has_own_picture, may_show, is_shown) {
         (.., true) => say::sees::shown(),
+        _ if waits => say::sees::waits(),
         (true, false, _) => say::sees::private(),
         (true, true, _) => say::sees::may_show(),
         (false, ..) => say::sees::sample(),
@@ -373,10 +374,11 @@ mod tests {
 
     #[test]
     fn a_picture_of_ones_own_is_seen_by_nobody_unless_its_owner_agrees() {
-        assert!(who_sees(true, false, false).starts_with("Only you"));
-        assert!(who_sees(true, true, false).contains("stays here"));
+        assert!(who_sees(true, false, false, false).starts_with("Only you"));
+        assert!(who_sees(true, true, false, false).contains("stays here"));
         for has_own_picture in [true, false] {
-            assert!(who_sees(has_own_picture, true, true).starts_with("The class sees"));
+            assert!(who_sees(has_own_picture, true, true, false).starts_with("The class sees"));
+            assert!(who_sees(has_own_picture, true, false, true).contains("waits until the teacher"));
         }
     }
 

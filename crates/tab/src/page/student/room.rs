@@ -178,7 +178,10 @@ fn Leak(place: Memo<Place>, leak: Memo<Option<Leaked>>) -> impl IntoView {
 /// Who sees what, and buttons to withdraw what the class sees.
 #[component]
 fn WhoSees(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
-    let who = move || turn::who_sees(draft.has_own_picture(), draft.may_be_shown(), trainer.is_shown.get());
+    let who = move || {
+        let (is_shown, waits) = (trainer.is_shown.get(), trainer.waits.get());
+        turn::who_sees(draft.has_own_picture(), draft.may_be_shown(), is_shown, waits)
+    };
     let is_exposed = holds(trainer.training, |training| training.is_exposed);
     let withdraw = move |_| {
         trainer.hide_original();
@@ -195,7 +198,7 @@ fn WhoSees(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
             type="button"
             class="button danger large"
             data-testid="hide-original"
-            hidden=move || !trainer.is_shown.get()
+            hidden=move || !trainer.is_given()
             on:click=withdraw
         >
             {say::room::hide()}

@@ -105,6 +105,10 @@ signals! {
         pub typed_passphrase: String,
         /// Whether the class sees the private picture.
         pub is_shown: bool,
+        /// Whether the private picture, and what leaks from it, waits until the teacher lets the class see it.
+        pub waits: bool,
+        /// Whether the student has sent the picture for the class and not taken it back.
+        is_offered: bool,
         /// Whether the room is deleting this student's data.
         pub is_forgetting: bool,
         /// Whether the room has deleted it and nobody has joined since.
@@ -231,12 +235,19 @@ impl Trainer {
     }
 
     pub fn show_original(self) {
+        self.is_offered.set(true);
         self.send(ToWorker::ShowOriginal);
+    }
+
+    /// Whether the class sees the private picture, or will when the teacher lets it.
+    pub fn is_given(self) -> bool {
+        self.is_shown.get() || (self.waits.get() && self.is_offered.get())
     }
 
     /// Stops showing it immediately.
     pub fn hide_original(self) {
         self.is_shown.set(false);
+        self.is_offered.set(false);
         self.send(ToWorker::HideOriginal);
     }
 
@@ -260,7 +271,7 @@ impl Trainer {
     /// attack its masked numbers. Withdrawing the first also hides the picture.
     pub fn consent(self, may_show: bool, may_lend: bool) {
         SavedJoin::set_consent(may_show, may_lend);
-        if !may_show && self.is_shown.get_untracked() {
+        if !may_show && untrack(|| self.is_given()) {
             self.hide_original();
         }
         self.send(ToWorker::Consent { may_show, may_lend });
@@ -303,7 +314,7 @@ impl Trainer {
 
     /// The one thing to do; `may_show` says whether the class may see what leaks from the private picture.
     pub fn turn(self, may_show: bool) -> Turn {
-        let (link, work, is_shown) = (self.link(), self.work(), self.is_shown.get());
+        let (link, work, is_shown) = (self.link(), self.work(), self.is_given());
         let answered = self.vote.get().map(|(number, _)| number);
         self.lesson.with(|lesson| Situation { link, work, lesson, may_show, is_shown, answered }.turn())
     }
@@ -362,7 +373,10 @@ impl Trainer {
             FromWorker::Closed(closed) => self.closed.set(Some(closed)),
             FromWorker::Attacked(result) => self.take_attack(result),
             FromWorker::Lesson(lesson) => self.take_lesson(lesson),
-            FromWorker::Original { is_shown } => self.is_shown.set(is_shown),
+            FromWorker::Original { is_shown, waits } => {
+                self.is_shown.set(is_shown);
+                self.waits.set(waits);
+            }
             FromWorker::OwnAttack(attack) => self.take_own_attack(attack),
             FromWorker::OwnMask(tried) => self.own_mask.set(Some(tried)),
             FromWorker::Loan(result) => {
@@ -486,6 +500,7 @@ impl Trainer {
                     self.is_vote_in_doubt.set_value(true);
                     // The room forgets a shown picture when the socket that sent it closes.
                     self.is_shown.set(false);
+                    self.waits.set(false);
                 }
                 self.nickname.set(Some(nickname.clone()));
             }
