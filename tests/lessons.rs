@@ -13,6 +13,7 @@ mod networks;
 mod palette;
 mod phones;
 mod pictures;
+mod quirks;
 mod replay;
 mod stage;
 mod support;

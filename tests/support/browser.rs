@@ -7,6 +7,7 @@ use fantoccini::{
     Client, Locator,
     actions::{InputSource, KeyAction, KeyActions},
     elements::Element,
+    wd::WindowHandle,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -262,6 +263,23 @@ impl Tab {
     /// Reloads the page, like an impatient student.
     pub async fn reload(&self) {
         self.client.refresh().await.expect("the page loads");
+    }
+
+    /// Opens a copy of this page with its storage, as a browser's *Duplicate* does, and turns to it. Returns the original.
+    pub async fn duplicate(&self) -> WindowHandle {
+        let original = self.client.window().await.expect("a window");
+        let before = self.client.windows().await.expect("windows");
+        self.run("open(location.href)").await;
+        let copy = in_time(|| async {
+            let now = self.client.windows().await.ok()?;
+            now.into_iter().find(|window| !before.contains(window))
+        });
+        self.turn_to(copy.await.expect("a second window")).await;
+        original
+    }
+
+    pub async fn turn_to(&self, window: WindowHandle) {
+        self.client.switch_to_window(window).await.expect("it is open");
     }
 
     /// Whether the page's user preferences can be set. This needs DevTools, which only Chromium's driver offers.

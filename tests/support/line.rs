@@ -33,6 +33,8 @@ pub struct Line {
     address: watch::Sender<u8>,
     /// Whether data from the device is held back.
     held: watch::Sender<bool>,
+    /// Whether sockets are refused, while pages load.
+    refusing: watch::Sender<bool>,
     sent: Sent,
     carrier: JoinHandle<()>,
 }
@@ -44,15 +46,17 @@ impl Line {
         let own = listener.local_addr().expect("a bound port").port();
         let (address, addresses) = watch::channel(0);
         let (held, holds) = watch::channel(false);
+        let (refusing, refusals) = watch::channel(false);
         let sent = Sent::default();
         let all = sent.clone();
         let carrier = tokio::spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                connections.spawn(carry(stream, port, addresses.clone(), holds.clone(), all.clone()));
+                let (addresses, holds, refusals) = (addresses.clone(), holds.clone(), refusals.clone());
+                connections.spawn(carry(stream, port, addresses, holds, refusals, all.clone()));
             }
         });
-        Self { port: own, to: port, address, held, sent, carrier }
+        Self { port: own, to: port, address, held, refusing, sent, carrier }
     }
 
     pub fn through(&self, link: &str) -> String {
@@ -73,6 +77,11 @@ impl Line {
     pub fn messages(&self) -> Vec<(ClientMessage, Vec<f32>)> {
         self.sent.lock().iter().flat_map(|bytes| messages(bytes)).collect()
     }
+
+    /// Refuses sockets while pages load, as a browser does that accepts a certificate for pages only.
+    pub fn refuse_sockets(&self, is_refusing: bool) {
+        self.refusing.send_replace(is_refusing);
+    }
 }
 
 impl Drop for Line {
@@ -86,6 +95,7 @@ async fn carry(
     port: u16,
     mut addresses: watch::Receiver<u8>,
     mut holds: watch::Receiver<bool>,
+    refusals: watch::Receiver<bool>,
     sent: Sent,
 ) {
     let number = {
@@ -107,6 +117,9 @@ async fn carry(
             let count = from_device.read(&mut bytes).await?;
             if count == 0 {
                 return to_relay.shutdown().await;
+            }
+            if *refusals.borrow() && bytes[..count].starts_with(b"GET /ws ") {
+                return Err(io::ErrorKind::ConnectionRefused.into());
             }
             sent.lock()[number].extend_from_slice(&bytes[..count]);
             // Without the line, nothing can release the data.

@@ -3,7 +3,7 @@
 use tracing::{info, warn};
 use unmask_core::{ClientId, ClientState};
 use unmask_federation::Event;
-use unmask_wire::RelayMessage;
+use unmask_wire::{RelayMessage, TAKEN_OVER};
 
 use super::{
     Classroom,
@@ -162,8 +162,7 @@ impl Classroom {
 
     /// Closes the old socket of a client that has returned on a new one.
     pub(super) fn take_over(&mut self, client: ClientId) {
-        let reason = "this place in the room was taken over by another tab or connection".to_owned();
-        self.send(client, Slot::All, &RelayMessage::Goodbye { reason }, &[]);
+        self.send(client, Slot::All, &RelayMessage::Goodbye { reason: TAKEN_OVER.to_owned() }, &[]);
         if let Some(entry) = self.roster.get_mut(client) {
             entry.drop_socket();
         }

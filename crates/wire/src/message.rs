@@ -6,6 +6,8 @@ use unmask_lesson::{Poll, Scene};
 
 use crate::ShardHeader;
 
+/// Reason of [`RelayMessage::Goodbye`] when a newer socket comes with this one's ticket.
+pub const TAKEN_OVER: &str = "this place in the room was taken over by another tab or connection";
 /// Reason of [`RelayMessage::Goodbye`] after [`ClientMessage::Forget`]: nothing is left.
 pub const FORGOTTEN: &str = "what this room had of you is deleted";
 /// Reason of [`RelayMessage::Goodbye`] after [`ClientMessage::Forget`]: the relay's disk still holds it.

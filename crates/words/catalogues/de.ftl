@@ -147,6 +147,7 @@ api-unreadable = Die Antwort des Servers auf { $route } ist nicht lesbar ({ $err
 
 room-try-now = Jetzt versuchen
 room-closed = Die Verbindung ist beendet
+room-taken-over = Du machst in einem anderen Tab dieses Browsers weiter, darum hat dieser aufgehört. Du kannst ihn schließen.
 room-join-again = Wieder mitmachen
 room-sitting-out = Du setzt aus
 room-sitting-out-why = Dieses Gerät hat zwei Runden lang nicht mitgemacht, deshalb macht die Klasse ohne dich weiter. Komm zurück, wenn es wach ist und du hinschaust.
@@ -169,6 +170,8 @@ room-your-answer = deine Antwort
 room-show = Der Klasse mein Bild zeigen
 room-show-hint = Die Klasse sieht es dann neben dem, was davon durchgesickert ist, 32 Pixel breit. Ein Tipp nimmt es zurück.
 room-exposed = Es machen so wenige Geräte mit, dass ein anderes deine Zahlen ausrechnen könnte.
+room-no-secure-socket = Dieser Browser öffnet die Seite, aber nicht die Verbindung zum Raum. Ältere iPhones und iPads nehmen dafür das eigene Zertifikat des Servers nicht an: Aktualisiere das Gerät, frag die Lehrkraft nach der Adresse, die mit http:// beginnt, oder verwende einen anderen Browser.
+room-no-socket = Die Seite öffnet sich, aber nicht die Verbindung zum Raum: Etwas verweigert WebSockets. Schalte Blocker und VPN für diese Adresse aus, oder verwende einen anderen Browser oder ein anderes Netz.
 room-hide = Mein Bild zurücknehmen
 room-details = Einzelheiten
 room-leave = Verlassen

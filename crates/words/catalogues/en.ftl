@@ -148,6 +148,7 @@ api-unreadable = The server’s answer to { $route } cannot be read ({ $error })
 
 room-try-now = Try now
 room-closed = The connection is closed
+room-taken-over = You have gone on in another tab of this browser, so this one has stopped. You can close it.
 room-join-again = Join again
 room-sitting-out = You sit out
 room-sitting-out-why = This device has not taken part for two rounds, so the class continues without it. Come back when it is awake and you are looking at it.
@@ -170,6 +171,8 @@ room-your-answer = your answer
 room-show = Show my picture to the class
 room-show-hint = The class then sees it, 32 pixels wide, beside what leaked from it. One tap withdraws it.
 room-exposed = So few devices take part that another one could work out your numbers.
+room-no-secure-socket = This browser opens the page but not the room’s connection. Older iPhones and iPads do not accept the server’s own certificate for it: update the device, ask the teacher for the address that begins with http://, or use another browser.
+room-no-socket = The page opens but the room’s connection does not: something refuses WebSockets. Turn off blockers and VPN for this address, or use another browser or network.
 room-hide = Take my picture back
 room-details = Details
 room-leave = Leave

@@ -3,11 +3,11 @@
 use unmask_core::{AttackMethod, Knowledge};
 use unmask_data::metrics::Level;
 use unmask_lesson::{Beat, Place, Question, Scene};
-use unmask_wire::{LessonState, PollState};
+use unmask_wire::{LessonState, PollState, TAKEN_OVER};
 
 use unmask_words::say;
 
-use super::duration;
+use super::{duration, sentence};
 use crate::protocol::Connection;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -268,6 +268,16 @@ pub struct Evidence {
     pub is_stuck: bool,
     /// Whether a search through the model may still improve.
     pub is_searched: bool,
+}
+
+/// What to do where the page loads and no socket opens.
+pub fn refused(is_https: bool) -> &'static str {
+    if is_https { say::room::no_secure_socket() } else { say::room::no_socket() }
+}
+
+/// Why the relay has closed the connection for good.
+pub fn closed(reason: &str) -> String {
+    if reason == TAKEN_OVER { say::room::taken_over().to_owned() } else { sentence(reason) }
 }
 
 /// How much of the student's picture is recognisable at this place of the lesson: the caption below it. Empty where the

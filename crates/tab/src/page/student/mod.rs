@@ -67,6 +67,9 @@ pub fn Student() -> impl IntoView {
                     {move || trainer.failure.get()}
                 </p>
                 <Entrance session/>
+                <p class="banner error" role="alert" data-testid="no-socket" hidden=move || !trainer.is_refused()>
+                    {turn::refused(window().location().protocol().is_ok_and(|protocol| protocol == "https:"))}
+                </p>
                 <Show when=move || is_in.get()>
                     <Room draft trainer has_arrived/>
                 </Show>
@@ -100,10 +103,15 @@ fn stay_connected(session: Session, trainer: Trainer) {
     let lost = window_event_listener(leptos::ev::offline, move |_| trainer.check());
     on_cleanup(move || lost.remove());
     keep_screen_on(Memo::new(move |_| is_seen.get() && trainer.is_in_room()));
-    // A refused socket gives no reason; the relay may no longer know this page.
+    // A refused socket gives no reason: the relay may no longer know this page, or the browser may accept the relay's own
+    // certificate for pages only.
     Effect::new(move |_| {
         if matches!(trainer.connection.get(), Some(Connection::Retrying { .. })) {
-            session.check();
+            spawn_local(async move {
+                if session.is_known().await {
+                    trainer.was_refused();
+                }
+            });
         }
     });
     Effect::new(move |was_admitted: Option<bool>| {

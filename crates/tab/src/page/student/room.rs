@@ -210,7 +210,7 @@ fn WhoSees(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
 #[component]
 fn Closed(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     let reason = optional(trainer.connection, |connection| match connection {
-        Connection::Closed { reason } => Some(logic::sentence(reason)),
+        Connection::Closed { reason } => Some(turn::closed(reason)),
         _ => None,
     });
     view! {

@@ -36,6 +36,9 @@ const LOSSES_KEPT: usize = 200;
 
 const NOTICES_KEPT: usize = 8;
 
+/// A relay that restarts answers a moment before it takes sockets, so one that does not open says nothing.
+const REFUSALS: u32 = 3;
+
 /// This tab's own attack is judged by the median of this many rounds.
 const SCORES_KEPT: usize = 5;
 
@@ -135,6 +138,8 @@ pub struct Trainer {
     pub connection: RwSignal<Option<Connection>>,
     /// The number of the last picture to classify; 0 before the first.
     asked: StoredValue<u32>,
+    /// The number of sockets in a row that did not open although the relay answers.
+    refusals: RwSignal<u32>,
     /// Whether the student's last answer may have been lost with the last socket.
     is_vote_in_doubt: StoredValue<bool>,
     joined: Joined,
@@ -158,6 +163,7 @@ impl Trainer {
             device: RwSignal::new(None),
             connection: RwSignal::new(None),
             asked: StoredValue::new(0),
+            refusals: RwSignal::new(0),
             is_vote_in_doubt: StoredValue::new(false),
             joined: Joined::new(),
         };
@@ -289,6 +295,16 @@ impl Trainer {
     /// Checks immediately whether the relay is still there.
     pub fn check(self) {
         self.send(ToWorker::Check);
+    }
+
+    /// Notes that no socket has opened although the relay answers this page.
+    pub fn was_refused(self) {
+        self.refusals.update(|refusals| *refusals += 1);
+    }
+
+    /// Whether the browser, or something on the way, seems to refuse every socket.
+    pub fn is_refused(self) -> bool {
+        self.refusals.get() >= REFUSALS
     }
 
     fn was_online(self) -> bool {
@@ -491,6 +507,9 @@ impl Trainer {
             return;
         }
         self.is_silent.set(false);
+        if matches!(connection, Connection::Online { .. } | Connection::Waiting | Connection::Closed { .. }) {
+            self.refusals.set(0);
+        }
         match &connection {
             Connection::Online { nickname, ticket } => {
                 SavedJoin::add_ticket(nickname, *ticket);

@@ -95,11 +95,17 @@ impl Session {
     /// Checks whether the relay still knows this page. After the start of another lesson it does not.
     pub fn check(self) {
         spawn_local(async move {
-            // If the relay does not answer, nothing is known.
-            if let Ok(view) = api::session().await {
-                self.take(view);
-            }
+            self.is_known().await;
         });
+    }
+
+    /// Whether the relay answers and still knows this page.
+    pub async fn is_known(self) -> bool {
+        // If the relay does not answer, nothing is known.
+        let Ok(view) = api::session().await else { return false };
+        let is_known = view.role.is_some();
+        self.take(view);
+        is_known
     }
 
     fn introduce(self, secret: Option<(Role, String)>) {
