@@ -5,9 +5,141 @@ use serde_json::json;
 
 use crate::{
     ONE_AT_A_TIME, PHONE,
-    support::{Browser, Line, Relay, assert_accessible},
+    attackers::photograph,
+    stage::PROJECTOR,
+    support::{Browser, Line, Relay, Shield, Tab, assert_accessible, skipped},
     volunteers::{fits, has_picture},
 };
+
+/// Without cookies no PIN helps, and the page does not ask for one.
+#[tokio::test]
+async fn a_browser_without_cookies_hears_of_it_and_is_asked_for_no_pin() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&[]).await;
+    let link = relay.student_link("localhost", "nickname=Ada&image=cat&device=cpu&join=1");
+    for browser in [Some(Browser::start().await), Browser::firefox().await].into_iter().flatten() {
+        let Some(tab) = browser.open_behind(&link, PHONE, Shield::Cookies).await else { continue };
+        assert!(tab.text("no-relay").await.contains("keeps no cookies"), "{}", browser.name());
+        assert!(!tab.shows("pin").await && !tab.shows("join").await);
+        assert_accessible(&tab, "a browser without cookies").await;
+        tab.screenshot("student-no-cookies").await;
+        drop(tab);
+
+        // Who types the address is asked for the PIN, once.
+        let (address, _) = link.split_once('#').expect("a link with the room’s key");
+        let Some(tab) = browser.open_behind(address, PHONE, Shield::Cookies).await else { continue };
+        tab.fill("pin", relay.room().await["pin"].as_str().expect("a PIN")).await;
+        tab.click("pin-enter").await;
+        tab.wait_for("document.querySelector('[data-testid=\"no-relay\"]')?.innerText.includes('no cookies') || null")
+            .await;
+        assert!(!tab.shows("pin").await);
+        drop(tab);
+
+        let Some(stage) = browser.open_behind(&relay.stage_link(), PROJECTOR, Shield::Cookies).await else { continue };
+        stage
+            .wait_for(
+                "document.querySelector('[data-testid=\"session-problem\"]')?.innerText.includes('no cookies') || null",
+            )
+            .await;
+    }
+}
+
+/// Without storage a student can take part, and hears what a reload costs.
+#[tokio::test]
+async fn a_browser_without_storage_joins_and_hears_what_a_reload_costs() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let Some(browser) = Browser::firefox().await else { return };
+    let relay = Relay::start(&["--start"]).await;
+    let link = relay.student_link("localhost", "nickname=Ada&image=cat&device=cpu");
+    let Some(tab) = browser.open_behind(&link, PHONE, Shield::Storage).await else { return };
+    has_picture(&tab, "cat").await;
+    assert!(tab.shows("no-storage").await);
+    fits(&tab, "a form without storage").await;
+    tab.click("join").await;
+    relay.client("Ada").await;
+    relay.rounds_with(1).await;
+}
+
+/// Firefox that resists fingerprinting gives pages noise in place of pictures.
+#[tokio::test]
+async fn noise_from_a_canvas_is_noticed_and_never_trained_on() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let Some(browser) = Browser::firefox().await else { return };
+    let relay = Relay::start(&["--start"]).await;
+    let link = relay.student_link("localhost", "nickname=Ada&image=cat&device=cpu");
+    let Some(tab) = browser.open_behind(&link, PHONE, Shield::Pixels).await else { return };
+    refuses(&relay, &tab).await;
+}
+
+/// Brave changes the lowest bits of a few pixels. The page then reads them from a video frame, where there is one.
+#[tokio::test]
+async fn a_few_false_bits_from_a_canvas_are_noticed_and_passed_by() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let browser = Browser::start().await;
+    let relay = Relay::start(&["--start"]).await;
+    let tab = browser.open(&format!("http://localhost:{}/healthz", relay.http_port()), PHONE).await;
+    if !tab.has_devtools() {
+        return skipped("only Chromium can be told to change what a page reads");
+    }
+    tab.on_every_page(
+        "const read = CanvasRenderingContext2D.prototype.getImageData;
+         CanvasRenderingContext2D.prototype.getImageData = function (...place) {
+           const pixels = read.apply(this, place);
+           for (let at = 0; at < pixels.data.length; at += 4001) pixels.data[at] ^= 64;
+           return pixels;
+         };
+         window.readTruly = (canvas, ...place) => read.apply(canvas.getContext('2d'), place).data;",
+    )
+    .await;
+    let link = relay.student_link("localhost", "nickname=Ada&image=cat&device=cpu");
+    tab.run(&format!("location.href = {link:?}")).await;
+    has_picture(&tab, "cat").await;
+    // The largest difference between the picture on the page and the file.
+    let difference = tab
+        .run_async(
+            "const done = arguments[arguments.length - 1];
+             (async () => {
+               const bitmap = await createImageBitmap(await (await fetch('/samples/cat.png')).blob());
+               const canvas = Object.assign(document.createElement('canvas'), { width: 256, height: 256 });
+               const context = canvas.getContext('2d');
+               context.imageSmoothingQuality = 'high';
+               const side = Math.min(bitmap.width, bitmap.height);
+               const [left, top] = [bitmap.width, bitmap.height].map(length => (length - side) / 2);
+               context.drawImage(bitmap, left, top, side, side, 0, 0, 256, 256);
+               const [file, page] = [canvas, document.querySelector('.preview canvas')]
+                 .map(canvas => window.readTruly(canvas, 0, 0, 256, 256));
+               done(file.reduce((most, value, at) => Math.max(most, Math.abs(value - page[at])), 0));
+             })()",
+        )
+        .await;
+    assert!(difference.as_u64().is_some_and(|most| most < 16), "{difference}");
+    tab.click("join").await;
+    relay.rounds_with(1).await;
+    tab.reload().await;
+    tab.click("rejoin").await;
+    tab.attribute_is("connection", "data-state", "online").await;
+
+    tab.click("leave").await;
+    tab.on_every_page("delete window.VideoFrame").await;
+    tab.run(&format!("location.href = {link:?}; location.reload()")).await;
+    refuses(&relay, &tab).await;
+}
+
+/// Neither a sample nor a file of one's own is taken, and nobody joins with it.
+async fn refuses(relay: &Relay, tab: &Tab) {
+    assert!(tab.text("picture-problem").await.contains("other pixels"));
+    tab.choose_file("file", &photograph("astronaut.png")).await;
+    let said = "document.querySelector('[data-testid=\"picture-problem\"]')?.innerText";
+    tab.wait_for(&format!("{said}.includes('“astronaut.png”') && {said}.includes('other pixels') || null")).await;
+    tab.click("join").await;
+    assert!(!tab.text("picture-problem").await.is_empty());
+    let room = relay.room().await;
+    assert!(
+        room["clients"].as_array().is_none_or(|all| all.iter().all(|client| client["state"] == "gone")),
+        "{room:#}"
+    );
+    tab.screenshot("student-false-pixels").await;
+}
 
 /// Two tabs with one ticket: the later one goes on, the earlier one says so, and they leave each other in peace.
 #[tokio::test]

@@ -15,7 +15,7 @@ use tokio::sync::Mutex;
 
 use super::{
     LOOK,
-    driver::{Driver, Kind, Session},
+    driver::{Driver, Kind, Session, Shield},
     in_time, skipped,
 };
 
@@ -118,13 +118,26 @@ impl Browser {
 
     /// Like [`open`](Self::open), for a user with these languages, the preferred one first.
     pub async fn open_in(&self, address: &str, size: (u32, u32), languages: &str) -> Tab {
+        self.open_for(address, size, (languages, Shield::Nothing)).await
+    }
+
+    /// Like [`open`](Self::open), for a user with this shield; reports a skipped test if the browser has none.
+    pub async fn open_behind(&self, address: &str, size: (u32, u32), shield: Shield) -> Option<Tab> {
+        if !self.kind.has(shield) {
+            skipped(format!("{} keeps no {shield:?} from pages", self.name()));
+            return None;
+        }
+        Some(self.open_for(address, size, ("en-US,en", shield)).await)
+    }
+
+    async fn open_for(&self, address: &str, size: (u32, u32), user: (&str, Shield)) -> Tab {
         let profile = tempfile::tempdir().expect("a temporary folder");
         let mut drivers = self.drivers.lock().await;
         if drivers.iter().all(Driver::is_busy) {
             drivers.push(Driver::start(self.kind).await);
         }
         let driver = drivers.iter_mut().find(|driver| !driver.is_busy()).expect("one was started above");
-        let (client, session) = driver.open(profile.path(), size, languages).await;
+        let (client, session) = driver.open(profile.path(), size, user).await;
         drop(drivers);
         let tab = Tab { kind: self.kind, client, session, _profile: profile };
         if self.kind == Kind::WebKit {

@@ -24,6 +24,16 @@ const SHUTDOWN: Duration = Duration::from_secs(10);
 /// Neither Chromium nor Firefox makes a window narrower than this. Chromium emulates a phone in that case.
 const NARROWEST_WINDOW: u32 = 500;
 
+/// What a user has told the browser to keep from pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shield {
+    Nothing,
+    Cookies,
+    Storage,
+    /// Pages read other pixels from a canvas than were drawn.
+    Pixels,
+}
+
 /// The kind of browser, and everything that depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -76,12 +86,36 @@ impl Kind {
         }
     }
 
+    /// Whether it can be told to keep this from pages.
+    pub fn has(self, shield: Shield) -> bool {
+        matches!(shield, Shield::Nothing | Shield::Cookies) || self == Self::Firefox
+    }
+
     /// The capabilities of a new headless browser with a window of this size.
-    fn capabilities(self, profile: &Path, size: (u32, u32), languages: &str) -> Value {
+    fn capabilities(self, profile: &Path, size: (u32, u32), languages: &str, shield: Shield) -> Value {
         match self {
-            Self::Chromium => chromium(profile, size, languages),
-            Self::Firefox => json!({ "moz:firefoxOptions": firefox_options(size, languages) }),
-            Self::WebKit => json!({ "webkitgtk:browserOptions": { "args": WEBKIT_ARGUMENTS } }),
+            Self::Chromium => {
+                let mut options = chromium(profile, size, languages);
+                if shield == Shield::Cookies {
+                    options["prefs"]["profile.default_content_setting_values.cookies"] = json!(2);
+                }
+                json!({ "goog:chromeOptions": options })
+            }
+            Self::Firefox => {
+                let mut options = firefox_options(size, languages);
+                match shield {
+                    Shield::Nothing => {}
+                    Shield::Cookies => options["prefs"]["network.cookie.cookieBehavior"] = json!(2),
+                    Shield::Storage => options["prefs"]["dom.storage.enabled"] = json!(false),
+                    Shield::Pixels => options["prefs"]["privacy.resistFingerprinting"] = json!(true),
+                }
+                json!({ "moz:firefoxOptions": options })
+            }
+            Self::WebKit => {
+                let policy = (shield == Shield::Cookies).then_some("--cookies-policy=never");
+                let arguments: Vec<&str> = WEBKIT_ARGUMENTS.into_iter().chain(policy).collect();
+                json!({ "webkitgtk:browserOptions": { "args": arguments } })
+            }
         }
     }
 }
@@ -114,7 +148,7 @@ fn chromium(profile: &Path, (width, height): (u32, u32), languages: &str) -> Val
         let metrics = json!({ "width": width, "height": height, "pixelRatio": 1.0, "touch": false, "mobile": true });
         options["mobileEmulation"] = json!({ "deviceMetrics": metrics });
     }
-    json!({ "goog:chromeOptions": options })
+    options
 }
 
 /// A phone is as wide as the narrowest window.
@@ -214,9 +248,15 @@ impl Driver {
         self.kind != Kind::Chromium && !self.sessions.is_empty()
     }
 
-    /// Starts a browser that stores its data in `profile`, for a user with these languages, the preferred one first.
-    pub async fn open(&mut self, profile: &Path, size: (u32, u32), languages: &str) -> (Client, Session) {
-        let Value::Object(capabilities) = self.kind.capabilities(profile, size, languages) else {
+    /// Starts a browser that stores its data in `profile`, for a user with these languages, the preferred one first, and
+    /// this shield.
+    pub async fn open(
+        &mut self,
+        profile: &Path,
+        size: (u32, u32),
+        (languages, shield): (&str, Shield),
+    ) -> (Client, Session) {
+        let Value::Object(capabilities) = self.kind.capabilities(profile, size, languages, shield) else {
             unreachable!("an object was written above")
         };
         let address = format!("http://127.0.0.1:{}", self.port);

@@ -13,6 +13,7 @@ pub mod superlink;
 
 pub use axe::assert_accessible;
 pub use browser::{Browser, Scheme, Tab};
+pub use driver::Shield;
 pub use line::Line;
 pub use process::{Frozen, are_gone, with_descendants};
 pub use relay::{Relay, Robot, robot, robot_at, robot_with_passphrase};

@@ -6,14 +6,14 @@ use unmask_words::say;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::DragEvent;
 
-use super::{draft::JoinDraft, join::Camera, trainer::Trainer};
+use super::{draft::JoinDraft, join::Camera, pixels, trainer::Trainer};
 use crate::{
     page::{
         logic::{self, learning, names},
         widgets::{
             fields::{Bar, Bars},
             optional, part,
-            picture::{self, FileButton, Picture, Pixels, dropped_file, keep_page},
+            picture::{FileButton, Picture, Pixels, dropped_file, keep_page},
         },
     },
     protocol::Prediction,
@@ -35,7 +35,7 @@ pub fn Classify(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
         Err(reason) => problem.set(Some(reason)),
     };
     let on_file = Callback::new(move |file: File| {
-        spawn_local(async move { take(picture::from_blob(&file.name(), &file).await) });
+        spawn_local(async move { take(pixels::from_blob(&file.name(), &file).await) });
     });
     let on_picture = Callback::new(take);
     keep_page();

@@ -13,17 +13,18 @@ use unmask_words::say;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::UrlSearchParams;
 
-use super::{saved::SavedJoin, trainer::Trainer};
+use super::{
+    pixels,
+    saved::{SavedJoin, encoded},
+    trainer::Trainer,
+};
 use crate::{
     page::{
         logic::{
             input,
             names::{self, NICKNAME_LENGTH, Sample},
         },
-        widgets::{
-            api,
-            picture::{self, Picture},
-        },
+        widgets::{api, picture::Picture},
     },
     protocol::{DeviceChoice, ToWorker},
 };
@@ -106,7 +107,7 @@ impl JoinDraft {
         let (asked_image, asked_label) = (asked("image"), asked("label"));
         let joins = asked("join").is_some_and(|join| join == "1");
         spawn_local(async move {
-            if !self.take_saved(&search).await {
+            if !self.take_saved(&search) {
                 // Propose a picture, so that one tap suffices to join. A page that joins immediately uses only the
                 // address's picture.
                 self.take_address(asked_image, asked_label, !joins).await;
@@ -173,15 +174,11 @@ impl JoinDraft {
 
     /// Restores the choices from before a reload and returns whether there were any. An address that asks for something
     /// else takes precedence.
-    async fn take_saved(self, search: &str) -> bool {
+    fn take_saved(self, search: &str) -> bool {
         let Some(saved) = SavedJoin::read().filter(|saved| saved.search == search) else { return false };
-        let Some(file) = saved.file() else { return false };
+        let Some(picture) = saved.picture() else { return false };
         let choice = self.next_choice();
-        // If the picture is unreadable, the student has to choose again.
-        let taken = picture::from_blob(&saved.name, &file).await;
-        if !self.take(choice, taken) {
-            return false;
-        }
+        self.take(choice, Ok(picture));
         self.nickname.set(saved.nickname.clone());
         self.label.set(saved.label);
         self.sample.set(saved.sample.as_deref().and_then(names::sample).map(|sample| sample.name));
@@ -194,7 +191,7 @@ impl JoinDraft {
     pub async fn take_sample(self, sample: Sample, label: Option<u8>) {
         let choice = self.next_choice();
         let taken = match api::file(&format!("/samples/{}", sample.file)).await {
-            Ok(file) => picture::from_blob(sample.title(), &file).await,
+            Ok(file) => pixels::from_blob(sample.title(), &file).await,
             Err(problem) => Err(problem),
         };
         if self.take(choice, taken) {
@@ -206,7 +203,7 @@ impl JoinDraft {
 
     pub async fn take_file(self, file: File) {
         let choice = self.next_choice();
-        let taken = picture::from_blob(&file.name(), &file).await;
+        let taken = pixels::from_blob(&file.name(), &file).await;
         self.take(choice, taken);
     }
 
@@ -267,20 +264,18 @@ impl JoinDraft {
         let (may_show, may_lend) =
             (is_sample || self.may_show.get_untracked(), is_sample || self.may_lend.get_untracked());
         let ticket = self.saved.try_update(Option::take).flatten().and_then(|saved| saved.ticket);
-        if let Ok(address) = picture::png_address(&picture) {
-            let saved = SavedJoin {
-                nickname: nickname.clone(),
-                label,
-                name: picture.name.clone(),
-                sample: sample.map(str::to_owned),
-                may_show,
-                may_lend,
-                picture: address,
-                search: search(),
-                ticket,
-            };
-            saved.write();
-        }
+        let saved = SavedJoin {
+            nickname: nickname.clone(),
+            label,
+            name: picture.name.clone(),
+            sample: sample.map(str::to_owned),
+            may_show,
+            may_lend,
+            picture: encoded(&picture),
+            search: search(),
+            ticket,
+        };
+        saved.write();
         let location = window().location();
         let socket =
             input::socket_address(&location.protocol().unwrap_or_default(), &location.host().unwrap_or_default());

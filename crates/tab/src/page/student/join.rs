@@ -13,6 +13,7 @@ use web_sys::{MediaDevices, MediaStream, MediaStreamConstraints, MediaStreamTrac
 
 use super::{
     draft::{JoinDraft, suggested_nickname},
+    pixels,
     saved::SavedJoin,
     trainer::Trainer,
 };
@@ -24,7 +25,7 @@ use crate::page::{
     widgets::{
         fields::{PassphraseField, is_open},
         part,
-        picture::{self, FileButton, Picture, Pixels},
+        picture::{FileButton, Picture, Pixels},
     },
 };
 
@@ -42,6 +43,7 @@ pub fn JoinForm(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                 {part(draft.superlink, |superlink: &String| logic::also_goes_to(superlink))}
             </p>
         </section>
+        <p class="banner" role="note" data-testid="no-storage" hidden=SavedJoin::is_possible()>{say::join::no_storage()}</p>
         <Rejoin draft trainer/>
         <form class="join" on:submit=join>
             <NicknameField draft/>
@@ -402,13 +404,14 @@ fn Viewfinder(
         }
     });
     let shoot = move |_| {
-        if let Some(video) = video.get() {
-            let taken = picture::from_video(&video);
+        let Some(video) = video.get() else { return };
+        spawn_local(async move {
+            let taken = pixels::from_video(&video).await;
             if taken.is_ok() {
                 close(stream);
             }
             on_picture.run(taken);
-        }
+        });
     };
     view! {
         <div class="camera">

@@ -7,6 +7,7 @@ mod farewell;
 mod join;
 mod leaks;
 mod loan;
+mod pixels;
 mod poll;
 mod room;
 mod saved;
@@ -150,7 +151,8 @@ fn StatusLine(trainer: Trainer) -> impl IntoView {
 #[component]
 pub fn Entrance(session: Session) -> impl IntoView {
     let typed = session.typed_pin;
-    let is_shut = move || session.is_settled() && session.role().is_none();
+    let asks = move || session.is_settled() && !session.has_no_cookie.get();
+    let is_shut = move || asks() && session.role().is_none();
     let enter = move || match read_pin(&typed.get_untracked()) {
         Ok(pin) => session.try_pin(pin),
         Err(problem) => session.problem.set(Some(problem)),
@@ -196,8 +198,8 @@ pub fn Entrance(session: Session) -> impl IntoView {
                 <p class="problem" role="alert" data-testid="pin-problem">{move || session.problem.get()}</p>
             </form>
         </Show>
-        // Before the relay has answered, the form would only be in the way.
-        <p class="banner error" role="alert" data-testid="no-relay" hidden=move || session.is_settled() || session.problem.with(Option::is_none)>
+        // Before the relay has answered, and where no PIN helps, the form would only be in the way.
+        <p class="banner error" role="alert" data-testid="no-relay" hidden=move || asks() || session.problem.with(Option::is_none)>
             {move || session.problem.get()}
         </p>
     }

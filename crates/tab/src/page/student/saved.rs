@@ -1,8 +1,12 @@
 //! The data that lets a student rejoin after a reload.
 
-use gloo_file::Blob;
 use leptos::prelude::*;
 use serde::{Deserialize, Serialize};
+
+use crate::{
+    page::widgets::picture::Picture,
+    protocol::{PICTURE_SIDE, Rgba},
+};
 
 const KEY: &str = "unmask-saved-join";
 
@@ -20,7 +24,7 @@ pub struct SavedJoin {
     /// Whether other phones may get the masked numbers and attack them.
     #[serde(default)]
     pub may_lend: bool,
-    /// The private picture, as a `data:` address of a PNG file.
+    /// The private picture, [`encoded`].
     pub picture: String,
     /// The query of the page's address.
     pub search: String,
@@ -29,13 +33,19 @@ pub struct SavedJoin {
 }
 
 impl SavedJoin {
-    /// The private picture as a file. Decoded here because the page may only fetch what the relay serves.
-    pub fn file(&self) -> Option<Blob> {
-        let (_, encoded) = self.picture.split_once(";base64,")?;
-        let decoded = window().atob(encoded).ok()?;
-        // `atob` returns one character for each byte.
-        let bytes: Vec<u8> = decoded.chars().map(|character| character as u32 as u8).collect();
-        Some(Blob::new(bytes.as_slice()))
+    /// Whether this browser keeps anything for this page. It does not where it blocks cookies, for one.
+    pub fn is_possible() -> bool {
+        const PROBE: &str = "unmask-probe";
+        let Ok(Some(storage)) = window().session_storage() else { return false };
+        storage.set_item(PROBE, "").and_then(|()| storage.remove_item(PROBE)).is_ok()
+    }
+
+    /// The private picture; `None` if an earlier version of the page has saved it.
+    pub fn picture(&self) -> Option<Picture> {
+        let decoded = window().atob(&self.picture).ok()?;
+        let bytes = decoded.chars().map(|character| character as u32 as u8).collect();
+        let pixels = Rgba::new(PICTURE_SIDE, PICTURE_SIDE, bytes)?;
+        Some(Picture { name: self.name.clone(), pixels })
     }
 
     /// Reads the saved student, if there is one.
@@ -68,5 +78,43 @@ impl SavedJoin {
     pub fn write(&self) {
         let (Ok(text), Ok(Some(storage))) = (serde_json::to_string(self), window().session_storage()) else { return };
         let _ = storage.set_item(KEY, &text);
+    }
+}
+
+/// A picture's bytes in base64. A picture file would have to be read from a canvas, and that fails in browsers that give
+/// pages false pixels.
+pub fn encoded(picture: &Picture) -> String {
+    // One character for each byte, as `btoa` wants it. It fails only for others.
+    let bytes: String = picture.pixels.bytes.iter().copied().map(char::from).collect();
+    window().btoa(&bytes).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::*;
+
+    #[wasm_bindgen_test]
+    fn a_saved_picture_comes_back_as_it_was() {
+        let bytes: Vec<u8> = (0..4 * PICTURE_SIDE * PICTURE_SIDE).map(|i| (i * 7 + (i >> 8)) as u8).collect();
+        let pixels = Rgba::new(PICTURE_SIDE, PICTURE_SIDE, bytes).expect("four bytes a pixel");
+        let saved = SavedJoin {
+            nickname: "Ada".to_owned(),
+            label: 3,
+            name: "a pattern".to_owned(),
+            sample: None,
+            may_show: true,
+            may_lend: false,
+            picture: encoded(&Picture { name: String::new(), pixels: pixels.clone() }),
+            search: String::new(),
+            ticket: Some([7; 16]),
+        };
+        saved.write();
+        let read = SavedJoin::read().expect("it is kept");
+        assert!(read == saved && read.picture().is_some_and(|picture| picture.pixels == pixels));
+        SavedJoin::forget();
+        assert_eq!(SavedJoin::read(), None);
+        assert!(SavedJoin::is_possible());
     }
 }

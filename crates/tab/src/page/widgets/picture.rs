@@ -23,26 +23,42 @@ pub struct Picture {
     pub pixels: Rgba,
 }
 
+/// Decodes, crops and scales a picture file.
+///
+/// # Errors
+/// Those of [`decoded`] and [`from_bitmap`].
+pub async fn from_blob(name: &str, blob: &Blob) -> Result<Picture, String> {
+    let bitmap = decoded(name, blob).await?;
+    let picture = from_bitmap(name, &bitmap);
+    bitmap.close();
+    picture
+}
+
 /// Decodes a picture file with the browser's decoder, which applies the EXIF orientation.
 ///
 /// # Errors
 /// A sentence that names the file: unknown format, too large, or broken.
-pub async fn from_blob(name: &str, blob: &Blob) -> Result<Picture, String> {
+pub async fn decoded(name: &str, blob: &Blob) -> Result<ImageBitmap, String> {
     let start = read_as_bytes(&blob.slice(0, HEADER_BYTES)).await;
     let start = start.map_err(|_| say::picture::unread(name))?;
     check_picture(name, &start).map_err(|error| error.sentence())?;
 
     let broken = |_: JsValue| say::picture::broken(name);
     let bitmap = window().create_image_bitmap_with_blob(blob.as_ref()).map_err(broken)?;
-    let bitmap: ImageBitmap = JsFuture::from(bitmap).await.and_then(JsCast::dyn_into).map_err(broken)?;
-    let picture = square(name, bitmap.width(), bitmap.height(), |context, crop| {
+    JsFuture::from(bitmap).await.and_then(JsCast::dyn_into).map_err(broken)
+}
+
+/// Crops and scales a decoded picture.
+///
+/// # Errors
+/// A sentence, if the canvas fails.
+pub fn from_bitmap(name: &str, bitmap: &ImageBitmap) -> Result<Picture, String> {
+    square(name, bitmap.width(), bitmap.height(), |context, crop| {
         let side = f64::from(PICTURE_SIDE);
         context.draw_image_with_image_bitmap_and_sw_and_sh_and_dx_and_dy_and_dw_and_dh(
-            &bitmap, crop.left, crop.top, crop.side, crop.side, 0.0, 0.0, side, side,
+            bitmap, crop.left, crop.top, crop.side, crop.side, 0.0, 0.0, side, side,
         )
-    });
-    bitmap.close();
-    picture
+    })
 }
 
 /// Takes the camera's current frame.
@@ -68,7 +84,10 @@ pub fn from_video(video: &HtmlVideoElement) -> Result<Picture, String> {
 /// A sentence, if the canvas fails.
 pub async fn png(picture: &Picture) -> Result<Blob, String> {
     let failed = |_: JsValue| unsaved(&picture.name);
-    let canvas = painted(picture)?;
+    let Rgba { width, height, bytes } = &picture.pixels;
+    let data = ImageData::new_with_u8_clamped_array_and_sh(Clamped(bytes), *width, *height).map_err(failed)?;
+    let (canvas, context) = canvas(&picture.name, *width, *height)?;
+    context.put_image_data(&data, 0.0, 0.0).map_err(failed)?;
     let encoded = js_sys::Promise::new(&mut |resolve, reject| {
         let asked = canvas.to_blob_with_type(&resolve, "image/png");
         if let Err(error) = asked {
@@ -79,23 +98,6 @@ pub async fn png(picture: &Picture) -> Result<Blob, String> {
     // A browser that cannot encode the canvas returns null.
     let blob: web_sys::Blob = JsFuture::from(encoded).await.and_then(JsCast::dyn_into).map_err(failed)?;
     Ok(blob.into())
-}
-
-/// Encodes the picture as a `data:` address in base64.
-///
-/// # Errors
-/// A sentence, if the canvas fails.
-pub fn png_address(picture: &Picture) -> Result<String, String> {
-    painted(picture)?.to_data_url().map_err(|_| unsaved(&picture.name))
-}
-
-fn painted(picture: &Picture) -> Result<HtmlCanvasElement, String> {
-    let failed = |_: JsValue| unsaved(&picture.name);
-    let Rgba { width, height, bytes } = &picture.pixels;
-    let data = ImageData::new_with_u8_clamped_array_and_sh(Clamped(bytes), *width, *height).map_err(failed)?;
-    let (canvas, context) = canvas(&picture.name, *width, *height)?;
-    context.put_image_data(&data, 0.0, 0.0).map_err(failed)?;
-    Ok(canvas)
 }
 
 /// The largest centred square of a picture.

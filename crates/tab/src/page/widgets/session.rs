@@ -23,6 +23,8 @@ pub struct Session {
     pub problem: RwSignal<Option<String>>,
     /// Whether the relay admitted this page before but no longer knows it.
     pub is_lost: RwSignal<bool>,
+    /// Whether the relay has admitted this page but the browser did not keep the cookie, so that no PIN can help.
+    pub has_no_cookie: RwSignal<bool>,
     pub is_trying: RwSignal<bool>,
     /// The PIN typed so far. Kept here because a change of language rebuilds the form.
     pub typed_pin: RwSignal<String>,
@@ -42,6 +44,7 @@ impl Session {
             role: Memo::new(move |_| view.with(|view| view.as_ref().and_then(|view| view.role))),
             problem: RwSignal::new(None),
             is_lost: RwSignal::new(false),
+            has_no_cookie: RwSignal::new(false),
             is_trying: RwSignal::new(false),
             typed_pin: RwSignal::new(String::new()),
         }
@@ -84,7 +87,7 @@ impl Session {
     pub fn try_pin(self, pin: String) {
         self.is_trying.set(true);
         spawn_local(async move {
-            match enter(SessionRequest { secret: None, pin: Some(pin) }).await {
+            match self.enter(SessionRequest { secret: None, pin: Some(pin) }).await {
                 Ok(view) => self.take(view),
                 Err(failure) => self.problem.set(Some(failure.reason())),
             }
@@ -138,7 +141,7 @@ impl Session {
             // All tabs of a browser share one cookie. A teacher who also opens the students' page remains the teacher.
             Some((role, secret)) if rank(known.role) < rank(Some(*role)) || known.role == Some(Role::Student) => {
                 let secret = Some(secret.clone());
-                let entered = enter(SessionRequest { secret, pin: None }).await;
+                let entered = self.enter(SessionRequest { secret, pin: None }).await;
                 if known.role == Some(*role) {
                     // Who was in the room comes back with the earlier one.
                     return Ok(entered.unwrap_or(known));
@@ -149,6 +152,18 @@ impl Session {
                 entered
             }
             _ => Ok(known),
+        }
+    }
+
+    /// Opens a session, and checks that the browser has kept its cookie: without it the next request is a stranger's.
+    async fn enter(self, request: SessionRequest) -> Result<SessionView, Failure> {
+        let entered = api::enter(&request).await?;
+        match api::session().await?.role {
+            Some(_) => Ok(entered),
+            None => {
+                self.has_no_cookie.set(true);
+                Err(Failure::Refused(say::api::no_cookies().to_owned()))
+            }
         }
     }
 
@@ -163,15 +178,6 @@ impl Session {
         if self.view.with_untracked(|last| last.as_ref() != Some(&view)) {
             self.view.set(Some(view));
         }
-    }
-}
-
-/// Opens a session, and checks that the browser has kept its cookie: without it the next request is a stranger's.
-async fn enter(request: SessionRequest) -> Result<SessionView, Failure> {
-    let entered = api::enter(&request).await?;
-    match api::session().await?.role {
-        Some(_) => Ok(entered),
-        None => Err(Failure::Refused(say::api::no_cookies().to_owned())),
     }
 }
 
