@@ -6,10 +6,16 @@ use serde_json::json;
 use crate::{
     ONE_AT_A_TIME, PHONE,
     attackers::photograph,
-    stage::PROJECTOR,
+    stage::{PROJECTOR, arrive},
     support::{Browser, Line, Relay, Shield, Tab, assert_accessible, skipped},
-    volunteers::{fits, has_picture},
+    volunteers::{ask, fits, has_picture, poll},
 };
+
+/// Waits until the element that matches this selector has this text.
+async fn reads(tab: &Tab, selector: &str, text: &str) {
+    let look = format!("document.querySelector({selector:?})?.innerText.trim() === {text:?} || null");
+    tab.wait_for(&look).await;
+}
 
 /// Without cookies no PIN helps, and the page does not ask for one.
 #[tokio::test]
@@ -190,4 +196,44 @@ async fn a_refused_socket_is_told_from_a_lost_connection() {
     line.refuse_sockets(false);
     relay.client("Ada").await;
     tab.wait_for("!document.querySelector('[data-testid=\"no-socket\"]')?.checkVisibility() || null").await;
+}
+
+/// Names with joiners arrive as they were typed, and numbers stay on their side of a name from right to left.
+#[tokio::test]
+async fn names_of_every_script_are_shown_as_they_are_written() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&["--headless", "1"]).await;
+    let browser = Browser::start().await;
+    let teacher = browser.open_view(&relay.stage_link(), PROJECTOR).await;
+    let names = ["علی\u{200c}رضا", "👨\u{200d}👩\u{200d}👧 ශ්\u{200d}රී"];
+    let mut tabs = Vec::new();
+    for name in names {
+        // Chromium's driver types no emoji.
+        let encoded: String = name.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let link = relay.student_link("localhost", &format!("nickname={encoded}&image=cat&device=cpu&join=1"));
+        let tab = browser.open(&link, PHONE).await;
+        relay.client(name).await;
+        reads(&tab, "[data-testid=room-nickname]", name).await;
+        tabs.push(tab);
+    }
+    arrive(&relay, &teacher, 0, 0).await;
+    for name in names {
+        let shown = format!(
+            "[...document.querySelectorAll('[data-testid=\"name\"] span')].some(it => it.innerText.includes({name:?}))"
+        );
+        teacher.wait_for(&format!("{shown} || null")).await;
+    }
+    teacher.screenshot("names").await;
+
+    ask(&relay, "whose", &[names[0], "robot 1"], Some(0)).await;
+    tabs[1].click("answer").await;
+    poll(&relay, "a vote", |poll| poll["voters"] == 1).await;
+    // `A · name`: the letter stands before the name, and a number after it stays there.
+    let order = "(answer => {
+        const range = document.createRange(), text = answer.firstChild;
+        const left = at => (range.setStart(text, at), range.setEnd(text, at + 1), range.getBoundingClientRect().left);
+        text.data += ' 12';
+        return left(0) < left(5) && left(5) < left(text.data.length - 1);
+    })(document.querySelector('[data-testid=answer]'))";
+    assert_eq!(tabs[1].wait_for(order).await, true);
 }

@@ -1,19 +1,72 @@
 //! Cleans text from untrusted sources.
 
-use icu_properties::{CodePointSetData, props::DefaultIgnorableCodePoint};
+use icu_properties::{
+    CodePointMapData, CodePointSetData,
+    props::{CanonicalCombiningClass, DefaultIgnorableCodePoint, EmojiModifier, ExtendedPictographic, JoiningType},
+};
 use unicode_normalization::UnicodeNormalization;
 use unicode_security::confusable_detection::skeleton;
 
+/// An emoji of several, such as a family; some letters of Sinhala.
+const JOINER: char = '\u{200d}';
+/// Parts of a word in Persian.
+const NON_JOINER: char = '\u{200c}';
+/// A sign as an emoji.
+const EMOJI_STYLE: char = '\u{fe0f}';
+/// Makes a digit a key, after [`EMOJI_STYLE`].
+const KEYCAP: char = '\u{20e3}';
+/// The neighbours that a joiner is judged by, so that a hostile text costs no more than another.
+const NEAR: usize = 16;
+
 /// Returns the text as one trimmed line of at most `max` characters, without control, bidirectional and invisible
-/// characters.
+/// characters. Of the latter, those stay that change how their neighbours look.
 pub(crate) fn clean(text: &str, max: usize) -> String {
-    let shown = |c: &char| !is_hidden(*c);
-    let words: Vec<String> = text
-        .split(is_space)
-        .map(|word| word.chars().filter(shown).collect())
-        .filter(|word: &String| !word.is_empty())
-        .collect();
-    words.join(" ").chars().take(max).collect::<String>().trim_end().to_owned()
+    let words: Vec<String> = text.split(is_space).map(shown).filter(|word| !word.is_empty()).collect();
+    let cut: String = words.join(" ").chars().take(max).collect();
+    // What joined the last character to the next one joins nothing now.
+    shown(&cut).trim_end().to_owned()
+}
+
+fn shown(text: &str) -> String {
+    let mut kept = Vec::new();
+    let mut rest = text.chars().filter(|c| !is_hidden(*c) || is_joiner(*c));
+    while let Some(c) = rest.next() {
+        if !is_joiner(c) || joins(&kept, c, rest.clone().take(NEAR).filter(|c| !is_joiner(*c))) {
+            kept.push(c);
+        }
+    }
+    kept.into_iter().collect()
+}
+
+fn is_joiner(c: char) -> bool {
+    matches!(c, JOINER | NON_JOINER | EMOJI_STYLE)
+}
+
+/// Whether the joiner makes a difference to how its neighbours look: the rules of emoji sequences (UTS 51) and of domain
+/// names (RFC 5892, A.1 and A.2).
+fn joins(before: &[char], joiner: char, mut after: impl Iterator<Item = char>) -> bool {
+    let is_picture = |c: &char| CodePointSetData::new::<ExtendedPictographic>().contains(*c);
+    let is_virama =
+        |c: &char| CodePointMapData::<CanonicalCombiningClass>::new().get(*c) == CanonicalCombiningClass::Virama;
+    let joining = |c: &char| CodePointMapData::<JoiningType>::new().get(*c);
+    let last = before.last();
+    match joiner {
+        EMOJI_STYLE if last.is_some_and(is_picture) => true,
+        EMOJI_STYLE => last.is_some_and(|c| matches!(c, '0'..='9' | '#' | '*')) && after.next() == Some(KEYCAP),
+        _ if last.is_some_and(is_virama) => true,
+        JOINER => {
+            let is_style = |c: &&char| **c == EMOJI_STYLE || CodePointSetData::new::<EmojiModifier>().contains(**c);
+            let picture = before.iter().rev().take(NEAR).find(|c| !is_style(c));
+            picture.is_some_and(is_picture) && after.next().is_some_and(|c| is_picture(&c))
+        }
+        _ => {
+            let letter = |c: &JoiningType| *c != JoiningType::Transparent;
+            let left = before.iter().rev().take(NEAR).map(joining).find(letter);
+            let right = after.map(|c| joining(&c)).find(letter);
+            matches!(left, Some(JoiningType::LeftJoining | JoiningType::DualJoining))
+                && matches!(right, Some(JoiningType::RightJoining | JoiningType::DualJoining))
+        }
+    }
 }
 
 /// Returns a clean name in NFKC form, so that the same letters give the same name.
@@ -61,6 +114,40 @@ mod tests {
     }
 
     #[test]
+    fn what_joins_letters_and_emoji_stays() {
+        for text in [
+            "👨‍👩‍👧",
+            "👩🏽‍🚀",
+            "❤️‍🔥 Ada",
+            "1️⃣",
+            // Persian, Sinhala, Malayalam.
+            "علی\u{200c}رضا",
+            "ශ්\u{200d}රී",
+            "പാര്\u{200d}വതി",
+        ] {
+            assert_eq!(clean_name(text, 24), text, "{text:?}");
+            // Nobody else can have a name that looks like it.
+            assert!(look_alike(text, &text.replace(is_joiner, "")), "{text:?}");
+        }
+        for (text, left) in [
+            ("A\u{200d}d\u{200c}a\u{fe0f}", "Ada"),
+            ("👨\u{200d}Ada", "👨Ada"),
+            ("\u{200d}👨\u{200d}", "👨"),
+            ("👨\u{200d}\u{200d}👩", "👨\u{200d}👩"),
+            ("1\u{fe0f}", "1"),
+            // The letter before does not join to the left anyway.
+            ("ر\u{200c}ی", "ری"),
+        ] {
+            assert_eq!(clean_name(text, 24), left, "{text:?}");
+        }
+        // As long as a message may be.
+        let joiners = "\u{200c}".repeat(1_000_000);
+        assert_eq!(clean(&format!("ی{joiners}خ"), 4), "یخ");
+        assert_eq!(clean("👨\u{200d}👩\u{200d}👧", 4), "👨\u{200d}👩");
+        assert_eq!(clean("علی\u{200c}رضا", 4), "علی");
+    }
+
+    #[test]
     fn names_of_the_same_letters_are_the_same() {
         for (text, name) in [
             ("A\u{308}da", "Äda"),
@@ -89,7 +176,7 @@ mod tests {
         fn names_are_clean_whatever_is_asked(text in any::<String>(), max in 1..30usize) {
             let name = clean_name(&text, max);
             prop_assert!(name.chars().count() <= max);
-            prop_assert!(!name.chars().any(is_hidden));
+            prop_assert!(!name.chars().any(|c| is_hidden(c) && !is_joiner(c)));
             prop_assert_eq!(name.trim(), &name);
             prop_assert_eq!(&clean(&name, max), &name);
         }
