@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Waits until the document is in this language and the element with this test id has the text `text`.
-async fn says(tab: &Tab, language: &str, id: &str, text: &str) {
+pub async fn says(tab: &Tab, language: &str, id: &str, text: &str) {
     let look = format!(
         "document.documentElement.lang === '{language}' && \
          document.querySelector('[data-testid=\"{id}\"]')?.innerText === '{text}' || null"
@@ -16,7 +16,7 @@ async fn says(tab: &Tab, language: &str, id: &str, text: &str) {
     tab.wait_for(&look).await;
 }
 
-async fn choose(tab: &Tab, language: &str) {
+pub async fn choose(tab: &Tab, language: &str) {
     let change = format!(
         "(select => (select.value = '{language}', select.dispatchEvent(new Event('change', {{ bubbles: true }})), true))\
          (document.querySelector('select[data-testid=\"language\"]'))"

@@ -6,15 +6,135 @@ use serde_json::json;
 use crate::{
     ONE_AT_A_TIME, PHONE,
     attackers::photograph,
+    languages::{choose, says},
     stage::{PROJECTOR, arrive},
     support::{Browser, Line, Relay, Shield, Tab, assert_accessible, skipped},
-    volunteers::{ask, fits, has_picture, poll},
+    volunteers::{ask, beat, fits, has_picture, poll},
 };
+
+/// Does what Chrome's translator does: puts an element with a translation in the place of each text, also of those that
+/// come later. On the event `untranslate` it puts the texts back.
+const TRANSLATOR: &str = r"
+  const texts = new Map();
+  const translate = text => {
+    const isMine = text.parentElement?.closest('font, script, style, [translate=no]');
+    if (!text.isConnected || isMine || !text.data.trim()) return;
+    const [outer, inner] = [0, 1].map(() => document.createElement('font'));
+    inner.textContent = text.data.replace(/\S(.*\S)?/s, said => `«${said}»`);
+    outer.append(inner);
+    texts.set(outer, text);
+    text.replaceWith(outer);
+  };
+  const below = node => {
+    if (node.nodeType === Node.TEXT_NODE) return translate(node);
+    const walker = document.createTreeWalker(node, NodeFilter.SHOW_TEXT);
+    const found = [];
+    while (walker.nextNode()) found.push(walker.currentNode);
+    found.forEach(translate);
+  };
+  document.documentElement.classList.add('translated-ltr');
+  document.documentElement.lang = 'fr';
+  below(document.body);
+  const watcher = new MutationObserver(records => records.forEach(record => record.addedNodes.forEach(below)));
+  watcher.observe(document.body, { childList: true, subtree: true });
+  document.addEventListener('untranslate', () => {
+    watcher.disconnect();
+    texts.forEach((text, outer) => outer.isConnected && outer.replaceWith(text));
+  });";
 
 /// Waits until the element that matches this selector has this text.
 async fn reads(tab: &Tab, selector: &str, text: &str) {
     let look = format!("document.querySelector({selector:?})?.innerText.trim() === {text:?} || null");
     tab.wait_for(&look).await;
+}
+
+/// Asserts that, once the translator has put its texts back, the page is what it builds afresh in another language and
+/// back: nothing is frozen, missing or there twice.
+async fn assert_untranslated(tab: &Tab, part: &str) {
+    let text = format!("document.querySelector({part:?}).innerText");
+    let translated = tab.wait_for(&text).await;
+    assert!(translated.as_str().is_some_and(|text| text.contains('«')), "{translated}");
+    tab.run("document.dispatchEvent(new Event('untranslate'))").await;
+    tab.wait_for(&format!("!{text}.includes('«') || null")).await;
+    let before = tab.wait_for(&text).await;
+    for language in ["de", "en"] {
+        choose(tab, language).await;
+        tab.wait_for(&format!("document.documentElement.lang === '{language}' || null")).await;
+    }
+    assert_eq!(before, tab.wait_for(&text).await);
+}
+
+/// The page goes on under a translator: each new text appears, translated, and no old one stays.
+#[tokio::test]
+async fn a_translated_phone_goes_on() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&[]).await;
+    let browser = Browser::start().await;
+    let tab = browser.open(&relay.student_link("localhost", "nickname=Ada&image=cat&device=cpu"), PHONE).await;
+    has_picture(&tab, "cat").await;
+    tab.run(TRANSLATOR).await;
+    const STATUS: &str = "[data-testid=connection] p";
+    reads(&tab, STATUS, "«○ Ready to join»").await;
+    tab.click("join").await;
+    relay.client("Ada").await;
+    reads(&tab, STATUS, "«● Online. Waiting for a round»").await;
+    // A name stays a name.
+    reads(&tab, "[data-testid=room-nickname]", "Ada").await;
+    tab.screenshot("translated-phone").await;
+
+    beat(&relay, "mask", 2).await;
+    ask(&relay, "safe", &[], Some(1)).await;
+    reads(&tab, "[data-testid=question]", "«Is the picture safe now?»").await;
+    reads(&tab, "[data-testid=answer]", "«Yes»").await;
+    tab.click("answer").await;
+    poll(&relay, "a vote", |poll| poll["voters"] == 1).await;
+    const VOTED: &str = "«Your answer: Yes. You can change it until the teacher shows the result.»";
+    reads(&tab, "[data-testid=voted]", VOTED).await;
+    relay.control(json!({ "do": "close_poll" })).await;
+    for round in 1..=2 {
+        relay.control(json!({ "do": "one_round" })).await;
+        reads(&tab, STATUS, &format!("«● Round {round}: numbers sent»")).await;
+    }
+    tab.text("device-reason").await;
+    assert_untranslated(&tab, ".student").await;
+}
+
+#[tokio::test]
+async fn a_translated_stage_goes_on() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&["--headless", "2", "--seed", "7"]).await;
+    let browser = Browser::start().await;
+    relay.client("robot 2").await;
+    let stage = browser.open_view(&relay.stage_link(), PROJECTOR).await;
+    arrive(&relay, &stage, 0, 0).await;
+    stage.run(TRANSLATOR).await;
+    reads(&stage, "[data-testid=headline]", "«Join with your phone»").await;
+    for (scene, beat) in [(1, 0), (1, 1), (1, 2)] {
+        stage.press(' ').await;
+        arrive(&relay, &stage, scene, beat).await;
+    }
+    reads(&stage, "[data-testid=headline]", "«Your picture stays. Numbers leave.»").await;
+    stage.press('\u{e012}').await;
+    arrive(&relay, &stage, 1, 0).await;
+    stage.press('\u{e012}').await;
+    arrive(&relay, &stage, 0, 0).await;
+    reads(&stage, "[data-testid=headline]", "«Join with your phone»").await;
+    stage.screenshot("translated-stage").await;
+}
+
+/// A translator that makes German: the page has better German itself.
+#[tokio::test]
+async fn a_translator_into_a_language_of_the_pages_is_not_needed() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&[]).await;
+    let browser = Browser::start().await;
+    let tab = browser.open(&relay.student_link("localhost", "nickname=Ada&image=cat&device=cpu"), PHONE).await;
+    has_picture(&tab, "cat").await;
+    tab.run(&TRANSLATOR.replace("'fr'", "'de'")).await;
+    says(&tab, "de", "join", "Mitmachen").await;
+    assert_eq!(tab.run("return document.documentElement.translate").await, false);
+    tab.reload().await;
+    says(&tab, "de", "join", "Mitmachen").await;
 }
 
 /// Without cookies no PIN helps, and the page does not ask for one.

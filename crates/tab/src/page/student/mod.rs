@@ -54,7 +54,7 @@ pub fn Student() -> impl IntoView {
             <header class="top">
                 <h1 class="brand">"un" <em>"mask"</em></h1>
                 <LanguageSwitch/>
-                <p class="nickname" data-testid="room-nickname" hidden=move || !is_in.get()>
+                <p class="nickname" translate="no" data-testid="room-nickname" hidden=move || !is_in.get()>
                     {move || trainer.nickname.get().unwrap_or_else(|| draft.nickname.get())}
                 </p>
                 <InLanguage><StatusLine trainer/></InLanguage>

@@ -207,6 +207,7 @@ pub fn LanguageSwitch() -> impl IntoView {
     view! {
         <select
             class="language"
+            translate="no"
             data-testid="language"
             aria-label=label
             prop:value=move || tongue.now().tag()
