@@ -250,10 +250,10 @@ async fn under_approval_the_teacher_taps_for_the_newcomer_and_for_the_picture() 
     is("Ada", "state", json!("waiting")).await;
     teacher.click("approve").await;
     is("Ada", "picture_waits", json!(true)).await;
-    sees("waits until the teacher").await;
+    sees("What leaks from your picture waits").await;
     ada.click("show-original").await;
     ada.wait_for("!document.querySelector('[data-testid=\"show-original\"]')?.checkVisibility() || null").await;
-    sees("waits until the teacher").await;
+    sees("Your picture waits").await;
     assert!(ada.shows("hide-original").await);
     let reads =
         "[...document.querySelectorAll('[data-testid=\"pictures-wait\"]')].find(line => line.checkVisibility())";

@@ -252,7 +252,7 @@ impl Sight {
         }
         if self.defence.rates().is_some() {
             return Prediction::unknown(
-                "the mask must be completed first, which works for two pictures and a low rate",
+                "the mask must be completed first, which works for small batches at moderate rates",
             );
         }
         let (pictures, most, dim) = (self.pictures(), most_pictures(config), config.dim);

@@ -1,8 +1,13 @@
 //! Cleans text from untrusted sources.
 
+use std::ops::RangeInclusive;
+
 use icu_properties::{
     CodePointMapData, CodePointSetData,
-    props::{CanonicalCombiningClass, DefaultIgnorableCodePoint, EmojiModifier, ExtendedPictographic, JoiningType},
+    props::{
+        CanonicalCombiningClass, DefaultIgnorableCodePoint, EmojiModifier, ExtendedPictographic, JoiningType,
+        UnifiedIdeograph,
+    },
 };
 use unicode_normalization::UnicodeNormalization;
 use unicode_security::confusable_detection::skeleton;
@@ -15,11 +20,14 @@ const NON_JOINER: char = '\u{200c}';
 const EMOJI_STYLE: char = '\u{fe0f}';
 /// Makes a digit a key, after [`EMOJI_STYLE`].
 const KEYCAP: char = '\u{20e3}';
+/// Each chooses a form of the ideograph before it, as Japanese names have them.
+const FORMS: RangeInclusive<char> = '\u{e0100}'..='\u{e01ef}';
 /// The neighbours that a joiner is judged by, so that a hostile text costs no more than another.
 const NEAR: usize = 16;
 
 /// Returns the text as one trimmed line of at most `max` characters, without control, bidirectional and invisible
-/// characters. Of the latter, those stay that change how their neighbours look.
+/// characters. Of the latter, those stay that join emoji or letters, or choose the form
+/// of an ideograph.
 pub(crate) fn clean(text: &str, max: usize) -> String {
     let words: Vec<String> = text.split(is_space).map(shown).filter(|word| !word.is_empty()).collect();
     let cut: String = words.join(" ").chars().take(max).collect();
@@ -39,7 +47,7 @@ fn shown(text: &str) -> String {
 }
 
 fn is_joiner(c: char) -> bool {
-    matches!(c, JOINER | NON_JOINER | EMOJI_STYLE)
+    matches!(c, JOINER | NON_JOINER | EMOJI_STYLE) || FORMS.contains(&c)
 }
 
 /// Whether the joiner makes a difference to how its neighbours look: the rules of emoji sequences (UTS 51) and of domain
@@ -51,6 +59,7 @@ fn joins(before: &[char], joiner: char, mut after: impl Iterator<Item = char>) -
     let joining = |c: &char| CodePointMapData::<JoiningType>::new().get(*c);
     let last = before.last();
     match joiner {
+        _ if FORMS.contains(&joiner) => last.is_some_and(|c| CodePointSetData::new::<UnifiedIdeograph>().contains(*c)),
         EMOJI_STYLE if last.is_some_and(is_picture) => true,
         EMOJI_STYLE => last.is_some_and(|c| matches!(c, '0'..='9' | '#' | '*')) && after.next() == Some(KEYCAP),
         _ if last.is_some_and(is_virama) => true,
@@ -120,6 +129,7 @@ mod tests {
             "👩🏽‍🚀",
             "❤️‍🔥 Ada",
             "1️⃣",
+            "辻\u{e0100}",
             // Persian, Sinhala, Malayalam.
             "علی\u{200c}رضا",
             "ශ්\u{200d}රී",
@@ -135,6 +145,7 @@ mod tests {
             ("\u{200d}👨\u{200d}", "👨"),
             ("👨\u{200d}\u{200d}👩", "👨\u{200d}👩"),
             ("1\u{fe0f}", "1"),
+            ("A\u{e0100}辻\u{e0100}\u{e0101}", "A辻\u{e0100}"),
             // The letter before does not join to the left anyway.
             ("ر\u{200c}ی", "ری"),
         ] {
@@ -142,7 +153,7 @@ mod tests {
         }
         // As long as a message may be.
         let joiners = "\u{200c}".repeat(1_000_000);
-        assert_eq!(clean(&format!("ی{joiners}خ"), 4), "یخ");
+        assert_eq!(clean(&format!("ی{joiners}خ"), 4), "ی\u{200c}خ");
         assert_eq!(clean("👨\u{200d}👩\u{200d}👧", 4), "👨\u{200d}👩");
         assert_eq!(clean("علی\u{200c}رضا", 4), "علی");
     }

@@ -6,9 +6,13 @@ use web_time::Instant;
 use super::{Compute, DeviceError, OpenDevice, open};
 use crate::{ModelError, Network, Step};
 
-/// Largest difference between two devices' losses, relative to a loss above 1, and between their gradients, relative to
-/// the norm. Rounding on a correct adapter makes 1e-4 at most (`parity`).
-const TOLERANCE: f64 = 1e-2;
+/// Largest difference between two devices' losses, relative to a loss above 1.
+const OF_LOSS: f64 = 1e-2;
+/// Largest difference between two devices' gradients, relative to the norm. Rounding alone makes 9e-3 in a `resnet34`
+/// (docs/models.md); zeros and what other programs left in the memory are 1 off.
+const OF_GRADIENT: f64 = 0.1;
+/// Below this loss little more than rounding is left of the gradient, so it is not compared.
+const SURE: f64 = 1e-3;
 
 #[derive(Debug, Clone)]
 pub struct Probe {
@@ -90,15 +94,18 @@ pub async fn difference(
 fn step_difference(expected: &Step, found: &Step) -> Option<String> {
     let (loss, its) = (f64::from(expected.loss), f64::from(found.loss));
     // NaN is not close to anything.
-    let is_close = (loss - its).abs() <= TOLERANCE * loss.abs().max(1.0);
+    let is_close = (loss - its).abs() <= OF_LOSS * loss.abs().max(1.0);
     if !is_close {
         return Some(format!("a loss of {its:.4} instead of {loss:.4}"));
+    }
+    if loss < SURE {
+        return None;
     }
     let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|value| value * value).sum::<f64>().sqrt();
     let values = || expected.gradient.iter().map(|&value| f64::from(value));
     let its = found.gradient.iter().map(|&value| f64::from(value));
     let (length, distance) = (norm(&mut values()), norm(&mut values().zip(its).map(|(one, other)| one - other)));
-    let is_close = distance <= TOLERANCE * length;
+    let is_close = distance <= OF_GRADIENT * length;
     (!is_close).then(|| format!("a gradient that is {:.0} % off", 100.0 * distance / length.max(f64::MIN_POSITIVE)))
 }
 
@@ -183,7 +190,7 @@ mod tests {
         let step = |loss, gradient: &[f32]| Step { loss, gradient: gradient.to_vec(), statistics: Vec::new() };
         let right = step(2.3, &[0.3, -0.4]);
         for (found, said) in [
-            (step(2.3001, &[0.3001, -0.4]), None),
+            (step(2.3001, &[0.31, -0.4]), None),
             (step(f32::NAN, &[0.3, -0.4]), Some("a loss of NaN instead of 2.3000")),
             (step(0.0, &[0.3, -0.4]), Some("a loss of 0.0000 instead of 2.3000")),
             (step(2.3, &[0.0, 0.0]), Some("a gradient that is 100 % off")),
@@ -192,7 +199,7 @@ mod tests {
         ] {
             assert_eq!(step_difference(&right, &found).as_deref(), said, "{found:?}");
         }
-        assert_eq!(step_difference(&step(0.0, &[0.0]), &step(0.0, &[0.0])), None);
+        assert_eq!(step_difference(&step(6e-6, &[1e-6]), &step(6e-6, &[0.0])), None);
     }
 
     #[test]

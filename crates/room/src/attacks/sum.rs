@@ -145,7 +145,7 @@ impl Sums {
             return;
         }
         if let Some((_, view)) = &mut self.view {
-            view.clients.clone_from(&adding.clients);
+            view.clients.retain(|client| adding.clients.contains(client));
         }
         attackers.attack_sum(Some(adding.into_job()));
     }

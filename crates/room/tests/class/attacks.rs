@@ -125,7 +125,7 @@ fn the_sum_of_a_few_updates_is_taken_apart() {
     let show = |nickname: &str, seed| {
         let mut client = class.client(nickname);
         client.socket.send(&ClientMessage::Original { side: ORIGINAL_SIDE }, &levels(seed));
-        assert_eq!(client.answer(), RelayMessage::Original { is_shown: true });
+        assert_eq!(client.answer(), RelayMessage::Original { is_shown: true, waits: false });
         client
     };
     // Dan leaves without an answer, Eve shows nothing.
@@ -143,11 +143,11 @@ fn the_sum_of_a_few_updates_is_taken_apart() {
     drop((dan, eve));
     let room = class.room_when("the sum", |room| room.sum.as_ref().is_some_and(|sum| !sum.pictures.is_empty()));
     let sum = room.sum.clone().expect("a sum");
-    assert_eq!((&sum.clients[..], sum.certain, &sum.remark), (&[bob.id, ada.id][..], 2, &None));
+    assert_eq!((&sum.clients[..], sum.certain, &sum.remark), (&[ada.id, bob.id][..], 2, &None));
     assert!(room.situation().has_added);
     let addresses: Vec<_> =
         sum.pictures.iter().chain([&sum.mixture]).map(|it| it.clone().expect("a picture")).collect();
-    for (address, seed) in addresses.iter().zip([1, 0]) {
+    for (address, seed) in addresses.iter().zip([0, 1]) {
         let png = class.picture(address).expect("a picture");
         let wanted: Vec<u8> = levels(seed).iter().map(|value| (value * 255.0).round() as u8).collect();
         assert!(unmask_data::decode(&png).expect("a PNG").rgb() == wanted, "picture {seed} is not exact");

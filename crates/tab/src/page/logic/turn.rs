@@ -232,14 +232,26 @@ pub fn watch(place: Place) -> &'static str {
     }
 }
 
-/// Who can see which picture of this student, in one line. `waits`: until the teacher lets the class see it.
-pub fn who_sees(has_own_picture: bool, may_show: bool, is_shown: bool, waits: bool) -> &'static str {
-    match (has_own_picture, may_show, is_shown) {
-        (.., true) => say::sees::shown(),
-        _ if waits => say::sees::waits(),
-        (true, false, _) => say::sees::private(),
-        (true, true, _) => say::sees::may_show(),
-        (false, ..) => say::sees::sample(),
+/// What of the student's picture the class sees, or will see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Given {
+    Nothing,
+    /// What leaks from it waits until the teacher lets the class see it.
+    LeakWaits,
+    /// The picture waits, and so does what leaks from it.
+    PictureWaits,
+    Shown,
+}
+
+/// Who can see which picture of this student, in one line.
+pub fn who_sees(has_own_picture: bool, may_show: bool, given: Given) -> &'static str {
+    match (given, has_own_picture, may_show) {
+        (Given::Shown, ..) => say::sees::shown(),
+        (Given::PictureWaits, ..) => say::sees::waits(),
+        (Given::LeakWaits, ..) => say::sees::leak_waits(),
+        (Given::Nothing, true, false) => say::sees::private(),
+        (Given::Nothing, true, true) => say::sees::may_show(),
+        (Given::Nothing, false, _) => say::sees::sample(),
     }
 }
 
@@ -384,11 +396,12 @@ mod tests {
 
     #[test]
     fn a_picture_of_ones_own_is_seen_by_nobody_unless_its_owner_agrees() {
-        assert!(who_sees(true, false, false, false).starts_with("Only you"));
-        assert!(who_sees(true, true, false, false).contains("stays here"));
+        assert!(who_sees(true, false, Given::Nothing).starts_with("Only you"));
+        assert!(who_sees(true, true, Given::Nothing).contains("stays here"));
         for has_own_picture in [true, false] {
-            assert!(who_sees(has_own_picture, true, true, false).starts_with("The class sees"));
-            assert!(who_sees(has_own_picture, true, false, true).contains("waits until the teacher"));
+            assert!(who_sees(has_own_picture, true, Given::Shown).starts_with("The class sees"));
+            assert!(who_sees(has_own_picture, true, Given::PictureWaits).starts_with("Your picture waits"));
+            assert!(who_sees(has_own_picture, true, Given::LeakWaits).contains("stays here"));
         }
     }
 

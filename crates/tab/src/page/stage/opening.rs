@@ -56,7 +56,7 @@ pub fn Lobby(stage: Stage, door: Option<MakeDoor>) -> impl IntoView {
                     </p>
                     {door.map(|door| door.run(stage))}
                 </div>
-                <ul class="lobby-names" translate="no" data-testid="names">
+                <ul class="lobby-names" data-testid="names">
                     <For each=newest key=Clone::clone let:client>
                         <Name stage client/>
                     </For>

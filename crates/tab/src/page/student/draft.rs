@@ -107,7 +107,7 @@ impl JoinDraft {
         let (asked_image, asked_label) = (asked("image"), asked("label"));
         let joins = asked("join").is_some_and(|join| join == "1");
         spawn_local(async move {
-            if !self.take_saved(&search) {
+            if !self.take_saved(&search).await {
                 // Propose a picture, so that one tap suffices to join. A page that joins immediately uses only the
                 // address's picture.
                 self.take_address(asked_image, asked_label, !joins).await;
@@ -174,15 +174,20 @@ impl JoinDraft {
 
     /// Restores the choices from before a reload and returns whether there were any. An address that asks for something
     /// else takes precedence.
-    fn take_saved(self, search: &str) -> bool {
+    async fn take_saved(self, search: &str) -> bool {
         let Some(saved) = SavedJoin::read().filter(|saved| saved.search == search) else { return false };
-        let Some(picture) = saved.picture() else { return false };
-        let choice = self.next_choice();
-        self.take(choice, Ok(picture));
         self.nickname.set(saved.nickname.clone());
-        self.label.set(saved.label);
-        self.sample.set(saved.sample.as_deref().and_then(names::sample).map(|sample| sample.name));
-        self.agree(saved.may_show, saved.may_lend);
+        let sample = saved.sample.as_deref().and_then(names::sample);
+        match saved.picture() {
+            Some(picture) => {
+                self.take(self.next_choice(), Ok(picture));
+                self.label.set(saved.label);
+                self.sample.set(sample.map(|sample| sample.name));
+                self.agree(saved.may_show, saved.may_lend);
+            }
+            // An earlier version of the page saved it in another form. A picture of one's own must be chosen again.
+            None => self.take_sample(sample.unwrap_or_else(proposed_sample), sample.map(|_| saved.label)).await,
+        }
         self.saved.set(Some(saved));
         true
     }

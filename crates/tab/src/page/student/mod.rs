@@ -109,9 +109,7 @@ fn stay_connected(session: Session, trainer: Trainer) {
     Effect::new(move |_| {
         if matches!(trainer.connection.get(), Some(Connection::Retrying { .. })) {
             spawn_local(async move {
-                if session.is_known().await {
-                    trainer.was_refused();
-                }
+                trainer.was_refused(session.is_known().await);
             });
         }
     });

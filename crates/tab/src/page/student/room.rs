@@ -178,10 +178,7 @@ fn Leak(place: Memo<Place>, leak: Memo<Option<Leaked>>) -> impl IntoView {
 /// Who sees what, and buttons to withdraw what the class sees.
 #[component]
 fn WhoSees(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
-    let who = move || {
-        let (is_shown, waits) = (trainer.is_shown.get(), trainer.waits.get());
-        turn::who_sees(draft.has_own_picture(), draft.may_be_shown(), is_shown, waits)
-    };
+    let who = move || turn::who_sees(draft.has_own_picture(), draft.may_be_shown(), trainer.given());
     let is_exposed = holds(trainer.training, |training| training.is_exposed);
     let withdraw = move |_| {
         trainer.hide_original();

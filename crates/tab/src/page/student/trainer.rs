@@ -19,7 +19,7 @@ use crate::{
         loan::Borrowed,
         remembered::Remembered,
         sentence,
-        turn::{Link, Situation, Turn, Work},
+        turn::{Given, Link, Situation, Turn, Work},
     },
     post,
     protocol::{
@@ -112,6 +112,8 @@ signals! {
         pub waits: bool,
         /// Whether the student has sent the picture for the class and not taken it back.
         is_offered: bool,
+        /// The number of sockets in a row that did not open although the relay answered.
+        refusals: u32,
         /// Whether the room is deleting this student's data.
         pub is_forgetting: bool,
         /// Whether the room has deleted it and nobody has joined since.
@@ -138,8 +140,6 @@ pub struct Trainer {
     pub connection: RwSignal<Option<Connection>>,
     /// The number of the last picture to classify; 0 before the first.
     asked: StoredValue<u32>,
-    /// The number of sockets in a row that did not open although the relay answers.
-    refusals: RwSignal<u32>,
     /// Whether the student's last answer may have been lost with the last socket.
     is_vote_in_doubt: StoredValue<bool>,
     joined: Joined,
@@ -163,7 +163,6 @@ impl Trainer {
             device: RwSignal::new(None),
             connection: RwSignal::new(None),
             asked: StoredValue::new(0),
-            refusals: RwSignal::new(0),
             is_vote_in_doubt: StoredValue::new(false),
             joined: Joined::new(),
         };
@@ -204,6 +203,7 @@ impl Trainer {
 
     pub fn leave(self) {
         self.connection.set(None);
+        self.refusals.set(0);
         SavedJoin::forget();
         self.send(ToWorker::Leave);
     }
@@ -245,9 +245,19 @@ impl Trainer {
         self.send(ToWorker::ShowOriginal);
     }
 
+    /// What of the private picture the class sees, or will when the teacher lets it.
+    pub fn given(self) -> Given {
+        match (self.is_shown.get(), self.waits.get(), self.is_offered.get()) {
+            (true, ..) => Given::Shown,
+            (_, true, true) => Given::PictureWaits,
+            (_, true, false) => Given::LeakWaits,
+            (_, false, _) => Given::Nothing,
+        }
+    }
+
     /// Whether the class sees the private picture, or will when the teacher lets it.
     pub fn is_given(self) -> bool {
-        self.is_shown.get() || (self.waits.get() && self.is_offered.get())
+        matches!(self.given(), Given::Shown | Given::PictureWaits)
     }
 
     /// Stops showing it immediately.
@@ -277,8 +287,11 @@ impl Trainer {
     /// attack its masked numbers. Withdrawing the first also hides the picture.
     pub fn consent(self, may_show: bool, may_lend: bool) {
         SavedJoin::set_consent(may_show, may_lend);
-        if !may_show && untrack(|| self.is_given()) {
-            self.hide_original();
+        if !may_show {
+            if untrack(|| self.is_given()) {
+                self.hide_original();
+            }
+            self.is_offered.set(false);
         }
         self.send(ToWorker::Consent { may_show, may_lend });
     }
@@ -297,9 +310,9 @@ impl Trainer {
         self.send(ToWorker::Check);
     }
 
-    /// Notes that no socket has opened although the relay answers this page.
-    pub fn was_refused(self) {
-        self.refusals.update(|refusals| *refusals += 1);
+    /// Notes that a socket has not opened, and whether the relay answers this page all the same.
+    pub fn was_refused(self, answers: bool) {
+        self.refusals.update(|refusals| *refusals = if answers { *refusals + 1 } else { 0 });
     }
 
     /// Whether the browser, or something on the way, seems to refuse every socket.
@@ -392,6 +405,9 @@ impl Trainer {
             FromWorker::Original { is_shown, waits } => {
                 self.is_shown.set(is_shown);
                 self.waits.set(waits);
+                if !is_shown && !waits {
+                    self.is_offered.set(false);
+                }
             }
             FromWorker::OwnAttack(attack) => self.take_own_attack(attack),
             FromWorker::OwnMask(tried) => self.own_mask.set(Some(tried)),

@@ -96,8 +96,10 @@ impl Tongue {
             let language = tongue.shown();
             document().set_title(title());
             if let Some(root) = document().document_element() {
+                // Tells a translator's language from the page's own (`www/translator.html`).
+                let own = format!("{} {}", language.tag(), tongue.chosen.get().tag());
                 // This fails only for an invalid name.
-                let _ = root.set_attribute("lang", language.tag());
+                let _ = root.set_attribute("data-own", &own).and_then(|()| root.set_attribute("lang", language.tag()));
             }
         });
         let follow = move |_: &web_sys::Event| kept_language().into_iter().for_each(|kept| tongue.speak(kept));

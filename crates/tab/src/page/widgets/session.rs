@@ -171,6 +171,7 @@ impl Session {
         let was_in = self.role.get_untracked().is_some();
         if view.role.is_some() {
             self.is_lost.set(false);
+            self.has_no_cookie.set(false);
             self.problem.set(None);
         } else if was_in {
             self.is_lost.set(true);
