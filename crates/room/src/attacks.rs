@@ -288,6 +288,11 @@ impl Attacks {
         self.sums.round_closed(&self.attackers);
     }
 
+    /// Whether the class waits for a sum that the last round had too few clients for.
+    pub(crate) fn wants_round(&mut self) -> bool {
+        self.sums.wants_round()
+    }
+
     pub(crate) fn forget_read(&mut self) {
         (self.job, self.leak) = (None, None);
         self.sums.forget_read();

@@ -157,6 +157,7 @@ impl Classroom {
         self.timers.hold(self.journaling.holds_until());
         self.tick(now.moment);
         self.work_for_outer();
+        self.add_again();
         if self.journaling.next_due().is_some_and(|due| due <= now.moment) {
             self.write_down();
         }
@@ -165,6 +166,15 @@ impl Classroom {
         self.measuring.measure(&self.room, &self.sharing, self.host.as_mut());
         self.publish();
         self.record();
+    }
+
+    /// Begins again with a sum that the model's first round had too few clients for.
+    fn add_again(&mut self) {
+        let is_first = self.room.phase() == RoomPhase::Paused && self.room.round() == 1;
+        if is_first && self.attacks.wants_round() && self.published.situation().suspects().len() > 1 {
+            self.begin_again(self.coming_architecture());
+            self.feed(Event::OneRound);
+        }
     }
 
     /// Writes down and records the last changes of a room that ends in an orderly way.

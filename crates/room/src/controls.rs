@@ -191,17 +191,24 @@ impl Classroom {
     }
 
     fn reset(&mut self, architecture: Architecture) {
+        let initial_weights = self.begin_again(architecture);
+        let what = match initial_weights {
+            InitialWeights::Scratch => "from scratch",
+            InitialWeights::Pretrained => "with pretrained weights",
+        };
+        self.say(format!("The teacher reset the model; it begins {what}."));
+    }
+
+    /// Gives the class a new model, and returns what it begins with.
+    pub(super) fn begin_again(&mut self, architecture: Architecture) -> InitialWeights {
         let (model, initial_weights) = self.fresh_model(architecture);
         self.outer.fail(NoContribution::BegunAgain);
         self.timers.end();
         self.task = None;
-        let what = match initial_weights {
-            InitialWeights::Scratch => "reset the model; it begins from scratch",
-            InitialWeights::Pretrained => "reset the model; it begins with pretrained weights",
-        };
-        self.teacher(what, Event::Reset(model));
+        self.feed(Event::Reset(model));
         self.forget_earlier_model();
         self.attacks.keep_keys(None);
+        initial_weights
     }
 
     /// Changes the settings from the next round on, and logs the consequences.

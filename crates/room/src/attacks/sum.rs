@@ -30,11 +30,17 @@ use crate::time::Moment;
 /// Upper limit of the time for one sum. The attack then shows what it has.
 const PATIENCE: Duration = Duration::from_secs(180);
 
+/// Most rounds that are run again in a row because too few of the clients took part.
+const TRIES: u8 = 3;
+
 /// The sums of one lesson: one at a time, and one for each model.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
     /// Whether the class is looking.
     is_on: bool,
+    /// Whether the last round that closed had too few of the clients for a sum.
+    is_lacking: bool,
+    tries: u8,
     adding: Option<Adding>,
     /// An update that was read and that the room has yet to take.
     part: Option<(ClientId, Vec<f32>)>,
@@ -88,6 +94,9 @@ impl Sums {
     pub(super) fn turn(&mut self, is_on: bool) -> bool {
         let is_news = self.is_on != is_on;
         self.is_on = is_on;
+        if is_news {
+            (self.is_lacking, self.tries) = (false, TRIES);
+        }
         is_news && self.forget()
     }
 
@@ -139,15 +148,24 @@ impl Sums {
 
     /// Attacks what was added, without clients that did not answer.
     pub(super) fn round_closed(&mut self, attackers: &Attackers) {
-        let Some(adding) = self.adding.take() else { return };
-        if adding.clients.len() < 2 {
-            self.view = None;
+        let Some(adding) = self.adding.take_if(|adding| adding.clients.len() >= 2) else {
+            self.view.take_if(|_| self.adding.take().is_some());
+            self.is_lacking = self.is_on && self.view.is_none();
             return;
-        }
+        };
+        self.tries = TRIES;
         if let Some((_, view)) = &mut self.view {
             view.clients.retain(|client| adding.clients.contains(client));
         }
         attackers.attack_sum(Some(adding.into_job()));
+    }
+
+    /// Whether to run the round again: a new model goes out while some clients still compute for the old one, and the
+    /// round does not wait for those.
+    pub(super) fn wants_round(&mut self) -> bool {
+        let is_wanted = std::mem::take(&mut self.is_lacking) && self.tries > 0;
+        self.tries -= u8::from(is_wanted);
+        is_wanted
     }
 
     pub(super) fn forget_read(&mut self) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::support::{
-    Class, Client, card, find_card, layout,
+    Class, Client, Plan, card, find_card, layout,
     private::{distance, picture, revealing_gradient},
     protect, remark,
 };
@@ -12,7 +12,7 @@ use unmask_core::{Architecture, MaskSeed, VitPreset};
 use unmask_data::hwc_to_chw;
 use unmask_defence::{KeyMaterial, ProtectedUpdate};
 use unmask_engine::{Engine, Normalisation, Wanted};
-use unmask_lesson::Scene;
+use unmask_lesson::{Change, Scene};
 use unmask_wire::{
     ClientMessage, ORIGINAL_SIDE, RelayMessage,
     view::{Control, RoomView},
@@ -173,6 +173,47 @@ fn the_sum_of_a_few_updates_is_taken_apart() {
     bob.send_update(&plans[1], 1.0, of_bob);
     class.room_when("the end of the round", |room| room.losses.len() == 2);
     assert_eq!(class.room().sum, None, "one update is no sum");
+}
+
+/// Clients that still compute for the model before are not waited for. The first round is then run again.
+#[test]
+fn a_sum_that_lacks_clients_is_made_again() {
+    let architecture = Architecture::from(VitPreset::NanoPatch8);
+    let class = Class::with_model(Arc::new(Running), |config| config.architecture = architecture);
+    let [mut ada, mut bob, mut eve] = ["Ada", "Bob", "Eve"].map(|nickname| class.client(nickname));
+    for (client, seed) in [(&mut ada, 0), (&mut bob, 1)] {
+        client.socket.send(&ClientMessage::Original { side: ORIGINAL_SIDE }, &levels(seed));
+        client.answer();
+    }
+    let send = |client: &mut Client, plan: &Plan, seed| {
+        let update = mean_gradient(architecture, &plan.weights, &levels(seed), &[seed]);
+        client.send_update(plan, 1.0, ProtectedUpdate::dense(update));
+    };
+    class.control(Control::OneRound);
+    let [of_ada, of_bob, of_eve] = [ada.plan(), bob.plan(), eve.plan()];
+    class.control(Control::Lesson { scene: Scene::Sum, beat: 0 });
+    class.control(Change::Model(architecture).into());
+    send(&mut eve, &of_eve, 3);
+    class.control(Control::OneRound);
+    let next = eve.plan();
+    send(&mut ada, &of_ada, 0);
+    send(&mut bob, &of_bob, 1);
+    assert_eq!(class.room().sum, None);
+    send(&mut eve, &next, 3);
+    for (client, seed) in [(&mut ada, 0), (&mut bob, 1)] {
+        let plan = client.plan();
+        assert_eq!(plan.round, 1);
+        send(client, &plan, seed);
+    }
+    let room = class.room_when("the sum", |room| room.sum.as_ref().is_some_and(|sum| !sum.pictures.is_empty()));
+    assert_eq!(
+        room.sum.as_ref().map(|sum| (&sum.clients[..], sum.certain, &sum.remark)),
+        Some((&[ada.id, bob.id][..], 2, &None))
+    );
+    let plan = eve.plan();
+    send(&mut eve, &plan, 3);
+    let room = class.room_when("a pause", |room| room.losses.len() == 1);
+    assert!(room.situation().has_added && !room.runs_on);
 }
 
 /// An update of several pictures gets a card that shows each of them.
