@@ -131,6 +131,14 @@ async fn only_the_teacher_controls() {
     teacher.click("reset-yes").await;
     wait_for("the reset", || async { (relay.room().await["round"] == 0).then_some(()) }).await;
 
+    teacher.click("network").await;
+    let findings = "[...document.querySelectorAll('[data-testid=\"network-finding\"]')]";
+    let subjects = teacher.wait_for(&format!("{findings}.map(finding => finding.dataset.subject).join(' ')")).await;
+    assert_eq!(subjects, "address isolation firewall ports certificate");
+    let ports = teacher.wait_for(&format!("{findings}[3].innerText")).await.to_string();
+    assert!(ports.contains(&relay.http_port().to_string()), "{ports}");
+    teacher.screenshot("projector-network").await;
+
     // The lesson ends only when that is confirmed. The teacher reads what went.
     teacher.click("erase").await;
     teacher.click("erase-no").await;

@@ -50,6 +50,7 @@ pub(crate) use self::scopes::Scopes;
 use self::{
     addresses::{Addresses, url},
     app::App,
+    check::Place,
     limits::Gatekeeper,
     names::{Names, OverTls},
     pin::Pin,
@@ -58,7 +59,7 @@ use self::{
     tls::Identity,
 };
 pub use self::{
-    check::{Arrival, Finding, NetworkCheck, Verdict},
+    check::{Arrival, NetworkCheck},
     replay::{Replaying, export_replay, replay},
     routes::{Route, routes},
 };
@@ -362,6 +363,7 @@ pub async fn serve(config: RelayConfig) -> anyhow::Result<Running> {
         is_cookie_secure: is_https_only,
     });
 
+    let place = Place::new(&config, &addresses, &identity, [http.port(), https.port()]);
     let best = addresses.hosts.first().map_or("localhost", String::as_str);
     let https_address = url("https", best, https.port());
     let join_addresses = JoinAddresses {
@@ -409,6 +411,7 @@ pub async fn serve(config: RelayConfig) -> anyhow::Result<Running> {
         scopes: Arc::clone(&scopes),
         https_address: https_address.into(),
         https_port: https.port(),
+        place: Arc::new(place),
         snapshots,
         events,
         pictures,

@@ -25,9 +25,7 @@ mod supervisor;
 
 pub use config::{CertificateFiles, Limits, ModelFile, RelayConfig};
 pub use flower::FlowerConfig;
-pub use http::{
-    Arrival, Finding, NetworkCheck, Replaying, Route, Running, Verdict, export_replay, replay, routes, serve,
-};
+pub use http::{Arrival, NetworkCheck, Replaying, Route, Running, export_replay, replay, routes, serve};
 pub use joining::{JoiningRoom, Membership, OuterFederation};
 pub use opening::last_lesson;
 pub use unmask_core::Defence;

@@ -56,6 +56,27 @@ pub struct ErasedFile {
     pub bytes: u64,
 }
 
+/// Whether students' devices get through the network to the room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    Good,
+    /// They do not, or not all.
+    Problem,
+    /// The relay's machine cannot tell.
+    Unknown,
+}
+
+/// What the relay's machine can tell of the network. `GET /api/network` answers with a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkFinding {
+    /// Such as `firewall`.
+    pub subject: String,
+    pub verdict: Verdict,
+    /// What was found, with the remedy, or with how to find out.
+    pub text: String,
+}
+
 /// The visitor's session: the answer of `GET` and `POST /api/session`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionView {

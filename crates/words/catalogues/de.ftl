@@ -709,6 +709,13 @@ federation-round = { $count ->
    *[other] { $name }, Runde { $round }: hier { $done } von { $count } Runden
 }
 
+## Before a lesson
+
+network-button = Netz prüfen
+network-good = gut
+network-problem = Problem
+network-unknown = unbekannt
+
 ## The end of a lesson
 
 erase-button = Alles löschen

@@ -710,6 +710,13 @@ federation-round = { $count ->
    *[other] { $name }, round { $round }: { $done } of { $count } rounds here
 }
 
+## Before a lesson
+
+network-button = Check the network
+network-good = good
+network-problem = problem
+network-unknown = cannot tell
+
 ## The end of a lesson
 
 erase-button = Erase everything

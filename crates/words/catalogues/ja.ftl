@@ -668,6 +668,13 @@ federation-round = { $count ->
    *[other] { $name }、ラウンド{ $round }：このルームでは{ $count }ラウンド中{ $done }
 }
 
+## Before a lesson
+
+network-button = ネットワークを確かめる
+network-good = 問題なし
+network-problem = 問題あり
+network-unknown = 不明
+
 ## The end of a lesson
 
 erase-button = すべて消去

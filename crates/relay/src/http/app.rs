@@ -6,7 +6,7 @@ use tokio::sync::{mpsc, watch};
 
 use unmask_room::{Input, Pictures, Snapshot};
 
-use super::{rendered::Rendered, scopes::Scopes};
+use super::{check::Place, rendered::Rendered, scopes::Scopes};
 use crate::{
     config::{Limits, ModelFile},
     connection::Common,
@@ -20,6 +20,7 @@ pub(crate) struct App {
     pub(crate) scopes: Arc<Scopes>,
     pub(crate) https_address: Arc<str>,
     pub(crate) https_port: u16,
+    pub(crate) place: Arc<Place>,
     pub(crate) snapshots: watch::Receiver<Snapshot>,
     pub(crate) events: watch::Sender<Arc<str>>,
     pub(crate) pictures: Arc<Pictures>,

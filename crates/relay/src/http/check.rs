@@ -11,9 +11,9 @@ use std::{
 };
 
 use axum::{
-    Extension, Router,
+    Extension, Json, Router,
     extract::{ConnectInfo, State},
-    http::header,
+    http::{StatusCode, header},
     middleware::map_response,
     response::{Html, IntoResponse, Response},
 };
@@ -22,11 +22,16 @@ use tokio::{
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
     task::{JoinHandle, spawn_blocking},
 };
+use unmask_wire::view::NetworkFinding;
 
-pub use self::findings::{Finding, Verdict};
-use self::{findings::findings, look::Look};
+pub(super) use self::look::Place;
+use self::{
+    findings::findings,
+    look::{Look, Ports},
+};
 use super::{
     addresses::{Addresses, is_own_address, url},
+    app::App,
     headers::secured,
     listen,
     names::OverTls,
@@ -57,7 +62,7 @@ pub struct Arrival {
 /// A test of the network. Dropping it closes the ports.
 #[derive(Debug)]
 pub struct NetworkCheck {
-    findings: Vec<Finding>,
+    findings: Vec<NetworkFinding>,
     addresses: Vec<String>,
     arrivals: UnboundedReceiver<Arrival>,
     handles: Vec<Handle<SocketAddr>>,
@@ -81,20 +86,18 @@ impl NetworkCheck {
         let ports = [(config.http_port, "--http-port"), (config.https_port, "--https-port")];
         let listeners = ports.map(|(port, flag)| listen(config, port, flag));
         let served = listeners.each_ref().map(|listener| listener.as_ref().ok().and_then(|it| it.local_addr().ok()));
-        let problems = listeners.iter().filter_map(|listener| Some(listener.as_ref().err()?.to_string())).collect();
+        let problems: Vec<String> =
+            listeners.iter().filter_map(|listener| Some(listener.as_ref().err()?.to_string())).collect();
         let [http, https] = [0, 1].map(|at: usize| served[at].map_or(ports[at].0, |address| address.port()));
-        let (bind, host) = (config.bind, config.host.clone());
-        let addresses = Addresses::find(bind, host.as_deref());
+        let addresses = Addresses::find(config.bind, config.host.as_deref());
         let identity = match &config.certificate {
             Some(files) => Identity::given(files)?,
             None => Identity::keep(&config.data_dir, &addresses.names)?,
         };
         let best = addresses.hosts.first().map_or("localhost", String::as_str).to_owned();
-        let is_covered = config.certificate.is_some().then(|| identity.covers(&best));
-        let hosts = addresses.hosts.clone();
-        let fingerprint = identity.fingerprint.clone();
-        let look = move || Look::around(bind, host, hosts, [http, https], problems, is_covered, fingerprint);
-        let findings = findings(&spawn_blocking(look).await?);
+        let place = Place::new(config, &addresses, &identity, [http, https]);
+        let ports = if problems.is_empty() { Ports::Free } else { Ports::Taken(problems) };
+        let findings = spawn_blocking(move || findings(&Look::around(place, ports))).await?;
 
         let (told, arrivals) = unbounded_channel();
         let door = Door { known: Arc::default(), told };
@@ -125,7 +128,7 @@ impl NetworkCheck {
     }
 
     /// What this machine can tell, in the order of a phone's way to the room.
-    pub fn findings(&self) -> &[Finding] {
+    pub fn findings(&self) -> &[NetworkFinding] {
         &self.findings
     }
 
@@ -144,6 +147,17 @@ impl NetworkCheck {
         match self.arrivals.recv().await {
             Some(arrival) => arrival,
             None => std::future::pending().await,
+        }
+    }
+}
+
+/// `GET /api/network`: the same for the running relay.
+pub(super) async fn show(State(app): State<App>) -> Response {
+    let place = app.place.as_ref().clone();
+    match spawn_blocking(move || findings(&Look::around(place, Ports::Served))).await {
+        Ok(findings) => Json(findings).into_response(),
+        Err(error) => {
+            (StatusCode::INTERNAL_SERVER_ERROR, format!("The look at the network broke off: {error}.")).into_response()
         }
     }
 }
@@ -185,6 +199,8 @@ impl Door {
 
 #[cfg(test)]
 mod tests {
+    use unmask_wire::view::Verdict;
+
     use super::*;
 
     #[test]

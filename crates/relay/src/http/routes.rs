@@ -21,7 +21,7 @@ use unmask_wire::view::Role;
 
 use super::{
     app::App,
-    candidate, control, download, erasing,
+    candidate, check, control, download, erasing,
     headers::secured,
     page,
     recording::{self, FORM},
@@ -70,6 +70,7 @@ static ROUTES: &[Route] = &[
     route("POST", "/api/erase", Some(Role::Teacher), || {
         post(erasing::erase).layer(DefaultBodyLimit::max(erasing::MAX_BODY))
     }),
+    route("GET", "/api/network", Some(Role::Teacher), || get(check::show)),
     route("GET", "/api/session.zip", Some(Role::Teacher), || get(download::download)),
     route("GET", "/api/lesson.unmask", Some(Role::Teacher), || get(recording::recording)),
     route("GET", "/", None, || get(page::serve)),

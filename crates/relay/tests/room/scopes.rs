@@ -46,6 +46,7 @@ fn table(relay: &Running) -> Vec<Line> {
         ("POST", "/api/control", "/api/control", r#"{"do":"pause"}"#, [401, 401, 403, 403, 204]),
         ("POST", "/api/candidate", "/api/candidate", "no picture", [401, 401, 403, 403, 400]),
         ("POST", "/api/erase", "/api/erase", "", [401, 401, 403, 403, 400]),
+        ("GET", "/api/network", "/api/network", "", [401, 401, 403, 403, 200]),
         ("GET", "/api/session.zip", "/api/session.zip", "", [401, 401, 403, 403, 200]),
         ("GET", "/api/lesson.unmask", "/api/lesson.unmask", "", [401, 401, 403, 403, 200]),
         ("GET", "/", "/", "", [page; 5]),

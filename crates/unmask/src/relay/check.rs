@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use unmask_relay::{Arrival, NetworkCheck, RelayConfig};
+use unmask_wire::view::Verdict;
 
 use crate::{Failure, interrupt::asked_to_stop, say};
 
@@ -25,7 +26,7 @@ fn report(check: &NetworkCheck) -> String {
     let mut text = String::new();
     for finding in check.findings() {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{:<12} {:<12} {}", finding.subject, finding.verdict.name(), finding.text);
+        let _ = writeln!(text, "{:<12} {:<12} {}", finding.subject, verdict(finding.verdict), finding.text);
     }
     if let Some(first) = check.addresses().first() {
         let _ = writeln!(text, "\n{}", NetworkCheck::qr_text(first));
@@ -36,6 +37,14 @@ fn report(check: &NetworkCheck) -> String {
     }
     text += "\nCtrl-C ends the test.\n";
     text
+}
+
+fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Good => "good",
+        Verdict::Problem => "problem",
+        Verdict::Unknown => "cannot tell",
+    }
 }
 
 /// What the arrival of a device shows.

@@ -1,43 +1,15 @@
 //! What follows from a look at the network, in words.
 
-use super::look::{Firewall, Inside, Look};
+use unmask_wire::view::{NetworkFinding, Verdict};
 
-/// Whether students' devices will get through.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    Good,
-    /// They will not, or not all.
-    Problem,
-    /// This machine cannot tell.
-    Unknown,
-}
+use super::look::{Firewall, Inside, Look, Place, Ports};
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// Such as `firewall`.
-    pub subject: &'static str,
-    pub verdict: Verdict,
-    /// What was found, with the remedy, or with how to find out.
-    pub text: String,
-}
-
-impl Verdict {
-    /// In the words of a report.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Good => "good",
-            Self::Problem => "problem",
-            Self::Unknown => "cannot tell",
-        }
-    }
-}
-
-fn finding(subject: &'static str, (verdict, text): (Verdict, String)) -> Finding {
-    Finding { subject, verdict, text }
+fn finding(subject: &str, (verdict, text): (Verdict, String)) -> NetworkFinding {
+    NetworkFinding { subject: subject.to_owned(), verdict, text }
 }
 
 /// All findings, in the order of a phone's way to the room.
-pub(super) fn findings(look: &Look) -> Vec<Finding> {
+pub(super) fn findings(look: &Look) -> Vec<NetworkFinding> {
     vec![
         finding("address", address(look)),
         finding("isolation", isolation(look)),
@@ -48,8 +20,9 @@ pub(super) fn findings(look: &Look) -> Vec<Finding> {
 }
 
 fn address(look: &Look) -> (Verdict, String) {
-    if look.bind.is_loopback() {
-        let text = format!("The relay listens on {}, which only this machine reaches. Leave --bind out.", look.bind);
+    let Place { bind, hosts, .. } = &look.place;
+    if bind.is_loopback() {
+        let text = format!("The relay listens on {bind}, which only this machine reaches. Leave --bind out.");
         return (Verdict::Problem, text);
     }
     if let Some((host, found)) = &look.host {
@@ -73,7 +46,7 @@ fn address(look: &Look) -> (Verdict, String) {
             }
         };
     }
-    match (look.inside, look.hosts.as_slice()) {
+    match (look.inside, hosts.as_slice()) {
         (Inside::Container, _) => (
             Verdict::Unknown,
             "This program runs in a container, and cannot tell whether that shares the network of its machine. If it \
@@ -86,7 +59,7 @@ fn address(look: &Look) -> (Verdict, String) {
              [wsl2] in .wslconfig, restart WSL, and allow both ports in the firewall of Windows."
                 .to_owned(),
         ),
-        (Inside::Machine, [] | [_]) if look.hosts.iter().all(|host| host == "localhost") => (
+        (Inside::Machine, [] | [_]) if hosts.iter().all(|host| host == "localhost") => (
             Verdict::Problem,
             "This machine has no address in a network. Join the class's network, or open a hotspot here.".to_owned(),
         ),
@@ -106,59 +79,60 @@ fn address(look: &Look) -> (Verdict, String) {
 
 fn isolation(_: &Look) -> (Verdict, String) {
     let text = "Many guest networks keep their devices apart. Only another device in the network meets this: open the \
-                page below with a phone, with mobile data off. If it does not load although the firewall is open, use a \
+                page with a phone, with mobile data off. If it does not load although the firewall is open, use a \
                 phone's hotspot, or ask the administrator to allow traffic between clients (\"AP isolation\" off).";
     (Verdict::Unknown, text.to_owned())
 }
 
 fn firewall(look: &Look) -> (Verdict, String) {
-    let [http, https] = look.ports;
+    let [http, https] = look.place.ports;
     match look.firewall {
         Firewall::Ufw => {
             let text = format!(
                 "ufw runs here, and only root can read whether it lets the ports through. If a phone cannot open the \
-                 page below: sudo ufw allow {https}/tcp && sudo ufw allow {http}/tcp"
+                 page: sudo ufw allow {https}/tcp && sudo ufw allow {http}/tcp"
             );
             (Verdict::Unknown, text)
         }
         Firewall::Firewalld => {
             let text = format!(
-                "firewalld runs here, and closes most ports by default. If a phone cannot open the page below: sudo \
+                "firewalld runs here, and closes most ports by default. If a phone cannot open the page: sudo \
                  firewall-cmd --add-port={https}/tcp --add-port={http}/tcp"
             );
             (Verdict::Unknown, text)
         }
         Firewall::Unseen => {
             let text = "No firewall program is seen here, but only root can read the kernel's rules, and a network may \
-                        have its own. A phone that opens the page below shows that both let it through.";
+                        have its own. A phone that opens the page shows that both let it through.";
             (Verdict::Unknown, text.to_owned())
         }
     }
 }
 
 fn ports(look: &Look) -> (Verdict, String) {
-    let [http, https] = look.ports;
-    match look.port_problems.as_slice() {
-        [] => (Verdict::Good, format!("The ports {http} and {https} are free.")),
-        problems => (Verdict::Problem, format!("{}. Does a relay run already?", problems.join("; "))),
+    let [http, https] = look.place.ports;
+    match &look.ports {
+        Ports::Served => (Verdict::Good, format!("The relay listens on the ports {http} and {https}.")),
+        Ports::Free => (Verdict::Good, format!("The ports {http} and {https} are free.")),
+        Ports::Taken(problems) => (Verdict::Problem, format!("{}. Does a relay run already?", problems.join("; "))),
     }
 }
 
 fn certificate(look: &Look) -> (Verdict, String) {
-    let host = look.hosts.first().map_or("localhost", String::as_str);
-    match look.is_covered {
+    let host = look.place.hosts.first().map_or("localhost", String::as_str);
+    match look.place.is_covered {
         None => {
             let text = format!(
                 "The relay's own certificate is used: each browser warns once (Advanced, Continue). A managed device may \
                  forbid to continue; then use the http: address, or give --cert and --key. SHA-256 {}",
-                look.fingerprint
+                look.place.fingerprint
             );
             (Verdict::Good, text)
         }
         Some(true) => {
             let text = format!(
                 "The certificate is for {host}, but whether phones trust who signed it, and its dates, this machine \
-                 cannot tell: open the https: page below with a phone. It must not warn."
+                 cannot tell: open the https: page with a phone. It must not warn."
             );
             (Verdict::Unknown, text)
         }
@@ -173,19 +147,24 @@ fn certificate(look: &Look) -> (Verdict, String) {
 mod tests {
     use super::*;
 
-    fn look() -> Look {
-        Look {
+    fn place() -> Place {
+        Place {
             bind: [0, 0, 0, 0].into(),
             host: None,
-            host_is_own: false,
             hosts: vec!["192.0.2.7".to_owned()],
             ports: [8080, 8443],
-            port_problems: Vec::new(),
             is_covered: None,
             fingerprint: "AB:CD".to_owned(),
-            firewall: Firewall::Unseen,
-            inside: Inside::Machine,
         }
+    }
+
+    fn look() -> Look {
+        at(place())
+    }
+
+    fn at(place: Place) -> Look {
+        let (firewall, inside) = (Firewall::Unseen, Inside::Machine);
+        Look { place, host: None, host_is_own: false, ports: Ports::Free, firewall, inside }
     }
 
     fn found(look: &Look, subject: &str) -> (Verdict, String) {
@@ -204,11 +183,11 @@ mod tests {
     fn addresses_are_counted() {
         says(&look(), "address", Verdict::Good, &["one address, 192.0.2.7"]);
         let hosts = ["192.0.2.7", "10.0.0.2", "172.17.0.1"].map(str::to_owned).into();
-        let several = Look { hosts, ..look() };
+        let several = at(Place { hosts, ..place() });
         says(&several, "address", Verdict::Unknown, &["3 addresses", "--host", "10.0.0.2, 172.17.0.1"]);
-        let none = Look { hosts: vec!["localhost".to_owned()], ..look() };
+        let none = at(Place { hosts: vec!["localhost".to_owned()], ..place() });
         says(&none, "address", Verdict::Problem, &["no address", "hotspot"]);
-        let closed = Look { bind: [127, 0, 0, 1].into(), hosts: vec!["localhost".to_owned()], ..look() };
+        let closed = at(Place { bind: [127, 0, 0, 1].into(), hosts: vec!["localhost".to_owned()], ..place() });
         says(&closed, "address", Verdict::Problem, &["127.0.0.1", "--bind"]);
     }
 
@@ -237,10 +216,16 @@ mod tests {
     #[test]
     fn taken_ports_and_certificates_for_other_names_are_problems() {
         says(&look(), "ports", Verdict::Good, &["8080 and 8443"]);
-        let port_problems = vec!["port 8080 is in use; choose another with --http-port".to_owned()];
-        says(&Look { port_problems, ..look() }, "ports", Verdict::Problem, &["--http-port", "run already"]);
+        says(&Look { ports: Ports::Served, ..look() }, "ports", Verdict::Good, &["listens on the ports 8080 and 8443"]);
+        let ports = Ports::Taken(vec!["port 8080 is in use; choose another with --http-port".to_owned()]);
+        says(&Look { ports, ..look() }, "ports", Verdict::Problem, &["--http-port", "run already"]);
         says(&look(), "certificate", Verdict::Good, &["warns once", "AB:CD", "--cert"]);
-        says(&Look { is_covered: Some(true), ..look() }, "certificate", Verdict::Unknown, &["must not warn"]);
-        says(&Look { is_covered: Some(false), ..look() }, "certificate", Verdict::Problem, &["not for 192.0.2.7"]);
+        says(&at(Place { is_covered: Some(true), ..place() }), "certificate", Verdict::Unknown, &["must not warn"]);
+        says(
+            &at(Place { is_covered: Some(false), ..place() }),
+            "certificate",
+            Verdict::Problem,
+            &["not for 192.0.2.7"],
+        );
     }
 }

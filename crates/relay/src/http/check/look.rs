@@ -6,7 +6,11 @@ use std::{
     path::Path,
 };
 
-use super::super::addresses::is_own_address;
+use super::super::{
+    addresses::{Addresses, is_own_address},
+    tls::Identity,
+};
+use crate::config::RelayConfig;
 
 /// A firewall that decides what reaches this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,39 +30,62 @@ pub(super) enum Inside {
     Wsl,
 }
 
+/// Where a relay serves, or would serve.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) bind: IpAddr,
+    /// From --host.
+    pub(crate) host: Option<String>,
+    /// What students open, best first.
+    pub(crate) hosts: Vec<String>,
+    /// HTTP and HTTPS.
+    pub(crate) ports: [u16; 2],
+    /// Whether the given certificate is for the first of `hosts`; `None` for the relay's own.
+    pub(crate) is_covered: Option<bool>,
+    /// SHA-256 of the certificate.
+    pub(crate) fingerprint: String,
+}
+
+impl Place {
+    pub(crate) fn new(config: &RelayConfig, addresses: &Addresses, identity: &Identity, ports: [u16; 2]) -> Self {
+        let best = addresses.hosts.first().map_or("localhost", String::as_str);
+        Self {
+            bind: config.bind,
+            host: config.host.clone(),
+            hosts: addresses.hosts.clone(),
+            ports,
+            is_covered: config.certificate.is_some().then(|| identity.covers(best)),
+            fingerprint: identity.fingerprint.clone(),
+        }
+    }
+}
+
+/// The ports of a relay.
+#[derive(Debug, Clone)]
+pub(super) enum Ports {
+    /// By the relay that looks.
+    Served,
+    Free,
+    /// Why a port cannot be used, with the remedy.
+    Taken(Vec<String>),
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct Look {
-    pub(super) bind: IpAddr,
+    pub(super) place: Place,
     /// From --host, with the addresses that its name leads to, or why it leads nowhere.
     pub(super) host: Option<(String, Result<Vec<IpAddr>, String>)>,
     /// Whether one of those addresses is this machine's.
     pub(super) host_is_own: bool,
-    /// What students open, best first.
-    pub(super) hosts: Vec<String>,
-    /// HTTP and HTTPS.
-    pub(super) ports: [u16; 2],
-    /// Why a port cannot be used, with the remedy.
-    pub(super) port_problems: Vec<String>,
-    /// Whether the given certificate is for the first of `hosts`; `None` for the relay's own.
-    pub(super) is_covered: Option<bool>,
-    /// SHA-256 of the certificate.
-    pub(super) fingerprint: String,
+    pub(super) ports: Ports,
     pub(super) firewall: Firewall,
     pub(super) inside: Inside,
 }
 
 impl Look {
-    /// Looks around; asks the network for the addresses of `host`.
-    pub(super) fn around(
-        bind: IpAddr,
-        host: Option<String>,
-        hosts: Vec<String>,
-        ports: [u16; 2],
-        port_problems: Vec<String>,
-        is_covered: Option<bool>,
-        fingerprint: String,
-    ) -> Self {
-        let host = host.map(|name| {
+    /// Looks around; asks the network for the addresses of the place's host.
+    pub(super) fn around(place: Place, ports: Ports) -> Self {
+        let host = place.host.clone().map(|name| {
             let found = (name.as_str(), 0).to_socket_addrs();
             let found = found.map(|all| all.map(|address| address.ip()).collect()).map_err(|error| error.to_string());
             (name, found)
@@ -66,7 +93,7 @@ impl Look {
         let found = host.iter().filter_map(|(_, found)| found.as_ref().ok()).flatten();
         let host_is_own = found.copied().any(is_own_address);
         let (firewall, inside) = (firewall(Path::new("/")), inside(Path::new("/")));
-        Self { bind, host, host_is_own, hosts, ports, port_problems, is_covered, fingerprint, firewall, inside }
+        Self { place, host, host_is_own, ports, firewall, inside }
     }
 }
 

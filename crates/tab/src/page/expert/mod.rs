@@ -6,6 +6,7 @@ mod controls;
 mod editors;
 mod erase;
 mod learning;
+mod network;
 mod rates;
 mod roster;
 
@@ -24,6 +25,7 @@ use self::{
 pub use self::{
     controls::OwnControls,
     erase::EraseEverything,
+    network::CheckNetwork,
     roster::{ClientMenu, Door, Menu},
 };
 use super::{

@@ -33,7 +33,7 @@ use self::{
     trade_off::TradeOff,
 };
 use super::{
-    expert::{ClientMenu, Door, EraseEverything, Expert, Menu, OwnControls},
+    expert::{CheckNetwork, ClientMenu, Door, EraseEverything, Expert, Menu, OwnControls},
     logic::{
         self,
         address::Address,
@@ -75,7 +75,7 @@ pub fn Projector() -> impl IntoView {
                 door=move || view! { <Door feed teacher/> }
                 menu
                 controls=move || view! { <OwnControls feed teacher/> }
-                end=move || view! { <EraseEverything teacher/> }
+                end=move || view! { <CheckNetwork teacher/><EraseEverything teacher/> }
             />
         </Show>
     }

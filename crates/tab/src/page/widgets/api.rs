@@ -5,7 +5,7 @@ use gloo_file::Blob;
 use gloo_net::http::{Request, Response};
 use leptos::prelude::*;
 use serde::de::DeserializeOwned;
-use unmask_wire::view::{Control, Receipt, Role, RoomView, SessionRequest, SessionView};
+use unmask_wire::view::{Control, NetworkFinding, Receipt, Role, RoomView, SessionRequest, SessionView};
 use unmask_words::say;
 use wasm_bindgen::JsValue;
 
@@ -96,6 +96,14 @@ pub async fn bytes(path: &str) -> Result<Vec<u8>, String> {
 /// A sentence with the relay's own reason.
 pub async fn control(control: &Control) -> Result<(), String> {
     send(Request::post("/api/control").json(control)).await
+}
+
+/// What the relay's machine can tell of the network.
+///
+/// # Errors
+/// A sentence with the relay's own reason.
+pub async fn network() -> Result<Vec<NetworkFinding>, String> {
+    read("/api/network", Request::get("/api/network").send().await).await.map_err(Failure::reason)
 }
 
 /// Erases the lesson, and returns the receipt.
