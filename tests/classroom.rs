@@ -32,7 +32,8 @@ async fn a_lesson() {
     let points = relay.rounds(3).await;
     assert!(points.iter().all(|point| point["updates"] == 4), "{points:?}");
     assert!(ada.attribute("device", "data-device").await.contains("CPU"));
-    assert!(gpu.attribute("device", "data-device").await.contains("WebGPU"));
+    let device = gpu.attribute("device", "data-device").await;
+    assert!(device.contains("WebGPU"), "{device}: {}", gpu.text("device-reason").await);
     assert!(ada.attribute("bytes", "data-bytes").await.parse::<u64>().expect("a number") > 0);
 
     // Without a defence, anybody can see the picture.
@@ -168,7 +169,8 @@ async fn a_lost_graphics_adapter() {
     }
     relay.control(json!({ "do": "start" })).await;
     let before = relay.rounds_with(2).await.last().expect("a round")["round"].as_u64();
-    assert!(ada.attribute("device", "data-device").await.contains("WebGPU"));
+    let device = ada.attribute("device", "data-device").await;
+    assert!(device.contains("WebGPU"), "{device}: {}", ada.text("device-reason").await);
 
     ada.lose_graphics().await;
     ada.attribute_is("device", "data-device", "CPU").await;
