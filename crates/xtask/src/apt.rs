@@ -87,6 +87,28 @@ impl Need {
         }
     }
 
+    pub fn mingw() -> Self {
+        Self {
+            what: "MinGW-w64's C compiler",
+            why: "it compiles and links the program for Windows",
+            debian: &["gcc-mingw-w64-x86-64"],
+            ubuntu: &["gcc-mingw-w64-x86-64"],
+            is_optional: false,
+            is_there: |env| env.find(crate::windows::COMPILER).is_some(),
+        }
+    }
+
+    pub fn wine() -> Self {
+        Self {
+            what: "Wine",
+            why: "the program for Windows is tested under it",
+            debian: &["wine", "wine64"],
+            ubuntu: &["wine", "wine64"],
+            is_optional: true,
+            is_there: |env| env.find("wine").is_some(),
+        }
+    }
+
     /// A Vulkan driver; on a machine without a GPU, Mesa's software driver.
     pub fn vulkan() -> Self {
         Self {

@@ -13,6 +13,7 @@ use crate::fuzz::Fuzz;
 use crate::peers::Peers;
 use crate::single::{self, Bench, Chaos, Example, Lessons, Test};
 use crate::tools::Purpose;
+use crate::windows::Windows;
 use crate::{demo, dist, leftovers, load, runner, steps, tools};
 
 /// Set-up, build, test and demo
@@ -89,9 +90,14 @@ enum Job {
     Webgpu,
     /// Pack the program with its page, README, licences, completions and manual pages into one archive
     ///
-    /// Writes dist/unmask-VERSION-TARGET.tar.gz in the target folder, for this machine's kind of system, with its
-    /// SHA-256 beside it. Users of the archive need no compiler.
-    Dist,
+    /// Writes dist/unmask-VERSION-TARGET.tar.gz (for Windows .zip) in the target folder, with its SHA-256 beside it.
+    /// Users of the archive need no compiler.
+    Dist {
+        /// Pack for Windows: x86_64-pc-windows-gnu. Otherwise for this machine's kind of system
+        #[arg(long, value_name = "TARGET")]
+        target: Option<String>,
+    },
+    Windows(Windows),
     /// Record the lesson that comes with the program, with headless clients on the sample photographs
     ///
     /// Takes some minutes. The file goes to assets/lesson.unmask, which the next build embeds.
@@ -210,9 +216,14 @@ pub fn run() -> Result<ExitCode> {
             let (env, turn) = building_env()?;
             demo::build_gpu(&env, turn)
         }
-        Job::Dist => {
+        Job::Dist { target } => {
             let (env, _turn) = building_env()?;
-            dist::run(&env)
+            dist::run(&env, target.as_deref())
+        }
+        Job::Windows(windows) => {
+            let (env, _turn) = building_env()?;
+            leftovers::end_when_interrupted(&env.mark)?;
+            windows.run(&env).map(|()| ExitCode::SUCCESS)
         }
         Job::RecordLesson { file } => {
             let (env, turn) = building_env()?;

@@ -32,7 +32,7 @@ pub fn run(env: &Env, turn: Turn, arguments: &[String]) -> Result<ExitCode> {
         watch.say("Building the pages and the trainer for the CPU", is_first);
         page::build(env)?;
         watch.say("Building the relay", is_first);
-        let program = build_program(env)?;
+        let program = build_program(env, None)?;
         watch.say("Starting the lesson", is_first);
         program
     };
@@ -107,17 +107,21 @@ const LESSON: &str = "assets/lesson.unmask";
 pub fn record_lesson(env: &Env, turn: Turn, file: Option<PathBuf>) -> Result<ExitCode> {
     tools::ensure(env, Purpose::Demo)?;
     page::build(env)?;
-    let program = build_program(env)?;
+    let program = build_program(env, None)?;
     drop(turn);
     let mut record = Command::new(program);
     record.arg("record").arg(file.unwrap_or_else(|| env.root.join(LESSON)));
     env::become_process(record)
 }
 
-/// Builds `unmask` with the page in `dist`, and returns its path.
-pub fn build_program(env: &Env) -> Result<PathBuf> {
-    env::run(env.command("cargo").args(RELAY))?;
-    Ok(env.release_binary("unmask"))
+/// Builds `unmask` with the page in `dist` for this machine, or for Windows, and returns its path.
+pub fn build_program(env: &Env, windows: Option<&str>) -> Result<PathBuf> {
+    let target = windows.map(|target| ["--target", target]);
+    env::run(env.command("cargo").args(RELAY).args(target.into_iter().flatten()))?;
+    Ok(match windows {
+        Some(target) => env.target_dir.join(target).join("release/unmask.exe"),
+        None => env.release_binary("unmask"),
+    })
 }
 
 fn relay_arguments(arguments: &[String]) -> Vec<&str> {

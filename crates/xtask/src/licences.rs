@@ -9,16 +9,14 @@ use serde_json::Value;
 
 use crate::env::{self, Env};
 
-/// The compiled packages: the program for this machine, and the page for browsers.
-const PACKAGES: [(&str, Option<&str>); 2] = [("unmask", None), ("unmask-tab", Some("wasm32-unknown-unknown"))];
-
 /// How the names of licence and notice files start.
 const FILES: [&str; 5] = ["licen", "copying", "notice", "copyright", "unlicense"];
 
-/// Returns the name, version, licence and source of each third-party crate, with its licence texts.
-pub fn third_party(env: &Env) -> Result<String> {
+/// Returns the name, version, licence and source of each third-party crate in the program for `target` and in the page,
+/// with its licence texts.
+pub fn third_party(env: &Env, target: &str) -> Result<String> {
     let mut used = BTreeSet::new();
-    for (package, target) in PACKAGES {
+    for (package, target) in [("unmask", target), ("unmask-tab", "wasm32-unknown-unknown")] {
         let mut tree = env.command("cargo");
         tree.args([
             "tree",
@@ -31,8 +29,9 @@ pub fn third_party(env: &Env) -> Result<String> {
             "{p}",
             "-p",
             package,
+            "--target",
+            target,
         ]);
-        tree.args(target.map(|target| format!("--target={target}")));
         let tree = env::read(&mut tree).with_context(|| format!("`cargo tree -p {package}` failed"))?;
         used.extend(tree.lines().filter_map(name_and_version));
     }
@@ -106,11 +105,14 @@ fn texts(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
 mod tests {
     use super::*;
 
-    /// A crate that the program certainly contains is listed with its licence text; our own crates and those only for
-    /// tests are not.
+    /// A crate that the program certainly contains is listed with its licence text; our own crates, those only for
+    /// tests and those of other systems are not.
     #[test]
     fn what_is_compiled_in_is_listed_with_its_licence() {
-        let text = third_party(&Env::detect().unwrap()).unwrap();
+        let env = Env::detect().unwrap();
+        let [text, for_windows] =
+            ["x86_64-unknown-linux-gnu", "x86_64-pc-windows-gnu"].map(|target| third_party(&env, target).unwrap());
+        assert!(for_windows.contains("\nwindows-sys ") && !text.contains("\nwindows-sys "));
         let heads: Vec<&str> = text.lines().filter(|line| line.starts_with("tokio 1.")).collect();
         assert_eq!(heads.len(), 1, "{heads:?}");
         assert!(text.contains("\nleptos 0.") && text.contains("Permission is hereby granted"));

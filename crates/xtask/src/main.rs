@@ -26,6 +26,7 @@ mod space;
 mod steps;
 mod tidy;
 mod tools;
+mod windows;
 
 use std::process::ExitCode;
 

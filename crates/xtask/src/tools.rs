@@ -57,7 +57,7 @@ pub fn ensure(env: &Env, purpose: Purpose) -> Result<()> {
         needs.extend([Need::cpp_compiler(), Need::browser(), Need::driver(), Need::firefox(), Need::webkit()]);
     }
     apt::ensure(env, &needs)?;
-    ensure_wasm_target(env)?;
+    ensure_target(env, WASM_TARGET, "the page is compiled to it")?;
     if purpose == Purpose::Demo {
         return Ok(());
     }
@@ -119,20 +119,20 @@ fn found_version(env: &Env, program: &str) -> Option<String> {
     env::read(env.command(program).arg("--version")).and_then(|text| env::version_word(&text).map(str::to_owned))
 }
 
-fn ensure_wasm_target(env: &Env) -> Result<()> {
-    let is_there = || {
-        env::read(env.command("rustc").args(["--print", "target-libdir", "--target", WASM_TARGET]))
-            .and_then(|dir| Path::new(&dir).read_dir().ok()?.next())
-            .is_some()
-    };
-    if is_there() {
+/// Makes sure that Rust's standard library is there for `target`, and installs it if it is missing.
+///
+/// # Errors
+/// It cannot be installed; the message has the command to run by hand.
+pub fn ensure_target(env: &Env, target: &str, why: &str) -> Result<()> {
+    let is_there = env::read(env.command("rustc").args(["--print", "target-libdir", "--target", target]))
+        .and_then(|dir| Path::new(&dir).read_dir().ok()?.next())
+        .is_some();
+    if is_there {
         return Ok(());
     }
-    println!("Installing Rust's {WASM_TARGET} (the page is compiled to it; seconds, once) ...");
-    env::run(env.command("rustup").args(["target", "add", WASM_TARGET])).with_context(|| {
-        format!(
-            "the target {WASM_TARGET} is missing: run `rustup target add {WASM_TARGET}`, or install it with your Rust"
-        )
+    println!("Installing Rust's {target} ({why}; seconds, once) ...");
+    env::run(env.command("rustup").args(["target", "add", target])).with_context(|| {
+        format!("the target {target} is missing: run `rustup target add {target}`, or install it with your Rust")
     })
 }
 
