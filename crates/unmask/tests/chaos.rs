@@ -1,7 +1,9 @@
 //! Kills the real relay at random times and checks that it resumes.
 //!
 //! `cargo xtask chaos --kills 200` runs this with more kills than the regular checks.
-#![cfg(unix)]
+
+#[path = "../../../tests/support/program.rs"]
+mod program;
 
 use std::{
     collections::BTreeMap,
@@ -18,6 +20,8 @@ use std::{
 };
 
 use serde_json::Value;
+
+use program::unmask;
 
 /// Longest time until a killed relay has resumed.
 const BACK: Duration = Duration::from_secs(5);
@@ -140,7 +144,7 @@ impl Drop for Relay {
 
 /// The content of the journal, read by a program other than the relay.
 fn journal(folder: &Path) -> (u32, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_unmask"));
+    let mut command = unmask();
     let Output { status, stdout, stderr } =
         command.args(["journal", "--json", "--data-dir"]).arg(folder).output().unwrap();
     assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
@@ -175,7 +179,7 @@ fn a_killed_relay_goes_on() {
     let (mut slowest, mut lost_rounds) = (Duration::ZERO, 0);
     for kill in 1..=kills + 1 {
         let _ = fs::remove_file(&ready);
-        let relay = Relay::start(Command::new(env!("CARGO_BIN_EXE_unmask")), folder.path(), ports);
+        let relay = Relay::start(unmask(), folder.path(), ports);
         let healthy = relay.until("an answer", || relay.is_healthy());
         // Links and PIN are the same as before.
         relay.until("links and PIN", || opens(&ready).is_some());
@@ -228,13 +232,14 @@ fn a_killed_relay_goes_on() {
 }
 
 /// A real limit of the operating system simulates a full disk: no file may grow above 32 kB.
+#[cfg(unix)]
 #[test]
 fn a_full_disk_stops_no_round() {
     let _turn = turn();
     let (folder, ports) = (tempfile::tempdir().unwrap(), free_ports());
     let mut command = Command::new("sh");
     // The limit counts blocks of 512 bytes. Without the trap, the first long write would kill the relay.
-    command.args(["-c", "trap '' XFSZ; ulimit -f 64; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_unmask")]);
+    command.args(["-c", "trap '' XFSZ; ulimit -f 64; exec \"$0\" \"$@\""]).arg(unmask().get_program());
     let relay = Relay::start(command, folder.path(), ports);
     relay.until("three rounds", || relay.newest("round closed") >= 3);
     let ready: Value = serde_json::from_slice(&fs::read(folder.path().join("ready.json")).unwrap()).unwrap();

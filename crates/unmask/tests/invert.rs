@@ -1,18 +1,22 @@
 //! `unmask invert` as a user runs it.
 
+#[path = "../../../tests/support/program.rs"]
+mod program;
 #[path = "../../../tests/support/schema.rs"]
 mod schema;
 
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::Output,
 };
 
 use serde_json::Value;
 use tempfile::TempDir;
 use unmask_data::{Picture, encode_png, metrics};
 use unmask_inversion::InferenceAttack;
+
+use program::unmask;
 
 const NANO: &str = "vit_nano_patch4_32";
 
@@ -89,12 +93,7 @@ impl Case {
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_unmask"))
-            .arg("invert")
-            .args(arguments)
-            .args(["--out".as_ref(), self.path("out").as_os_str()])
-            .output()
-            .unwrap()
+        unmask().arg("invert").args(arguments).args(["--out".as_ref(), self.path("out").as_os_str()]).output().unwrap()
     }
 
     /// Runs, expects success, and returns the report and the picture.
@@ -104,15 +103,8 @@ impl Case {
         let out = self.path("out");
         let report: Value = serde_json::from_slice(&fs::read(out.join("report.json")).unwrap()).unwrap();
         schema::assert_conforms(&report, "report");
-        let bytes = fs::read(out.join("reconstruction.safetensors")).unwrap();
-        let header_len = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
-        let header: Value = serde_json::from_slice(&bytes[8..8 + header_len]).unwrap();
-        assert_eq!(header["reconstruction"]["dtype"], "F32");
-        let (chunks, rest) = bytes[8 + header_len..].as_chunks();
-        assert!(rest.is_empty());
-        let image: Vec<f32> = chunks.iter().map(|&chunk| f32::from_le_bytes(chunk)).collect();
+        let image = stored(&out.join("reconstruction.safetensors"), "reconstruction");
         let side = (image.len() / 3).isqrt();
-        assert_eq!(header["reconstruction"]["shape"], serde_json::json!([side, side, 3]));
         assert!(image.iter().all(|value| (0.0..=1.0).contains(value)));
         let png = unmask_data::decode(&fs::read(out.join("reconstruction.png")).unwrap()).unwrap();
         assert_eq!(png, Picture::from_hwc(side, side, &image).unwrap());
@@ -128,6 +120,22 @@ impl Case {
         assert!(!self.path("out").exists(), "a refused run leaves nothing behind");
         message
     }
+}
+
+/// The values of a square picture in a safetensors file, `[side, side, 3]`.
+fn stored(file: &Path, name: &str) -> Vec<f32> {
+    let bytes = fs::read(file).unwrap();
+    let header_len = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let header: Value = serde_json::from_slice(&bytes[8..8 + header_len]).unwrap();
+    let tensor = &header[name];
+    assert_eq!(tensor["dtype"], "F32", "{name} in {header}");
+    let offset = |end: usize| 8 + header_len + tensor["data_offsets"][end].as_u64().unwrap() as usize;
+    let (chunks, rest) = bytes[offset(0)..offset(1)].as_chunks();
+    assert!(rest.is_empty());
+    let image: Vec<f32> = chunks.iter().map(|&chunk| f32::from_le_bytes(chunk)).collect();
+    let side = (image.len() / 3).isqrt();
+    assert_eq!(tensor["shape"], serde_json::json!([side, side, 3]));
+    image
 }
 
 /// Uniform values in [-1, 1] from a seed (splitmix64).
@@ -411,7 +419,7 @@ fn wrong_arguments_exit_with_2() {
 
 #[test]
 fn help_names_every_attack() {
-    let output = Command::new(env!("CARGO_BIN_EXE_unmask")).args(["invert", "--help"]).output().unwrap();
+    let output = unmask().args(["invert", "--help"]).output().unwrap();
     let help = String::from_utf8(output.stdout).unwrap();
     for trial in InferenceAttack::all() {
         assert!(help.contains(&format!(" {trial}")), "{trial}");
@@ -443,6 +451,22 @@ fn pytorch_gradients_give_the_photograph() {
     let arguments = [&arguments[..], &masked].concat();
     let (report, _) = case.success(&arguments);
     assert!((number(&report, "ssim") - 0.065).abs() < 0.005, "{report}");
+}
+
+/// The same pictures on every system: those that PyTorch finds, also through a mask.
+#[test]
+fn pytorch_finds_the_same_pictures() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../attack/tests/data");
+    let path = |name: &str| data.join(name).display().to_string();
+    let (gradients, mask) = (path("gradients_f64.safetensors"), path("mask_r0.5.safetensors"));
+    let arguments = ["--model", "vit_lab_patch4_32", "--attack", "embedding", "--gradients", &gradients];
+    for (name, masked) in [("embedding", vec![]), ("naive_embedding_r0.5", vec!["--mask", mask.as_str()])] {
+        let case = Case::new();
+        case.success(&[&arguments[..], &masked].concat());
+        let png = unmask_data::decode(&fs::read(case.path("out/reconstruction.png")).unwrap()).unwrap();
+        let expected = stored(&data.join("expected.safetensors"), name);
+        assert_eq!(png, Picture::from_hwc(32, 32, &expected).unwrap(), "{name}");
+    }
 }
 
 fn april_inverts(folder: &Path, model: &str) {

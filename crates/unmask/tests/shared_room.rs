@@ -1,5 +1,8 @@
 //! `unmask relay` and `unmask join` as a user runs them: who gets in, and clients that learn from shared pictures.
 
+#[path = "../../../tests/support/program.rs"]
+mod program;
+
 use std::{
     fs,
     io::{Cursor, Read},
@@ -13,6 +16,8 @@ use tempfile::TempDir;
 use unmask_core::{Architecture, VitPreset};
 use unmask_model::weights::{Imported, TensorReader, import_from};
 use zip::ZipArchive;
+
+use program::unmask;
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -31,9 +36,12 @@ impl Drop for Relay {
 }
 
 fn command(folder: &TempDir, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_unmask"));
+    let mut command = unmask();
     command.current_dir(folder.path());
-    command.args(["relay", "--bind", "127.0.0.1", "--http-port", "0", "--https-port", "0", "--data-dir", "."]);
+    command.args(["relay", "--bind", "127.0.0.1", "--https-port", "0", "--data-dir", "."]);
+    if !arguments.contains(&"--http-port") {
+        command.args(["--http-port", "0"]);
+    }
     command.args(arguments);
     command
 }
@@ -48,7 +56,10 @@ fn fails(arguments: &[&str]) -> String {
 
 impl Relay {
     fn start(arguments: &[&str]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::start_in(tempfile::tempdir().unwrap(), arguments)
+    }
+
+    fn start_in(folder: TempDir, arguments: &[&str]) -> Self {
         let mut command = command(&folder, &["--model", "vit_pico_patch4_16", "--ready-file", "ready.json"]);
         let child = command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let mut relay = Self { child, folder, ready: Value::Null };
@@ -189,7 +200,7 @@ impl Drop for Robot {
 }
 
 fn join(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_unmask"));
+    let mut command = unmask();
     command.args(["join", "--device", "cpu"]).args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
@@ -230,6 +241,52 @@ fn room_opens_to_its_key_and_to_its_pin() {
     }
 }
 
+/// Two clients send half of their values under a mask of R = 0.5, and come back to a relay that was killed, whose
+/// lesson goes on.
+#[test]
+fn masked_clients_outlive_a_killed_relay() {
+    // Bytes and number of both clients' updates.
+    let sent = |room: &Value| {
+        let clients = room["clients"].as_array().unwrap();
+        let sum = |name: &str| clients.iter().map(|client| client[name].as_u64().unwrap()).sum::<u64>();
+        (sum("bytes_sent") as f64, sum("updates") as f64)
+    };
+    // Waits for `count` rounds with both clients' updates under this defence after round `after`.
+    let rounds = |relay: &Relay, defence: &str, after: u64, count: usize| {
+        relay.until("rounds of two clients", |relay| {
+            let room = relay.room();
+            let is_meant = |point: &&Value| {
+                point["defence"] == defence && point["updates"] == 2 && point["round"].as_u64() > Some(after)
+            };
+            (room["losses"].as_array()?.iter().filter(is_meant).count() >= count).then_some(room)
+        })
+    };
+    let mask = "random-binary:0.5";
+    let options = ["--start", "--pace", "0.1", "--attack-seconds", "0", "--test-seconds", "0"];
+    let mut relay = Relay::start(&options);
+    let link = format!("{}#room={}", relay.ready["http"].as_str().unwrap(), relay.ready["room_key"].as_str().unwrap());
+    let _robots = ["Ada", "Bob"].map(|name| Robot(join(&[&link, "--name", name]).spawn().unwrap()));
+    let plain = sent(&rounds(&relay, "none", 0, 3));
+    relay.control(&json!({ "do": "defence", "defence": mask }));
+    let first = sent(&rounds(&relay, mask, 0, 1));
+    let second = sent(&rounds(&relay, mask, 0, 5));
+    let masked = (second.0 - first.0) / (second.1 - first.1);
+    let share = masked / (plain.0 / plain.1);
+    assert!((0.45..0.55).contains(&share), "{share} of the bytes of an update");
+
+    let port = relay.ready["http"].as_str().unwrap().trim_end_matches('/').rsplit(':').next().unwrap().to_owned();
+    let closed = relay.room()["losses"].as_array().unwrap().last().unwrap()["round"].as_u64().unwrap();
+    relay.child.kill().unwrap();
+    relay.child.wait().unwrap();
+    let folder = std::mem::replace(&mut relay.folder, tempfile::tempdir().unwrap());
+    drop(relay);
+    fs::remove_file(folder.path().join("ready.json")).unwrap();
+    let relay = Relay::start_in(folder, &[&["--http-port", &port][..], &options].concat());
+    let resumed = relay.ready["resumed"]["round"].as_u64().unwrap_or_else(|| panic!("{:#}", relay.ready));
+    assert!(resumed + 1 >= closed, "round {closed} was closed, and {resumed} is on disk");
+    rounds(&relay, mask, resumed, 2);
+}
+
 #[test]
 fn what_cannot_start_says_what_helps() {
     for (arguments, part) in [
@@ -250,4 +307,12 @@ fn what_cannot_start_says_what_helps() {
         let told = fails(arguments);
         assert!(told.contains(part), "{arguments:?}: {told}");
     }
+}
+
+/// A script that calls the program without arguments gets help, also on Windows, where a double click opens a room.
+#[test]
+fn without_arguments_and_without_a_window_there_is_help() {
+    let Output { status, stderr, .. } = unmask().stdin(Stdio::null()).output().unwrap();
+    let stderr = String::from_utf8_lossy(&stderr);
+    assert!(status.code() == Some(2) && stderr.contains("Usage: unmask"), "{stderr}");
 }
