@@ -1,4 +1,4 @@
-//! Handles Ctrl-C and SIGTERM for commands that should save their partial work.
+//! Handles Ctrl-C, SIGTERM and closed windows for commands that should save their partial work.
 
 use std::{
     ops::ControlFlow,
@@ -40,7 +40,7 @@ impl Interrupt {
     }
 }
 
-/// Waits for Ctrl-C or SIGTERM.
+/// Waits for Ctrl-C or SIGTERM; on Windows also for the end of the window or of the system.
 pub async fn asked_to_stop() {
     #[cfg(unix)]
     {
@@ -48,6 +48,18 @@ pub async fn asked_to_stop() {
         if let Ok(mut terminate) = signal(SignalKind::terminate()) {
             tokio::select! {
                 _ = terminate.recv() => return,
+                _ = tokio::signal::ctrl_c() => return,
+            }
+        }
+    }
+    #[cfg(windows)]
+    {
+        use tokio::signal::windows::{ctrl_break, ctrl_close, ctrl_shutdown};
+        if let (Ok(mut stopped), Ok(mut closed), Ok(mut ended)) = (ctrl_break(), ctrl_close(), ctrl_shutdown()) {
+            tokio::select! {
+                _ = stopped.recv() => return,
+                _ = closed.recv() => return,
+                _ = ended.recv() => return,
                 _ = tokio::signal::ctrl_c() => return,
             }
         }

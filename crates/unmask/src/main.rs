@@ -6,6 +6,7 @@ mod audit;
 mod data;
 mod device;
 mod display;
+mod double_click;
 mod handbook;
 mod interrupt;
 mod invert;
@@ -116,7 +117,8 @@ fn run_async(command: impl Future<Output = Result<(), Failure>>) -> Result<(), F
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_target(false)
-        .with_ansi(io::stderr().is_terminal())
+        // The window of a double click on Windows 10 prints the codes of colours as they are.
+        .with_ansi(!cfg!(windows) && io::stderr().is_terminal())
         .with_writer(io::stderr)
         .init();
     let runtime = tokio::runtime::Runtime::new().map_err(|error| Failure::Other(error.into()))?;
@@ -128,7 +130,13 @@ fn run_async(command: impl Future<Output = Result<(), Failure>>) -> Result<(), F
 }
 
 fn main() -> ExitCode {
-    let matches = Arguments::command().get_matches();
+    let is_double_click = double_click::is_one();
+    let matches = if is_double_click {
+        say(double_click::WELCOME);
+        Arguments::command().get_matches_from(double_click::LESSON)
+    } else {
+        Arguments::command().get_matches()
+    };
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let result = match arguments.command {
         Command::Relay(relay) => run_async(relay.run(given(&matches))),
@@ -153,6 +161,9 @@ fn main() -> ExitCode {
         Err(Failure::Other(error)) => (error, 1),
     };
     eprintln!("unmask: {}", one_line(&error));
+    if is_double_click {
+        double_click::wait_for_reader();
+    }
     ExitCode::from(code)
 }
 

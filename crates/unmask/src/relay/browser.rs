@@ -16,8 +16,8 @@ const READ: Duration = Duration::from_secs(120);
 
 /// Opens an address that holds no secret in a browser, if there is a desktop.
 pub fn open_page(address: &str) {
-    if let Some(opener) = opener() {
-        start(opener, address.as_ref(), address);
+    if has_desktop() {
+        start(address.as_ref(), address);
     }
 }
 
@@ -25,14 +25,16 @@ pub fn open_page(address: &str) {
 /// arguments of every program, so the opener gets the path of a page that leads to the link, which only this user can
 /// read. Keep the returned page for as long as the browser may need it; it removes its file two minutes later too.
 pub(super) fn open_secret_link(link: &str) -> Option<LeadingPage> {
-    let opener = opener()?;
+    if !has_desktop() {
+        return None;
+    }
     // Browsers in a snap see neither the temporary folder nor hidden ones.
     let folders = env::home_dir().into_iter().chain([env::temp_dir()]);
     let mut problem = None;
     for folder in folders {
         match LeadingPage::write(&folder, link) {
             Ok(page) => {
-                start(opener, &page.path, "the teacher link");
+                start(&page.path, "the teacher link");
                 page.remove_after(READ);
                 return Some(page);
             }
@@ -93,22 +95,38 @@ fn leading_to(link: &str) -> String {
     )
 }
 
-/// The program that opens addresses and files; `None` without a desktop.
-fn opener() -> Option<&'static str> {
-    let has_desktop = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| env::var_os(name).is_some());
-    match env::consts::OS {
-        "macos" => Some("open"),
-        _ => has_desktop.then_some("xdg-open"),
+fn has_desktop() -> bool {
+    cfg!(any(windows, target_os = "macos"))
+        || ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| env::var_os(name).is_some())
+}
+
+/// Opens an address or a file as a double click would. `what` names it in words.
+fn start(address: &Path, what: &str) {
+    let mut command = opener(address);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    if let Err(error) = command.spawn() {
+        warn!("{} does not start ({error}); open {what} by hand", command.get_program().display());
     }
 }
 
-/// `what` names the address in words.
-fn start(opener: &str, address: &Path, what: &str) {
-    let mut command = Command::new(opener);
-    command.arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    if let Err(error) = command.spawn() {
-        warn!("{opener} does not start ({error}); open {what} by hand");
-    }
+#[cfg(not(windows))]
+fn opener(address: &Path) -> Command {
+    let mut command = Command::new(if cfg!(target_os = "macos") { "open" } else { "xdg-open" });
+    command.arg(address);
+    command
+}
+
+/// The shell's `start`, which takes its first quoted word for a title. No path has quotes on Windows, and no address of
+/// ours.
+#[cfg(windows)]
+fn opener(address: &Path) -> Command {
+    use std::os::windows::process::CommandExt as _;
+    let mut quoted = std::ffi::OsString::from("\"");
+    quoted.push(address);
+    quoted.push("\"");
+    let mut command = Command::new("cmd");
+    command.args(["/d", "/c", "start"]).raw_arg("\"\"").raw_arg(quoted);
+    command
 }
 
 #[cfg(test)]
