@@ -1,5 +1,7 @@
 //! The program for Windows: built on another system, and tested under Wine.
 
+mod double_click;
+
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -40,7 +42,8 @@ __declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE bytes, SIZE_T count)
 /// Build the program for Windows, and test it under Wine: rooms with clients, kills, pictures from gradients
 ///
 /// The tests are those of `cargo xtask test --test invert --test shared_room --test chaos`, as programs for Windows.
-/// Without Wine they are only built.
+/// Without a FILTER, also what a double click does. Without Wine everything is only built. `cargo check-all` does none of
+/// this, because all dependencies are compiled once more.
 #[derive(Args)]
 pub struct Windows {
     /// Run only tests with one of these words in their names
@@ -73,7 +76,11 @@ impl Windows {
             .arg("--")
             .args(&self.filters)
             .args(&self.options);
-        let outcome = env::run(&mut command);
+        let program = env.target_dir.join(TARGET).join("release/unmask.exe");
+        let outcome = env::run(&mut command).and_then(|()| match self.filters.as_slice() {
+            [] => double_click::check(env, &prefix, &program),
+            _ => Ok(()),
+        });
         // Wine's own services would otherwise look like something that a test left running.
         env::read(in_wine(&mut env.command("wineserver"), &prefix).arg("--kill"));
         leftovers::end_and_say(&env.mark);
