@@ -1,7 +1,7 @@
 //! The journal's files in a relay's data folder.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, OpenOptions},
     io,
     path::PathBuf,
     thread::sleep,
@@ -116,7 +116,7 @@ impl Folder for DataFolder {
 
     #[cfg(unix)]
     fn sync(&self) -> io::Result<()> {
-        File::open(&self.0)?.sync_all()
+        fs::File::open(&self.0)?.sync_all()
     }
 
     #[cfg(not(unix))]
