@@ -20,6 +20,6 @@ pub use self::{
     forget::Forgotten,
     player::Player,
     recording::{MAX_BYTES, NAME, Read, Recording, RecordingError},
-    shown::{Address, addresses, shown},
+    shown::{Address, addresses, embed, shown},
     summary::{Finding, Summary},
 };

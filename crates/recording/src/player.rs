@@ -2,16 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::Deserialize;
 use serde_json::Value;
-use unmask_core::PictureAddress;
 use unmask_wire::view::RoomView;
 
 use crate::{
     line::{Line, Picture, Written},
     recording::{Recording, WORK},
-    shown::{readdress, take_out_addresses},
+    shown::{embed, take_out_addresses},
 };
 
 /// The room at one moment of a recording. A step forward costs only the change; a jump back starts from the beginning.
@@ -76,9 +74,7 @@ impl Player {
     pub fn room(&self) -> Result<RoomView, String> {
         let mut room = self.recorded()?;
         take_out_addresses(&mut room);
-        readdress(&mut room, |address| {
-            self.picture(address).map(|png| PictureAddress::embedded(&STANDARD.encode(png)))
-        });
+        embed(&mut room, |address| self.picture(address));
         Ok(room)
     }
 

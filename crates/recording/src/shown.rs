@@ -1,5 +1,6 @@
 //! Selects what may be kept of a room: what the class saw, and nothing that opens the room.
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
 use unmask_core::{ClientId, PictureAddress};
 use unmask_wire::view::{AttackView, ClientState, ClientView, DataView, LeakView, RoomView};
@@ -93,8 +94,17 @@ pub fn addresses(room: &RoomView) -> impl Iterator<Item = Address<'_>> {
     made.chain(tables).chain(leaks).chain(sums).chain(own)
 }
 
+/// Replaces each picture's address by the picture, a PNG file, as a `data:` address. One that is not there is removed.
+pub fn embed<P: AsRef<[u8]>>(room: &mut RoomView, picture: impl Fn(&str) -> Option<P>) {
+    let embedded = |address: &str| Some(PictureAddress::embedded(&STANDARD.encode(picture(address)?)));
+    readdress(room, embedded);
+    if let Some(told) = room.membership.as_mut().filter(|told| !told.picture.is_empty()) {
+        told.picture = embedded(&told.picture).unwrap_or_default();
+    }
+}
+
 /// Replaces each picture's address, or removes it.
-pub(crate) fn readdress(room: &mut RoomView, address: impl Fn(&str) -> Option<PictureAddress>) {
+fn readdress(room: &mut RoomView, address: impl Fn(&str) -> Option<PictureAddress>) {
     let made = room.attacks.iter_mut().flat_map(|card| {
         let tables = card.tables.iter_mut().flat_map(|tables| [&mut tables.positions, &mut tables.patches]);
         tables.chain([&mut card.picture])

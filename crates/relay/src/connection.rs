@@ -28,9 +28,8 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout, timeout_at},
 };
 use tracing::{debug, error};
-use unmask_core::Architecture;
-use unmask_room::{Hello, Input, OutboxMessage, Peer, Waiting, Weights};
-use unmask_wire::{Assembler, ClientMessage, Framer, MAX_FRAME, RelayMessage, WireError, frames};
+use unmask_room::{Hello, Input, Peer, Waiting};
+use unmask_wire::{Assembler, ClientMessage, MAX_FRAME, RelayMessage, WireError, frames};
 
 use self::{
     bucket::Bucket,
@@ -118,14 +117,6 @@ impl Liveness {
             sleep_until(until).await;
         }
     }
-}
-
-/// Returns the length of the longest client message for this network, with or without April's block.
-pub(crate) fn longest_update(architecture: Architecture) -> usize {
-    let values = [false, true]
-        .map(|block| architecture.with_april_block(block))
-        .map(|architecture| architecture.layout().len() + architecture.statistics().len());
-    Assembler::limit_for(values[0].max(values[1]))
 }
 
 /// State shared by all sockets of a room.
@@ -289,16 +280,7 @@ async fn send_all(
         tokio::select! {
             message = waiting.next() => match message {
                 None => return Ok(()),
-                Some(OutboxMessage::Frames(frames)) => send(sink, frames.iter().cloned(), liveness, patience).await?,
-                Some(OutboxMessage::Weights { header, model }) => {
-                    let statistics = model.state.statistics.clone();
-                    let framer = Framer::with_tail(header.as_ref(), Weights(model), statistics)?;
-                    send(sink, framer.map(Bytes::from), liveness, patience).await?;
-                }
-                Some(OutboxMessage::Shard(share)) => {
-                    let framer = Framer::new(&share.header, share.words.as_slice())?;
-                    send(sink, framer.map(Bytes::from), liveness, patience).await?;
-                }
+                Some(message) => send(sink, message.into_frames()?, liveness, patience).await?,
             },
             _ = pings.tick() => send_one(sink, Message::Ping(Default::default()), patience).await?,
         }
@@ -407,24 +389,9 @@ impl Reader {
     async fn hello(&mut self, origin: Origin, liveness: &Liveness) -> Result<Option<Hello>, HelloError> {
         let Origin { peer, keys, is_own } = origin;
         match self.next(liveness).await {
-            Read::Message {
-                message:
-                    ClientMessage::Hello { nickname, resume, device, may_show, may_lend, is_robot, commitment, page },
-                ..
-            } => Ok(Some(Hello {
-                nickname,
-                resume,
-                device,
-                may_show,
-                may_lend,
-                is_robot,
-                commitment,
-                page,
-                peer,
-                keys,
-                is_own,
-            })),
-            Read::Message { .. } => Err(HelloError::OtherMessage),
+            Read::Message { message, .. } => {
+                Hello::of(message, peer, keys, is_own).map(Some).ok_or(HelloError::OtherMessage)
+            }
             Read::Bad(reason) => Err(reason.into()),
             Read::Closed | Read::Broken => Ok(None),
         }

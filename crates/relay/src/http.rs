@@ -43,7 +43,7 @@ use tokio::{
     task::JoinHandle,
 };
 use tracing::error;
-use unmask_room::{Input, JoinAddresses, Pictures, Reply, Resumed, Snapshot};
+use unmask_room::{Input, JoinAddresses, Pictures, Reply, Resumed, Snapshot, longest_message};
 use unmask_wire::view::{Control, RoomView};
 
 pub(crate) use self::scopes::Scopes;
@@ -66,7 +66,7 @@ pub use self::{
 use crate::{
     clock::Clock,
     config::RelayConfig,
-    connection::{self, InFlight, Refusals, ReusableBuffer, longest_update},
+    connection::{self, InFlight, Refusals, ReusableBuffer},
     joining::{JoiningRoom, Membership},
     journal::LessonKey,
     opening,
@@ -379,7 +379,7 @@ pub async fn serve(config: RelayConfig) -> anyhow::Result<Running> {
     let events = watch::Sender::new(Arc::from(""));
     let pictures = Arc::new(Pictures::default());
     let limits = config.limits.for_rounds_of(config.room.deadline);
-    let in_flight = InFlight::new(limits.bytes_in_flight, longest_update(config.room.architecture), limits.update);
+    let in_flight = InFlight::new(limits.bytes_in_flight, longest_message(config.room.architecture), limits.update);
     let model_file = config.model_file;
     let is_recorded = config.recording;
     let outer = config.outer.clone();

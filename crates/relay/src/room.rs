@@ -10,13 +10,14 @@ use tracing::error;
 use unmask_core::Architecture;
 use unmask_room::{
     Classroom, Everybody, Host, Input, JoinAddresses, Journal, Moment, Outside, Parts, Pictures, Reply, Snapshot, Work,
+    longest_message,
 };
 
 use crate::{
     attackers,
     clock::Clock,
     config::{self, RelayConfig},
-    connection::{InFlight, ReusableBuffer, longest_update},
+    connection::{InFlight, ReusableBuffer},
     journal::{DataFolder, JournalThread},
     opening::Opened,
     privacy, random, recording,
@@ -182,7 +183,7 @@ impl Host for RelayHost {
     }
 
     fn expect(&mut self, architecture: Architecture) {
-        self.in_flight.make_room(longest_update(architecture));
+        self.in_flight.make_room(longest_message(architecture));
     }
 
     fn reuse(&mut self, buffer: Vec<f32>) {

@@ -54,7 +54,7 @@ use self::{
 };
 pub use self::{
     attackers::Attackers,
-    candidate::CandidatePicture,
+    candidate::{CandidatePicture, NoCandidate},
     keys::{GivenKey, GivenKeyError},
     pictures::Pictures,
     report::Report,

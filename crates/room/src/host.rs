@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use unmask_core::Architecture;
+use unmask_wire::Assembler;
 
 use crate::{
     attacks::{Attackers, Pictures},
@@ -34,6 +35,14 @@ pub trait Host: Send {
 
     /// Takes the memory of an update that the room no longer needs.
     fn reuse(&mut self, buffer: Vec<f32>);
+}
+
+/// The length in bytes of the longest message of a client with this model, with or without April's block.
+pub fn longest_message(architecture: Architecture) -> usize {
+    let values = [false, true]
+        .map(|block| architecture.with_april_block(block))
+        .map(|architecture| architecture.layout().len() + architecture.statistics().len());
+    Assembler::limit_for(values[0].max(values[1]))
 }
 
 /// What slow work sees of the world outside the room.

@@ -41,6 +41,30 @@ pub struct Hello {
     pub is_own: bool,
 }
 
+impl Hello {
+    /// The hello in a client's message, with what its host knows of it; `None` if it is another message.
+    pub fn of(message: ClientMessage, peer: Peer, keys: u32, is_own: bool) -> Option<Self> {
+        match message {
+            ClientMessage::Hello { nickname, resume, device, may_show, may_lend, is_robot, commitment, page } => {
+                Some(Self {
+                    nickname,
+                    resume,
+                    device,
+                    may_show,
+                    may_lend,
+                    is_robot,
+                    commitment,
+                    page,
+                    peer,
+                    keys,
+                    is_own,
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
 /// A client's connection and its outgoing messages, or the reason why it may not come in.
 pub type Admission = Result<(Connection, Waiting), NoEntry>;
 

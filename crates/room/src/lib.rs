@@ -62,7 +62,7 @@ mod trade_off;
 mod updates;
 mod view;
 
-pub use attacks::{Attackers, CandidatePicture, GivenKey, GivenKeyError, Pictures, Report, Step, Worker};
+pub use attacks::{Attackers, CandidatePicture, GivenKey, GivenKeyError, NoCandidate, Pictures, Report, Step, Worker};
 pub use classroom::Classroom;
 pub use config::{JournalConfig, RoomConfig, RoomLimits};
 pub use control_error::ControlError;
@@ -73,7 +73,7 @@ pub use evaluation::{BatchEvaluation, Evaluation, HeldOut, MeasureError, Measure
 pub use files::LessonFiles;
 pub use formats::{FORMAT, OLDEST_FORMAT};
 pub use history::RoundRecord;
-pub use host::{Host, Outside, Parts, Work};
+pub use host::{Host, Outside, Parts, Work, longest_message};
 pub use initialiser::Pretrained;
 pub use input::{Admission, Answer, Hello, Input};
 pub use journaling::{Arrays, Journal, NotSaved, Save, Saved};
@@ -81,7 +81,7 @@ pub use lesson::{Beginning, LastLesson, LessonHead, LessonId, Opening, Resumed};
 pub use log::TimedLine;
 pub use measuring::NotMeasured;
 pub use moderation::Everybody;
-pub use outbox::{EncodedShard, OutboxMessage, Waiting, Weights};
+pub use outbox::{EncodedShard, OutboxMessage, Waiting};
 pub use outer::{Contribution, NoContribution, OuterInput, TrainRequest};
 pub use peer::{DeviceId, Peer};
 pub use privacy::{Accountant, Guarantee, Mechanism};

@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use tracing::error;
 use unmask_federation::GlobalModel;
-use unmask_wire::{RelayMessage, frames};
+use unmask_wire::{Framer, RelayMessage, WireError, frames};
 
 /// Maximum number of waiting messages in [`Slot::All`].
 const MAX_WAITING: usize = 64;
@@ -38,6 +38,26 @@ impl OutboxMessage {
     }
 }
 
+impl OutboxMessage {
+    /// The message's frames, each made when it is asked for.
+    ///
+    /// # Errors
+    /// As [`Framer::new`]; this does not happen in practice either.
+    pub fn into_frames(self) -> Result<Box<dyn Iterator<Item = Bytes> + Send>, WireError> {
+        Ok(match self {
+            Self::Frames(frames) => Box::new((0..frames.len()).filter_map(move |number| frames.get(number).cloned())),
+            Self::Weights { header, model } => {
+                let statistics = model.state.statistics.clone();
+                Box::new(Framer::with_tail(header.as_ref(), Weights(model), statistics)?.map(Bytes::from))
+            }
+            Self::Shard(shard) => {
+                let words = Words(Arc::clone(&shard));
+                Box::new(Framer::new(&shard.header, words)?.map(Bytes::from))
+            }
+        })
+    }
+}
+
 #[derive(Debug)]
 pub struct EncodedShard {
     pub header: RelayMessage,
@@ -45,9 +65,19 @@ pub struct EncodedShard {
     pub words: Vec<f32>,
 }
 
+/// The words of a shard, which stays alive while they are sent.
+#[derive(Debug)]
+struct Words(Arc<EncodedShard>);
+
+impl AsRef<[f32]> for Words {
+    fn as_ref(&self) -> &[f32] {
+        &self.0.words
+    }
+}
+
 /// The weights of a model, which stays alive while they are sent.
 #[derive(Debug)]
-pub struct Weights(pub Arc<GlobalModel>);
+struct Weights(Arc<GlobalModel>);
 
 impl AsRef<[f32]> for Weights {
     fn as_ref(&self) -> &[f32] {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use unmask_wire::view::RoomView;
+use unmask_core::InitialWeights;
+use unmask_data::CLASSES;
+use unmask_wire::view::{RoomView, SessionView};
 
 use super::time::Moment;
 
@@ -19,6 +21,16 @@ impl Snapshot {
     pub fn json(&self, now: Moment) -> serde_json::Result<String> {
         let left = self.deadline.map(|at| (at - now).as_secs_f32());
         serde_json::to_string(&RoomView { deadline_seconds: left, ..RoomView::clone(&self.view) })
+    }
+
+    /// What the room tells each page that it admits. The host adds the role and its address.
+    pub fn session(&self) -> SessionView {
+        let named = self.view.data.as_ref().map(|data| data.photograph_classes().to_vec()).unwrap_or_default();
+        // Weights that were trained before know their own classes.
+        let is_pretrained = named.is_empty() && self.view.initial_weights == InitialWeights::Pretrained;
+        let classes = if is_pretrained { CLASSES.map(str::to_owned).to_vec() } else { named };
+        let superlink = self.view.federation.as_ref().map(|federation| federation.superlink.clone());
+        SessionView { classes, superlink, ..SessionView::default() }
     }
 }
 

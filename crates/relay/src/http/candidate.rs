@@ -2,8 +2,7 @@
 
 use axum::{body::Bytes, extract::State, response::Response};
 use tokio::task::spawn_blocking;
-use unmask_data::{ImageError, NotAPicture, decode};
-use unmask_room::{CandidatePicture, Input};
+use unmask_room::{CandidatePicture, Input, NoCandidate};
 
 use crate::{
     http::app::App,
@@ -17,8 +16,9 @@ pub(crate) const MAX_FILE: usize = 8 << 20;
 /// large.
 pub(crate) async fn candidate(State(app): State<App>, file: Bytes) -> Response {
     let side = app.snapshots.borrow().view.architecture.side();
-    let read = spawn_blocking(move || read(&file, side)).await;
-    let picture = match read.unwrap_or(Err(Unusable::BrokeDown)) {
+    let read = spawn_blocking(move || CandidatePicture::read(&file, side)).await;
+    let read = read.map_err(|_| Unusable::BrokeDown).and_then(|read| Ok(read?));
+    let picture = match read {
         Ok(picture) => picture,
         Err(reason) => return bad_request(format!("The picture cannot be used: {reason}.")),
     };
@@ -33,14 +33,7 @@ pub(crate) async fn candidate(State(app): State<App>, file: Bytes) -> Response {
 #[derive(Debug, thiserror::Error)]
 enum Unusable {
     #[error(transparent)]
-    File(#[from] NotAPicture),
-    #[error(transparent)]
-    Encoding(#[from] ImageError),
+    Picture(#[from] NoCandidate),
     #[error("the decoder failed")]
     BrokeDown,
-}
-
-/// Decodes the picture as a model of image side `side` sees it.
-fn read(file: &[u8], side: usize) -> Result<CandidatePicture, Unusable> {
-    Ok(CandidatePicture::copy(&decode(file)?, side)?)
 }

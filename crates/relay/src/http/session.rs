@@ -14,8 +14,6 @@ use axum::{
 };
 use tokio::time::Instant;
 use tracing::{error, warn};
-use unmask_core::InitialWeights;
-use unmask_data::CLASSES;
 use unmask_room::{DeviceId, Input};
 use unmask_wire::view::{Role, SessionRequest, SessionView};
 
@@ -77,13 +75,7 @@ fn view(app: &App, role: Option<Role>) -> SessionView {
     if role.is_none() {
         return SessionView::default();
     }
-    let room = app.snapshots.borrow();
-    let named = room.view.data.as_ref().map(|data| data.photograph_classes().to_vec()).unwrap_or_default();
-    // Weights that were trained before know their own classes.
-    let is_pretrained = named.is_empty() && room.view.initial_weights == InitialWeights::Pretrained;
-    let classes = if is_pretrained { CLASSES.map(str::to_owned).to_vec() } else { named };
-    let superlink = room.view.federation.as_ref().map(|federation| federation.superlink.clone());
-    SessionView { role, https_address: Some(app.https_address.to_string()), classes, superlink }
+    SessionView { role, https_address: Some(app.https_address.to_string()), ..app.snapshots.borrow().session() }
 }
 
 async fn try_pin(app: &App, pin: &str, from: IpAddr) -> Result<(), Response> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use unmask_attack::{GoOn, Membership, Searches, WholeUpdate};
 use unmask_core::{ClientId, Defence, MembershipVerdict, PictureAddress};
-use unmask_data::{ImageError, Picture, chw_to_hwc, encode_png};
+use unmask_data::{ImageError, NotAPicture, Picture, chw_to_hwc, decode, encode_png};
 use unmask_wire::view::MembershipView;
 
 use super::{
@@ -25,7 +25,24 @@ pub struct CandidatePicture {
     pub(crate) is_exact: bool,
 }
 
+/// Why a file cannot be the candidate, as a clause.
+#[derive(Debug, thiserror::Error)]
+pub enum NoCandidate {
+    #[error(transparent)]
+    File(#[from] NotAPicture),
+    #[error(transparent)]
+    Encoding(#[from] ImageError),
+}
+
 impl CandidatePicture {
+    /// Decodes a picture file as a model of image side `side` sees it. Takes a while.
+    ///
+    /// # Errors
+    /// If the file is no picture, or cannot be encoded as PNG.
+    pub fn read(file: &[u8], side: usize) -> Result<Self, NoCandidate> {
+        Ok(Self::copy(&decode(file)?, side)?)
+    }
+
     /// A copy of a picture as a model of image side `side` sees it.
     ///
     /// # Errors

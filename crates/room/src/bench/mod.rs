@@ -35,7 +35,7 @@ use crate::{
     Accountant, Archive, Archived, Attackers, Classroom, Connection, DataConfig, DeviceId, Guarantee, Hello, Host,
     Input, JoinAddresses, Journal, Keeper, LastLesson, Mechanism, Moment, Now, Opening, OutboxMessage, Outside, Parts,
     Peer, Pictures, RecordingOrder, RecordingStore, Reply, RoomConfig, Saved, SharedDataSet, Size, Snapshot, Waiting,
-    Work, Worker,
+    Work, Worker, longest_message,
 };
 
 /// The time of day at which a bench begins, in seconds since 1970.
@@ -160,7 +160,7 @@ impl Bench {
         let now = Now { moment: Moment::START, unix: MORNING };
         let outside = Arc::<Around>::default();
         let (room, workers) = open(config.clone(), &surroundings, &outside, now)?;
-        outside.lock().limit = longest(config.architecture);
+        outside.lock().limit = longest_message(config.architecture);
         let (sockets, farewells, look) = (Vec::new(), BTreeMap::new(), Duration::ZERO);
         Ok(Self { config, surroundings, room, now, outside, workers, sockets, farewells, look, is_lazy: false })
     }
@@ -182,7 +182,7 @@ impl Bench {
         // A lesson is known by the second in which it began.
         self.set(self.now.moment + Duration::from_secs(1));
         (self.room, self.workers) = open(self.config.clone(), &self.surroundings, &self.outside, self.now)?;
-        self.outside.lock().limit = longest(self.room.model().architecture);
+        self.outside.lock().limit = longest_message(self.room.model().architecture);
         Ok(())
     }
 
@@ -235,27 +235,10 @@ impl Bench {
             (Ok(Some((message, values))), Some(connection)) => {
                 self.tell(Input::Message { connection, message, values, bytes, done: Reply::new(|()| true) });
             }
-            (
-                Ok(Some((
-                    ClientMessage::Hello { nickname, resume, device, may_show, may_lend, is_robot, commitment, page },
-                    _,
-                ))),
-                None,
-            ) => {
+            (Ok(Some((message, _))), None) => {
                 let peer = Peer { address: Some(open.address), device: Some(open.device) };
-                let (keys, is_own) = (u32::MAX, false);
-                let hello = Hello {
-                    nickname,
-                    resume,
-                    device,
-                    may_show,
-                    may_lend,
-                    is_robot,
-                    commitment,
-                    page,
-                    peer,
-                    keys,
-                    is_own,
+                let Some(hello) = Hello::of(message, peer, u32::MAX, false) else {
+                    return self.turn_away(socket, "the first message was not a hello".to_owned());
                 };
                 let (reply, answer) = reply();
                 self.tell(Input::Hello { hello, reply });
@@ -265,7 +248,6 @@ impl Bench {
                 self.sockets[socket] =
                     self.sockets[socket].take().filter(|_| admitted.is_some()).map(|open| Socket { admitted, ..open });
             }
-            (Ok(Some(_)), None) => self.turn_away(socket, "the first message was not a hello".to_owned()),
             (Err(error), None) => self.turn_away(socket, error.to_string()),
             (Err(error), Some(connection)) => {
                 self.sockets[socket] = None;
@@ -481,7 +463,7 @@ impl Host for Arc<Around> {
 
     fn expect(&mut self, architecture: Architecture) {
         let mut effects = self.lock();
-        effects.limit = effects.limit.max(longest(architecture));
+        effects.limit = effects.limit.max(longest_message(architecture));
     }
 
     fn reuse(&mut self, _: Vec<f32>) {}
@@ -526,11 +508,6 @@ fn load(config: &DataConfig, seed: u64) -> anyhow::Result<DataSet> {
     let half = |half, count| generate(half, count, seed);
     let (train, test) = (half(Half::Train, train)?, half(Half::Test, test)?);
     Ok(DataSet { name: config.source.to_string(), train, test, left_out: Vec::new() })
-}
-
-/// The longest message of a client with this model.
-fn longest(architecture: Architecture) -> usize {
-    Assembler::limit_for(architecture.layout().len() + architecture.statistics().len())
 }
 
 fn read(message: OutboxMessage) -> Option<Sent> {
