@@ -16,6 +16,7 @@ mod loan;
 pub mod native;
 mod pictures;
 mod plan;
+mod robot;
 mod shard;
 mod training;
 
@@ -25,5 +26,6 @@ pub use history::ReconstructionScore;
 pub use loan::Loan;
 pub use pictures::{Batch, PictureSource, PrivatePicture, RoundPictures};
 pub use plan::{Nonces, PictureSelection, RoundPlan, SealTask};
+pub use robot::{Fresh, PHOTOGRAPHS, Reaction, Robot, RobotError, RobotEvent, nickname};
 pub use shard::Shard;
 pub use training::{LocalTask, LocalUpdate, TrainingError};

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use unmask_core::{Architecture, Defence, MaskSeed, ModelDescription, ModelState, ParamLayout, Rule, TrainingPictures};
 use unmask_defence::{Cipher, drawn_seed};
+use unmask_model::{Device, Network};
 use unmask_wire::PlanHeader;
 
-use crate::{LocalTask, Shard};
+use crate::{LocalTask, LocalUpdate, RoundPictures, Shard, TrainingError};
 
 /// The pictures of one round.
 #[derive(Debug, Clone, PartialEq)]
@@ -124,6 +125,15 @@ impl RoundPlan {
     pub fn task(&self) -> LocalTask<'_> {
         let Self { layout, state, rule, batch, defence, cipher, .. } = self;
         LocalTask { layout, state, rule: *rule, batch: *batch, defence: *defence, cipher: cipher.as_deref() }
+    }
+
+    /// Trains on the round's pictures.
+    ///
+    /// # Errors
+    /// If the device cannot run the model, or a picture cannot be used.
+    pub async fn train(&self, pictures: &RoundPictures, device: &Device) -> Result<LocalUpdate, TrainingError> {
+        let network = Network::new(self.architecture, device)?;
+        self.task().train(&network, pictures).await
     }
 
     /// Checks that the model has the class of a private picture.

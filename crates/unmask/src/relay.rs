@@ -14,7 +14,11 @@ use anyhow::{bail, ensure};
 use clap::Args;
 use tokio::{task::JoinSet, time::sleep};
 use tracing::warn;
-use unmask_client::native::{JoinOptions, Passphrase, join, sample_photographs};
+use unmask_client::{
+    PHOTOGRAPHS,
+    native::{JoinOptions, Passphrase, join, sample_photographs},
+    nickname,
+};
 use unmask_core::{Aggregation, Architecture, ModelState, Partition, TrainOn, VitPreset};
 use unmask_flower::{Limits, NodeKey, NodeOptions, SuperLinkAddress};
 use unmask_matching::GradientMatching;
@@ -370,10 +374,6 @@ fn some_seconds(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// The robots' photographs in the order of the robots. The search of the lesson's scene 6 reconstructs the first ones
-/// with both tested weights and masks; it sometimes misses the later ones (docs/measurements.md).
-const ROBOTS_PHOTOGRAPHS: [&str; 6] = ["cat", "rocket", "coffee", "astronaut", "hubble", "cameraman"];
-
 /// Time between the arrivals of two headless clients.
 const BETWEEN_ROBOTS: Duration = Duration::from_millis(100);
 
@@ -388,14 +388,14 @@ fn headless(
         return Ok(clients);
     }
     let mut samples = sample_photographs()?;
-    samples.sort_by_key(|sample| ROBOTS_PHOTOGRAPHS.iter().position(|name| *name == sample.name));
+    samples.sort_by_key(|sample| PHOTOGRAPHS.iter().position(|name| *name == sample.name));
     for number in 0..usize::from(count) {
         // One picture each, like a student, so that only the defence changes what the attacks show of a robot.
         let samples = samples.iter().cycle().skip(number).take(1).cloned().collect();
         let options = JoinOptions {
             address: running.own_robot_link(),
             pin: None,
-            name: format!("robot {}", number + 1),
+            name: nickname(number),
             samples,
             may_show: true,
             shows: true,
@@ -409,7 +409,7 @@ fn headless(
             // In their order: the first client is the first under attack, and its photograph is the easiest.
             sleep(BETWEEN_ROBOTS * number as u32).await;
             if let Err(error) = join(options).await {
-                warn!("robot {}: {error:#}", number + 1);
+                warn!("{}: {error:#}", nickname(number));
             }
         });
     }
@@ -441,7 +441,7 @@ mod tests {
     #[test]
     fn robots_have_the_samples() {
         let mut names: Vec<String> = sample_photographs().unwrap().into_iter().map(|sample| sample.name).collect();
-        let mut robots = ROBOTS_PHOTOGRAPHS;
+        let mut robots = PHOTOGRAPHS;
         names.sort();
         robots.sort_unstable();
         assert_eq!(names, robots);

@@ -26,12 +26,11 @@ use unmask_model::device::OpenDevice;
 use super::{
     Passphrase, Sample,
     address::RoomAddress,
-    random::fresh_share,
+    random::{fresh, fresh_share},
     session::{Session, SessionEnd},
     session_secret::{classes, exchange},
-    volunteer::Volunteer,
 };
-use crate::Client;
+use crate::{Client, Robot};
 
 /// Longest wait for an answer from an address that may no longer exist.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -88,8 +87,8 @@ pub async fn join(options: JoinOptions) -> anyhow::Result<()> {
         .with_consent(options.may_show, options.may_show)
         .as_robot(options.answer_seed.is_some());
     client.set_passphrase(options.passphrase.map(Passphrase::into_inner));
-    let volunteer = Volunteer::new(options.shows, options.answer_seed);
-    let mut session = Session::new(client, options.device.device().clone(), volunteer);
+    let robot = Robot::new(client, options.shows, options.answer_seed, fresh);
+    let mut session = Session::new(robot, options.device.device().clone());
     let mut first = true;
     let mut backoff = Backoff::default();
     loop {

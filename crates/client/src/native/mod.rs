@@ -9,7 +9,6 @@ mod random;
 mod samples;
 mod session;
 mod session_secret;
-mod volunteer;
 
 pub use address::{AddressError, RoomAddress};
 pub use flower::{

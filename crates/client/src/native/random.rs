@@ -2,8 +2,9 @@
 
 use anyhow::anyhow;
 
-pub(super) fn fresh_number() -> anyhow::Result<u64> {
-    fresh_bytes().map(u64::from_le_bytes)
+/// Bytes for a robot.
+pub(super) fn fresh() -> Result<[u8; 32], String> {
+    fresh_bytes().map_err(|error| error.to_string())
 }
 
 /// A number in [0, 1).

@@ -10,13 +10,9 @@ use tokio::{
 };
 use tokio_tungstenite::tungstenite::{self, Message};
 use tracing::{info, warn};
-use unmask_model::{Device, Network, block_on};
+use unmask_model::{Device, block_on};
 
-use super::{
-    random::{fresh_bytes, fresh_number},
-    volunteer::Volunteer,
-};
-use crate::{Action, Client, ClientEvent, LocalUpdate, ReconstructionScore, RoundPictures, RoundPlan};
+use crate::{ClientEvent, LocalUpdate, Reaction, Robot, RobotEvent, RoundPlan};
 
 /// A relay pings every few seconds. If it is silent or accepts nothing for this long, it is out of reach: this device
 /// slept or changed its address without noticing.
@@ -34,16 +30,15 @@ type Trained = (Box<RoundPlan>, Result<LocalUpdate, String>);
 
 /// The part of a client that outlives its socket.
 pub(crate) struct Session {
-    client: Client,
+    robot: Robot,
     device: Device,
     /// The last question for a passphrase, so that a room that asks every round is logged once.
     question: Option<String>,
-    volunteer: Volunteer,
 }
 
 impl Session {
-    pub(crate) fn new(client: Client, device: Device, volunteer: Volunteer) -> Self {
-        Self { client, device, question: None, volunteer }
+    pub(crate) fn new(robot: Robot, device: Device) -> Self {
+        Self { robot, device, question: None }
     }
 
     pub(crate) async fn run<S>(&mut self, socket: S) -> anyhow::Result<SessionEnd>
@@ -53,7 +48,7 @@ impl Session {
         let (mut sender, mut receiver) = socket.split();
         let mut running: Option<JoinHandle<Trained>> = None;
         let mut waiting: Option<Box<RoundPlan>> = None;
-        let mut outbox = self.client.hello(fresh_bytes()?)?;
+        let mut outbox = self.robot.hello()?;
         let mut heard = Instant::now();
         loop {
             for frame in outbox.drain(..) {
@@ -76,48 +71,27 @@ impl Session {
                 trained = trained => {
                     running = None;
                     let (plan, trained) = trained.context("the training thread stopped")?;
-                    outbox = match trained {
-                        Ok(trained) => {
-                            let (loss, samples) = (trained.loss, trained.samples);
-                            let outgoing = self.client.update(&plan, trained, fresh_bytes()?)?;
-                            info!(round = plan.round, loss, samples, bytes = outgoing.bytes, "sending the update");
-                            outgoing.frames
+                    match &trained {
+                        Ok(LocalUpdate { loss, samples, .. }) => {
+                            info!(round = plan.round, loss, samples, "sending the update");
                         }
-                        Err(reason) => {
-                            warn!(round = plan.round, "cannot take part: {reason}");
-                            self.client.unable(plan.round, plan.policy, &reason)?
-                        }
-                    };
-                    outbox.extend(self.volunteer.show(&self.client)?);
+                        Err(reason) => warn!(round = plan.round, "cannot take part: {reason}"),
+                    }
+                    outbox = self.robot.trained(&plan, trained)?;
                 }
                 message = timeout_at(heard + SILENCE, receiver.next()) => {
                     let Ok(Some(Ok(message))) = message else { return Ok(SessionEnd::Dropped) };
                     heard = Instant::now();
                     let Message::Binary(frame) = message else { continue };
-                    match self.client.receive(&frame)? {
-                        Some(Action::Send(frames)) => outbox = frames,
-                        Some(Action::Train(plan)) => waiting = Some(plan),
-                        Some(Action::Seal(task)) => {
-                            outbox = self.client.seal(*task, fresh_number()?)?;
-                            info!("encrypted the room's model");
+                    let Reaction { frames, plan, event } = self.robot.receive(&frame)?;
+                    outbox = frames;
+                    waiting = plan.or(waiting);
+                    match event {
+                        Some(RobotEvent::Client(ClientEvent::Goodbye { reason })) => {
+                            return Ok(SessionEnd::Dismissed(reason));
                         }
-                        Some(Action::AskPassphrase { frames, reason, .. }) => {
-                            self.ask(reason);
-                            outbox = frames;
-                        }
-                        Some(Action::Report(ClientEvent::Goodbye { reason })) => return Ok(SessionEnd::Dismissed(reason)),
-                        Some(Action::Report(ClientEvent::Reconstruction { round, attack, side, picture })) => {
-                            // A picture that cannot be compared gets no score; the room shows it without one.
-                            if let Some(Ok(found)) = self.client.compare(round, attack, side, &picture) {
-                                let ReconstructionScore { psnr, ssim, .. } = found;
-                                info!(round, %attack, psnr, ssim, "the relay attacked this client");
-                                outbox = self.client.score(round, attack, psnr, ssim)?;
-                            }
-                        }
-                        Some(Action::Report(event)) => {
-                            outbox = self.volunteer.hears(&event, &self.client)?;
-                            report(&event);
-                        }
+                        Some(RobotEvent::NeedsPassphrase(reason)) => self.ask(reason),
+                        Some(event) => report(&event),
                         None => {}
                     }
                 }
@@ -128,9 +102,10 @@ impl Session {
     /// Trains on another thread, so that pings are answered.
     fn train(&mut self, plan: Box<RoundPlan>) -> JoinHandle<Trained> {
         self.question = None;
-        let (pictures, device) = (self.client.pictures(&plan), self.device.clone());
+        let (pictures, device) = (self.robot.pictures(&plan), self.device.clone());
         tokio::task::spawn_blocking(move || {
-            let trained = pictures.and_then(|pictures| train(&plan, &pictures, &device));
+            let trained = pictures
+                .and_then(|pictures| block_on(plan.train(&pictures, &device)).map_err(|error| error.to_string()));
             (plan, trained)
         })
     }
@@ -144,12 +119,18 @@ impl Session {
     }
 }
 
-fn train(plan: &RoundPlan, pictures: &RoundPictures, device: &Device) -> Result<LocalUpdate, String> {
-    let network = Network::new(plan.architecture, device).map_err(|error| error.to_string())?;
-    block_on(plan.task().train(&network, pictures)).map_err(|error| error.to_string())
+fn report(event: &RobotEvent) {
+    match event {
+        RobotEvent::Sealed => info!("encrypted the room's model"),
+        RobotEvent::Attacked { round, attack, psnr, ssim } => {
+            info!(round, %attack, psnr, ssim, "the relay attacked this client");
+        }
+        RobotEvent::Client(event) => report_of_client(event),
+        RobotEvent::NeedsPassphrase(_) => {}
+    }
 }
 
-fn report(event: &ClientEvent) {
+fn report_of_client(event: &ClientEvent) {
     match event {
         ClientEvent::Welcome { client, nickname } => info!(client = client.0, "in the room as {nickname}"),
         ClientEvent::Waiting => info!("waits until the teacher lets it in"),

@@ -2,9 +2,7 @@
 
 use std::{cell::Cell, rc::Rc, time::Duration};
 
-use unmask_client::{
-    Client, LocalUpdate, PictureSelection, ReconstructionScore, RoundPictures, RoundPlan, SealTask, TrainingError,
-};
+use unmask_client::{Client, PictureSelection, ReconstructionScore, RoundPlan, SealTask, TrainingError};
 use unmask_core::{AttackMethod, Backoff};
 use unmask_data::{Picture, chw_to_hwc};
 use unmask_model::{
@@ -228,9 +226,9 @@ impl Session {
             open = cpu;
         }
         let begun = Instant::now();
-        let trained = match train(plan, &pictures, open.device()).await {
+        let trained = match plan.train(&pictures, open.device()).await {
             Err(TrainingError::Model(error)) if open.compute() == Compute::Gpu => {
-                let again = train(plan, &pictures, &Device::Cpu).await;
+                let again = plan.train(&pictures, &Device::Cpu).await;
                 let reason = match error {
                     // The browser may withdraw the adapter, for another program or because its driver restarted.
                     ModelError::Device { reason, .. } => Some(reason),
@@ -385,11 +383,6 @@ impl Session {
         let message = self.client.device(&device.description());
         self.send(message, page);
     }
-}
-
-async fn train(plan: &RoundPlan, pictures: &RoundPictures, device: &Device) -> Result<LocalUpdate, TrainingError> {
-    let network = Network::new(plan.architecture, device)?;
-    plan.task().train(&network, pictures).await
 }
 
 async fn predict(picture: &Picture, plan: &RoundPlan, device: &Device) -> Result<Prediction, String> {

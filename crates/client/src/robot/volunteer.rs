@@ -1,13 +1,13 @@
-//! Makes a headless client take part in a lesson: it shows its pictures and answers questions at random.
+//! Makes a robot take part in a lesson: it shows its pictures and answers questions at random.
 
 use unmask_lesson::Answers;
 use unmask_wire::LessonState;
 
-use crate::{Client, ClientEvent};
+use crate::{Client, ClientEvent, ShowError};
 
 /// The behaviour of a client without a person.
 #[derive(Debug)]
-pub(crate) struct Volunteer {
+pub(super) struct Volunteer {
     /// Whether it shows the class its last training picture.
     shows: bool,
     /// Seed of its answers; without it, the client gives none.
@@ -19,7 +19,7 @@ pub(crate) struct Volunteer {
 }
 
 impl Volunteer {
-    pub(crate) fn new(shows: bool, seed: Option<u64>) -> Self {
+    pub(super) fn new(shows: bool, seed: Option<u64>) -> Self {
         Self { shows, seed, shown: None, answered: None }
     }
 
@@ -27,7 +27,7 @@ impl Volunteer {
     ///
     /// # Errors
     /// Those of encoding, caused by what the relay sent.
-    pub(crate) fn hears(&mut self, event: &ClientEvent, client: &Client) -> anyhow::Result<Vec<Vec<u8>>> {
+    pub(super) fn hears(&mut self, event: &ClientEvent, client: &Client) -> Result<Vec<Vec<u8>>, ShowError> {
         match event {
             // On a new socket, the room has forgotten what the last one showed.
             ClientEvent::Welcome { .. } => {
@@ -47,7 +47,7 @@ impl Volunteer {
     ///
     /// # Errors
     /// Those of encoding.
-    pub(crate) fn show(&mut self, client: &Client) -> anyhow::Result<Vec<Vec<u8>>> {
+    pub(super) fn show(&mut self, client: &Client) -> Result<Vec<Vec<u8>>, ShowError> {
         let original = client.original().filter(|original| self.shows && self.shown.as_ref() != Some(original));
         let Some(original) = original else { return Ok(Vec::new()) };
         let frames = client.show_original(&original)?;
@@ -55,7 +55,7 @@ impl Volunteer {
         Ok(frames)
     }
 
-    fn answer(&mut self, lesson: &LessonState, client: &Client) -> anyhow::Result<Vec<Vec<u8>>> {
+    fn answer(&mut self, lesson: &LessonState, client: &Client) -> Result<Vec<Vec<u8>>, ShowError> {
         let open = lesson.poll.as_ref().filter(|poll| poll.is_open && self.answered != Some(poll.number));
         let Some((poll, seed)) = open.zip(self.seed) else { return Ok(Vec::new()) };
         self.answered = Some(poll.number);
