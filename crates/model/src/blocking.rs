@@ -15,7 +15,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs `future` to completion on this thread. Native only: browsers forbid blocking.
+/// Runs `future` to completion on this thread. In a browser, which forbids blocking, it must be ready at once.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);

@@ -27,7 +27,7 @@ pub enum Device {
     #[cfg(feature = "burn")]
     Gpu(burn::tensor::Device),
     /// Another part of the program.
-    #[cfg(target_family = "wasm")]
+    #[cfg(all(target_family = "wasm", feature = "remote"))]
     Remote(std::rc::Rc<dyn crate::remote::Remote>),
 }
 
@@ -88,7 +88,7 @@ impl OpenDevice {
     }
 
     /// A graphics adapter of this browser, used by another worker.
-    #[cfg(target_family = "wasm")]
+    #[cfg(all(target_family = "wasm", feature = "remote"))]
     pub fn remote(adapter: Adapter, remote: std::rc::Rc<dyn crate::remote::Remote>) -> Self {
         Self { compute: Compute::Gpu, adapter: Some(adapter), device: Device::Remote(remote) }
     }
@@ -153,13 +153,13 @@ pub async fn open(compute: Compute) -> Result<OpenDevice, DeviceError> {
 }
 
 /// [`open`], blocking the current thread.
-#[cfg(not(target_family = "wasm"))]
+#[cfg(not(all(target_family = "wasm", feature = "remote")))]
 pub fn open_blocking(compute: Compute) -> Result<OpenDevice, DeviceError> {
     crate::blocking::block_on(open(compute))
 }
 
 /// [`probe`], blocking the current thread.
-#[cfg(not(target_family = "wasm"))]
+#[cfg(not(all(target_family = "wasm", feature = "remote")))]
 pub fn probe_blocking(architecture: unmask_core::Architecture, batch: usize) -> Result<Probe, crate::ModelError> {
     crate::blocking::block_on(probe(architecture, batch))
 }

@@ -7,7 +7,7 @@
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
-#[cfg(not(target_family = "wasm"))]
+#[cfg(not(all(target_family = "wasm", feature = "remote")))]
 mod blocking;
 pub mod device;
 mod error;
@@ -18,10 +18,10 @@ mod network;
 mod oracle;
 #[cfg(feature = "parity")]
 pub mod parity;
-#[cfg(target_family = "wasm")]
+#[cfg(all(target_family = "wasm", feature = "remote"))]
 pub mod remote;
 
-#[cfg(not(target_family = "wasm"))]
+#[cfg(not(all(target_family = "wasm", feature = "remote")))]
 pub use blocking::block_on;
 pub use device::Device;
 pub use error::ModelError;

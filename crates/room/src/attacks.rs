@@ -9,6 +9,7 @@ mod attackers;
 mod budget;
 mod candidate;
 mod cards;
+mod elsewhere;
 mod everybody;
 mod gathered;
 mod gathering;
@@ -55,6 +56,7 @@ use self::{
 pub use self::{
     attackers::Attackers,
     candidate::{CandidatePicture, NoCandidate},
+    elsewhere::{AttackDesk, DeskNews, ForeignMessage},
     keys::{GivenKey, GivenKeyError},
     pictures::Pictures,
     report::Report,
@@ -255,20 +257,10 @@ impl Attacks {
         let (batch, encryption) = (settings.batch(), settings.encryption());
         let draws_tables = beat.draws_tables();
         let sent = Sent { about, batch, encryption, model, update: accepted.update(), draws_tables, is_target };
-        self.leak = is_wanted.then(|| Job::new(&Sent { is_target: false, ..sent }));
-        if !is_target {
-            return;
+        self.leak = is_wanted.then(|| self.attackers.read_for_everybody(&Sent { is_target: false, ..sent }));
+        if is_target {
+            self.job = Some(self.attackers.read(&sent));
         }
-        let job = Job::new(&sent);
-        // Free the previous model first, so that memory never holds two.
-        self.attackers.drop_model();
-        let whole = if self.attackers.is_searching() == Some(true) {
-            Some(Arc::new(job.whole(&sent)))
-        } else {
-            // Membership needs the model too, and the teacher may drop a picture later.
-            self.attackers.runs_models().then(|| job.model(&sent)).flatten().map(Arc::new)
-        };
-        self.job = Some((job, whole));
     }
 
     /// Attacks the update that was read; the room has taken it.

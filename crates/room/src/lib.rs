@@ -62,7 +62,10 @@ mod trade_off;
 mod updates;
 mod view;
 
-pub use attacks::{Attackers, CandidatePicture, GivenKey, GivenKeyError, NoCandidate, Pictures, Report, Step, Worker};
+pub use attacks::{
+    AttackDesk, Attackers, CandidatePicture, DeskNews, ForeignMessage, GivenKey, GivenKeyError, NoCandidate, Pictures,
+    Report, Step, Worker,
+};
 pub use classroom::Classroom;
 pub use config::{JournalConfig, RoomConfig, RoomLimits};
 pub use control_error::ControlError;

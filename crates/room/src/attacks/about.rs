@@ -1,7 +1,8 @@
+use serde::{Deserialize, Serialize};
 use unmask_core::{ClientId, Defence, Rule};
 
 /// Identifies the update behind a result.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct About {
     /// Number of the room's model; results for an earlier model are not shown.
     pub(crate) epoch: u64,

@@ -8,14 +8,15 @@ use unmask_wire::view::BudgetView;
 
 use super::{
     candidate::Candidate,
+    elsewhere::{self, Copied, DeskNews, Far, Order},
     gathered,
-    job::Job,
+    job::{Job, Sent},
     keys::GivenKey,
     pictures::MOST_EVERYBODY,
     pool,
     queue::{QueuedTask, Task},
     schedule::{Schedule, Shared},
-    sum::SumJob,
+    sum::Mean,
     worker::{Duty, Worker},
 };
 
@@ -26,6 +27,8 @@ const MOST_TO_GATHER: usize = 16;
 pub struct Attackers {
     shared: Arc<Shared>,
     can_search: bool,
+    /// Present if the workers are elsewhere.
+    far: Option<Far>,
 }
 
 impl fmt::Debug for Attackers {
@@ -52,11 +55,52 @@ impl Attackers {
         }
         let worker = |duty| Worker::new(duty, Arc::clone(&shared), searches.clone());
         let workers = duties.into_iter().map(worker).collect();
-        (Self { shared, can_search: searches.is_some() }, workers)
+        (Self { shared, can_search: searches.is_some(), far: None }, workers)
+    }
+
+    /// Returns the room's side alone: the workers are at an [`AttackDesk`](super::AttackDesk) that shares no memory with
+    /// it and gets the orders from `send`. What the desk says, the [`DeskNews`] turn into reports.
+    pub fn elsewhere(budget: Duration, send: impl Fn(Vec<u8>) + Send + Sync + 'static) -> (Self, DeskNews) {
+        let (far, news) = elsewhere::far(send);
+        far.tell(&Order::Budget(budget.as_secs_f64()));
+        (Self { shared: Arc::new(Shared::new(budget, || {})), can_search: true, far: Some(far) }, news)
+    }
+
+    /// Extracts what the attacks need from an update: for the workers here, also the model if an attack runs it.
+    pub(crate) fn read(&self, sent: &Sent<'_>) -> (Job, Option<Arc<WholeUpdate>>) {
+        let job = self.read_for_everybody(sent);
+        if self.far.is_some() {
+            return (job, None);
+        }
+        // Free the previous model first, so that memory never holds two.
+        self.drop_model();
+        let whole = if self.is_searching() == Some(true) {
+            Some(Arc::new(job.whole(sent)))
+        } else {
+            // Membership needs the model too, and the teacher may drop a picture later.
+            self.runs_models().then(|| job.model(sent)).flatten().map(Arc::new)
+        };
+        (job, whole)
+    }
+
+    /// Extracts what the closed forms need from an update.
+    pub(crate) fn read_for_everybody(&self, sent: &Sent<'_>) -> Job {
+        let mut job = Job::new(sent);
+        job.copied = self.far.is_some().then(|| Box::new(Copied::of(sent)));
+        job
+    }
+
+    fn tell(&self, order: &Order) {
+        if let Some(far) = &self.far {
+            far.tell(order);
+        }
     }
 
     /// Hands in an update. Of the waiting updates, only the newest is attacked, but all masked ones are gathered.
-    pub(crate) fn attack(&self, job: Job, whole: Option<Arc<WholeUpdate>>) {
+    pub(crate) fn attack(&self, mut job: Job, whole: Option<Arc<WholeUpdate>>) {
+        if let Some(copied) = job.copied.take() {
+            return self.tell(&Order::Attack(copied));
+        }
         let job = Arc::new(job);
         self.change(|schedule| {
             schedule.budget.begin(job.about.serial);
@@ -73,7 +117,11 @@ impl Attackers {
     }
 
     /// Attacks one update of a client for the wall that shows everybody; returns false if too many are waiting.
-    pub(crate) fn attack_for_everybody(&self, job: Job) -> bool {
+    pub(crate) fn attack_for_everybody(&self, mut job: Job) -> bool {
+        if let Some(copied) = job.copied.take() {
+            self.tell(&Order::Everybody(copied));
+            return true;
+        }
         let is_taken = self.shared.lock().everybody.len() < MOST_EVERYBODY;
         if is_taken {
             self.change(|schedule| schedule.everybody.push_back(job));
@@ -82,7 +130,11 @@ impl Attackers {
     }
 
     /// Attacks this sum instead of the one before.
-    pub(super) fn attack_sum(&self, job: Option<SumJob>) {
+    pub(super) fn attack_sum(&self, mean: Option<Mean>) {
+        if let Some(far) = &self.far {
+            return far.tell(&Order::Sum(mean.map(Box::new)));
+        }
+        let job = mean.map(Mean::into_job);
         self.change(|schedule| {
             schedule.summed = job.as_ref().map(|job| job.about().serial);
             std::mem::replace(&mut schedule.sum, job)
@@ -91,6 +143,7 @@ impl Attackers {
 
     /// Drops all work on updates of the old model.
     pub(crate) fn forget_model(&self) {
+        self.tell(&Order::ForgetModel);
         self.change(|schedule| {
             schedule.queue.clear();
             schedule.to_gather.clear();
@@ -103,6 +156,7 @@ impl Attackers {
 
     /// Drops all work on this client's updates.
     pub(crate) fn forget_client(&self, client: ClientId) {
+        self.tell(&Order::ForgetClient(client));
         self.change(|schedule| {
             schedule.to_gather.retain(|job| job.about.client != client);
             schedule.everybody.retain(|job| job.about.client != client);
@@ -117,27 +171,35 @@ impl Attackers {
     }
 
     pub(crate) fn set_budget(&self, time: Duration) {
+        self.tell(&Order::Budget(time.as_secs_f64()));
         self.change(|schedule| schedule.budget.set(time));
     }
 
     pub(crate) fn budget(&self) -> BudgetView {
-        self.shared.lock().budget.view()
+        let view = self.shared.lock().budget.view();
+        match &self.far {
+            Some(far) => far.budget(view.seconds),
+            None => view,
+        }
     }
 
     /// Tells the workers whether no round is running or due.
     pub(crate) fn room_is_paused(&self, is_paused: bool) {
         if self.shared.lock().is_paused != is_paused {
+            self.tell(&Order::Paused(is_paused));
             self.change(|schedule| schedule.is_paused = is_paused);
         }
     }
 
     /// Turns the search on or off. It begins with the next update, or resumes the last one.
     pub(crate) fn search(&self, on: bool) {
+        self.tell(&Order::Search(on));
         self.change(|schedule| schedule.search.turn(on));
     }
 
     /// Stops the current search, because its client is no longer the target.
     pub(crate) fn forget_search(&self) {
+        self.tell(&Order::ForgetSearch);
         self.change(|schedule| schedule.search.forget());
     }
 
@@ -158,6 +220,9 @@ impl Attackers {
 
     /// Sets the picture to check each update for, and checks the newest one immediately.
     pub(crate) fn ask(&self, candidate: Option<Candidate>) {
+        if let Some(far) = &self.far {
+            return far.tell(&Order::Ask(candidate));
+        }
         self.change(|schedule| {
             let asks = candidate.is_some();
             schedule.candidate = candidate.map(Arc::new);
@@ -218,7 +283,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        attacks::{Report, Step, about::About, job::Sent},
+        attacks::{Report, Step, about::About},
         time::Moment,
     };
 

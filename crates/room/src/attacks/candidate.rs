@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use unmask_attack::{GoOn, Membership, Searches, WholeUpdate};
 use unmask_core::{ClientId, Defence, MembershipVerdict, PictureAddress};
 use unmask_data::{ImageError, NotAPicture, Picture, chw_to_hwc, decode, encode_png};
@@ -55,7 +56,7 @@ impl CandidatePicture {
 }
 
 /// A picture that may have been in an update.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Candidate {
     /// Counts the teacher's pictures.
     pub(crate) number: u64,
@@ -64,7 +65,7 @@ pub(crate) struct Candidate {
 }
 
 /// The answer to whether a picture was in the update.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct MembershipAnswer {
     pub(crate) verdict: MembershipVerdict,
     /// Length of the candidate's class token outside the span of those in the update, relative to its own length.

@@ -7,6 +7,7 @@ use unmask_federation::GlobalModel;
 
 use super::{
     about::About,
+    elsewhere::Copied,
     labels::{self, Labels},
     reading,
 };
@@ -53,6 +54,8 @@ pub(crate) struct Job {
     pub(crate) draws_tables: bool,
     /// Number of pictures that are taken apart; 1 for none.
     apart: usize,
+    /// The update itself, if the workers are elsewhere.
+    pub(super) copied: Option<Box<Copied>>,
     /// The attacks' input, without the parts added later: keys, rounds, and the model for a search.
     pub(super) observation: Observation,
 }
@@ -76,7 +79,7 @@ impl Job {
         observation.local_steps = sent.about.rule.local_steps(sent.about.samples, sent.batch);
         observation.encryption = encryption.map(|_| Encryption::default());
         let (about, draws_tables) = (sent.about, sent.draws_tables);
-        Self { about, concealment, encryption, architecture, draws_tables, apart, observation }
+        Self { about, concealment, encryption, architecture, draws_tables, apart, copied: None, observation }
     }
 
     /// Copies what a search needs of the update, including all weights: this takes a model's memory.

@@ -1,5 +1,6 @@
 //! Labels read from the head's gradients.
 
+use serde::{Deserialize, Serialize};
 use unmask_attack::LabelReading;
 use unmask_core::ClientId;
 use unmask_wire::view::LabelView;
@@ -12,7 +13,7 @@ use super::{
 /// If two energies differ by less than this factor, either class may be the right one.
 const CLOSE: f64 = 2.0;
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Labels {
     /// Number of pictures in each class.
     pub(crate) counts: Vec<usize>,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use unmask_attack::AttackError;
 use unmask_core::AttackMethod;
 use unmask_data::{ImageError, Picture, PictureError, encode_png};
@@ -9,7 +10,7 @@ use unmask_wire::view::{GatheredView, SearchView};
 
 use super::{about::About, candidate::MembershipAnswer, labels::Labels, sum::OfSum, tables::Tables};
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub enum Report {
     /// A finished attack's result on an update, or a running search's result so far.
     Found(Box<Finding>),
@@ -58,6 +59,21 @@ pub enum Failure {
     /// A panic in `what`.
     #[error("{what} broke down on this update")]
     BrokeDown { what: &'static str },
+    /// Told from elsewhere.
+    #[error("{0}")]
+    Told(String),
+}
+
+impl Serialize for Failure {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Failure {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::Told)
+    }
 }
 
 /// Why an attack's output cannot be shown.
@@ -74,7 +90,7 @@ pub enum NoPicture {
 }
 
 /// Why an attack shows no picture, in a sentence for its card.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error, Serialize, Deserialize)]
 pub enum NoResult {
     #[error("Cannot, because {}.", clause(.0))]
     Cannot(#[from] Failure),
@@ -89,7 +105,7 @@ fn clause(reason: &Failure) -> String {
     reason.to_string().trim_end_matches('.').to_owned()
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Finding {
     pub(crate) about: About,
     pub(crate) method: AttackMethod,
@@ -99,7 +115,7 @@ pub struct Finding {
     pub(crate) search: Option<SearchView>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Seen {
     /// Side of each picture in pixels.
     pub(crate) side: u16,

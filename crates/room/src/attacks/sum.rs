@@ -8,11 +8,12 @@ use std::{
     time::Duration,
 };
 
+use serde::{Deserialize, Serialize};
 use unmask_attack::{
     AttackProgress, Concealment, Misfit, NoSearches, Observation, Received, Recovered, SearchOptions, Searches,
     UpdateScale, WholeUpdate, most_pictures,
 };
-use unmask_core::{Architecture, AttackMethod, ClientId, Defence, Knowledge, RoundSettings, Rule};
+use unmask_core::{Architecture, AttackMethod, ClientId, Defence, Knowledge, ModelState, RoundSettings, Rule};
 use unmask_federation::{Accepted, GlobalModel};
 use unmask_lesson::MAX_SUSPECTS;
 use unmask_wire::view::SumView;
@@ -61,6 +62,18 @@ struct Adding {
     values: Vec<f64>,
 }
 
+/// The mean of the updates in a sum, which is the gradient of all their pictures as one batch.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Mean {
+    about: About,
+    architecture: Architecture,
+    weights: Vec<f32>,
+    statistics: Vec<f32>,
+    /// `[P]`
+    gradient: Vec<f32>,
+    pictures: usize,
+}
+
 /// A sum for the attack.
 #[derive(Debug)]
 pub(super) struct SumJob {
@@ -73,7 +86,7 @@ pub(super) struct SumJob {
 }
 
 /// What was taken out of a sum.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Apart {
     pub(crate) pictures: Vec<Seen>,
     pub(crate) certain: usize,
@@ -82,7 +95,7 @@ pub struct Apart {
 }
 
 /// What an attack made of a sum.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub enum OfSum {
     /// What an attack for one picture shows.
     Mixture(Result<Seen, Failure>),
@@ -157,7 +170,7 @@ impl Sums {
         if let Some((_, view)) = &mut self.view {
             view.clients.retain(|client| adding.clients.contains(client));
         }
-        attackers.attack_sum(Some(adding.into_job()));
+        attackers.attack_sum(Some(adding.into_mean()));
     }
 
     /// Whether to run the round again: a new model goes out while some clients still compute for the old one, and the
@@ -231,11 +244,20 @@ impl Sums {
 }
 
 impl Adding {
-    /// The mean of the updates, which is the gradient of all their pictures as one batch.
-    fn into_job(self) -> SumJob {
+    fn into_mean(self) -> Mean {
         let Self { about, model: GlobalModel { architecture, state }, clients, values, .. } = self;
+        let ModelState { weights, statistics } = state;
         let pictures = clients.len();
-        let gradient: Vec<f32> = values.iter().map(|sum| (sum / pictures as f64) as f32).collect();
+        let gradient = values.iter().map(|sum| (sum / pictures as f64) as f32).collect();
+        Mean { about, architecture, weights, statistics, gradient, pictures }
+    }
+}
+
+impl Mean {
+    /// Extracts what the attack needs.
+    pub(super) fn into_job(self) -> SumJob {
+        let Self { about, architecture, weights, statistics, gradient, pictures } = self;
+        let state = ModelState { weights, statistics };
         let received = Received::<std::iter::Empty<(u64, usize)>> {
             model: architecture.into(),
             weights: &state.weights,

@@ -1,5 +1,6 @@
 //! The two tables that embedding inversion solves, as pictures of exactly the numbers that arrived.
 
+use serde::{Deserialize, Serialize};
 use unmask_attack::{Tensors, embedding_tables};
 use unmask_core::{AttackMethod, VitConfig};
 use unmask_data::{encode_png, heat::heat_map};
@@ -8,7 +9,7 @@ use unmask_wire::view::TablesView;
 use super::job::Job;
 
 /// G_pos without the class token's row, `[patches, dim]`, and G_E `[dim, patch * patch * 3]`, as PNG.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Tables {
     pub(super) positions: Vec<u8>,
     pub(super) patches: Vec<u8>,
