@@ -8,6 +8,7 @@
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod bytes;
+pub mod channel;
 mod frame;
 mod message;
 mod original;

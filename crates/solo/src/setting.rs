@@ -1,0 +1,116 @@
+//! What a link asks of a room.
+
+use std::{fmt::Display, str::FromStr};
+
+use unmask_core::Architecture;
+use unmask_room::RoomConfig;
+
+/// Most robots of a room. They take turns on one thread.
+const MOST_ROBOTS: usize = 8;
+
+/// The settings of a link, such as `?model=vit_nano_patch8_32&defence=random-binary:0.5&robots=4&seed=7`. Each part is
+/// optional.
+#[derive(Debug, Clone)]
+pub struct Setting {
+    pub config: RoomConfig,
+    pub robots: usize,
+    /// Seed of the robots' answers.
+    pub answers: u64,
+}
+
+impl Setting {
+    /// Reads the parts of a query, decoded.
+    ///
+    /// # Errors
+    /// A sentence that names the part and the remedy.
+    pub fn read(parts: impl IntoIterator<Item = (String, String)>) -> Result<Self, String> {
+        let mut setting = Self { config: RoomConfig::default(), robots: 4, answers: 0 };
+        let mut april = None;
+        for (name, value) in parts {
+            let config = &mut setting.config;
+            match name.as_str() {
+                "model" => config.architecture = parsed(&name, &value)?,
+                "april" => april = Some(parsed::<bool>(&name, &value)?),
+                "defence" => config.defence = parsed(&name, &value)?,
+                "rule" => config.rule = parsed(&name, &value)?,
+                "optimiser" => config.optimiser = parsed(&name, &value)?,
+                "aggregate" => config.aggregation = parsed(&name, &value)?,
+                "batch" => config.batch = parsed(&name, &value)?,
+                "seed" => {
+                    let seed = parsed(&name, &value)?;
+                    (config.seed, setting.answers) = (Some(seed), seed);
+                }
+                "robots" => setting.robots = robots(&value)?,
+                // Those of the student's page.
+                "nickname" | "image" | "label" | "join" | "device" | "room" => {}
+                _ => {
+                    return Err(format!(
+                        "The link has \"{name}\", which is no setting. There are model, april, defence, rule, \
+                         optimiser, aggregate, batch, seed and robots."
+                    ));
+                }
+            }
+        }
+        if let Some(april) = april {
+            let asked = setting.config.architecture.with_asked_april_block(april);
+            setting.config.architecture = asked.map_err(|error| sentence("april", &april.to_string(), &error))?;
+        }
+        Ok(setting)
+    }
+
+    /// The model of the room's first round.
+    pub fn architecture(&self) -> Architecture {
+        self.config.architecture
+    }
+}
+
+fn parsed<T: FromStr<Err: Display>>(name: &str, value: &str) -> Result<T, String> {
+    value.parse().map_err(|error| sentence(name, value, &error))
+}
+
+fn robots(value: &str) -> Result<usize, String> {
+    let count = value.parse().ok().filter(|count| *count <= MOST_ROBOTS);
+    count.ok_or_else(|| sentence("robots", value, &format!("give a number from 0 to {MOST_ROBOTS}")))
+}
+
+fn sentence(name: &str, value: &str, reason: &dyn Display) -> String {
+    format!("The link's {name}={value} cannot be used: {reason}.")
+}
+
+#[cfg(test)]
+mod tests {
+    use unmask_core::{Defence, VitPreset};
+
+    use super::*;
+
+    fn read(query: &str) -> Result<Setting, String> {
+        let pair = |part: &str| part.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+        Setting::read(query.split('&').filter_map(pair))
+    }
+
+    #[test]
+    fn a_link_holds_the_whole_setting() {
+        let setting =
+            read("model=vit_nano_patch8_32&april=true&defence=random-binary:0.8&robots=2&seed=9&image=cat").unwrap();
+        assert_eq!(setting.architecture(), Architecture::from(VitPreset::NanoPatch8).with_april_block(true));
+        assert_eq!(setting.config.defence, "random-binary:0.8".parse::<Defence>().unwrap());
+        assert_eq!((setting.robots, setting.config.seed, setting.answers), (2, Some(9), 9));
+        let usual = read("").unwrap();
+        assert_eq!((usual.robots, usual.architecture()), (4, RoomConfig::default().architecture));
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_named() {
+        for (query, words) in [
+            ("colour=red", "\"colour\", which is no setting"),
+            ("model=vit_giant", "model=vit_giant"),
+            ("defence=random-binary:2", "defence=random-binary:2"),
+            ("robots=99", "robots=99 cannot be used: give a number from 0 to 8"),
+            ("batch=-1", "batch=-1"),
+            ("model=resnet18&april=true", "april=true"),
+        ] {
+            let error = read(query).unwrap_err();
+            assert!(error.contains(words), "{query}: {error}");
+        }
+    }
+}
