@@ -19,11 +19,13 @@ mod widgets;
 
 #[cfg(target_family = "wasm")]
 pub fn mount_student() {
+    widgets::relay::choose();
     mount(unmask_words::say::page::student, student::Student);
 }
 
 #[cfg(target_family = "wasm")]
 pub fn mount_projector() {
+    widgets::relay::choose();
     mount(unmask_words::say::page::projector, stage::Projector);
 }
 

@@ -400,6 +400,10 @@ lobby-lock = Sperren
 lobby-unlock = Öffnen
 lobby-remove = { $nickname } entfernen
 lobby-code = QR-Code der Adresse daneben
+lobby-alone-headline = Eine Klasse in deinem Browser
+lobby-alone-line = Roboter lernen auf diesem Gerät. Drücke die Leertaste.
+lobby-be-student = Selbst mitmachen
+lobby-phone = Handy
 
 promise-title = Versprechen
 promise-headline = Dein Bild bleibt. Zahlen gehen.

@@ -401,6 +401,10 @@ lobby-lock = Lock
 lobby-unlock = Unlock
 lobby-remove = Remove { $nickname }
 lobby-code = QR code of the address beside it
+lobby-alone-headline = A class in your browser
+lobby-alone-line = Robots learn on this device. Press Space.
+lobby-be-student = Be a student, too
+lobby-phone = Phone
 
 promise-title = Promise
 promise-headline = Your picture stays. Numbers leave.

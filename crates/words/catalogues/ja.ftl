@@ -378,6 +378,10 @@ lobby-lock = 締め切る
 lobby-unlock = 受け付ける
 lobby-remove = { $nickname }を退出させる
 lobby-code = 横のアドレスのQRコード
+lobby-alone-headline = ブラウザーの中の教室
+lobby-alone-line = この端末でロボットが学習します。スペースキーを押してください。
+lobby-be-student = 生徒として参加
+lobby-phone = スマートフォン
 
 promise-title = 約束
 promise-headline = 写真は残り、数が出ていく

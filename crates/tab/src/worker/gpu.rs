@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The loader, which the build places next to the page under a fixed name.
-const LOADER: &str = "/gpu_loader.js";
+const LOADER: &str = "gpu_loader.js";
 
 /// The WebGPU worker and the pending requests.
 #[derive(Clone)]

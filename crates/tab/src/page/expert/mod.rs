@@ -227,6 +227,8 @@ fn Invitation(feed: Feed) -> impl IntoView {
 #[component]
 fn Log(feed: Feed, teacher: Teacher, end: ViewFn) -> impl IntoView {
     let lines = feed.part(|room| room.log.iter().rev().take(30).cloned().collect::<Vec<_>>());
+    // A room in this browser has no address, writes no files and keeps nothing.
+    let is_on_a_relay = feed.part(|room| !room.https_address.is_empty());
     view! {
         <section class="card log" aria-label="What happened">
             <ol aria-live="polite" data-testid="log" tabindex="0" aria-label="What happened, newest first">
@@ -234,7 +236,7 @@ fn Log(feed: Feed, teacher: Teacher, end: ViewFn) -> impl IntoView {
                     <li data-testid="log-line"><span class="log-round">{line.round}</span>{line.text.clone()}</li>
                 </For>
             </ol>
-            <Show when=move || teacher.is_here()>
+            <Show when=move || teacher.is_here() && is_on_a_relay.get() == Some(true)>
                 <p class="row">
                     <a class="button" href="/api/session.zip" download data-testid="take-home">"Take the lesson home"</a>
                     <a class="button" href="/api/lesson.unmask" download data-testid="take-recording">"Take the recording"</a>

@@ -111,7 +111,7 @@ fn Candidates(stage: Stage) -> impl IntoView {
             </button>
         }
     };
-    let samples = SAMPLES.iter().take(4).map(|sample| (sample.title().to_owned(), format!("/samples/{}", sample.file)));
+    let samples = SAMPLES.iter().take(4).map(|sample| (sample.title().to_owned(), format!("samples/{}", sample.file)));
     let samples: Vec<(String, String)> = samples.collect();
     let ask = move |name: String, address: String| {
         spawn_local(async move {

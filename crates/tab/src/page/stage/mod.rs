@@ -27,7 +27,7 @@ use self::{
     attack::{April, Attackers, MaskSlider, Patience},
     guess::Guess,
     membership::Membership,
-    opening::{Lobby, LobbyDoor, MakeDoor, Promise},
+    opening::{Lobby, LobbyDoor, MakeDoor, OwnDoor, Promise},
     parts::Stage,
     sum::SumOfUpdates,
     trade_off::TradeOff,
@@ -44,6 +44,7 @@ use super::{
     widgets::{
         InLanguage, LanguageSwitch, Tongue,
         feed::{Feed, Link},
+        relay,
         session::{Session, Teacher},
     },
 };
@@ -65,18 +66,43 @@ pub fn Projector() -> impl IntoView {
     let menu = Menu::new(move |(id, neighbours, nickname)| {
         view! { <ClientMenu feed teacher id neighbours nickname/> }.into_any()
     });
+    let phone = relay::phone();
+    let is_phone_shown = RwSignal::new(false);
+    let is_alone = phone.is_some();
+    let lobby_door = Callback::new(move |stage| {
+        if is_alone { view! { <OwnDoor is_phone_shown/> }.into_any() } else { view! { <LobbyDoor stage/> }.into_any() }
+    });
     view! {
+        {phone.map(|address| view! { <Phone address is_shown=is_phone_shown/> })}
         <Show when=move || may_watch.get() fallback=move || view! { <NotShown session/> }>
             <Room
                 feed
                 teacher
                 address=Address { is_audience, ..address }
-                lobby_door=Callback::new(|stage| view! { <LobbyDoor stage/> }.into_any())
+                lobby_door
                 door=move || view! { <Door feed teacher/> }
                 menu
                 controls=move || view! { <OwnControls feed teacher/> }
                 end=move || view! { <CheckNetwork teacher/><EraseEverything teacher/> }
             />
+        </Show>
+    }
+}
+
+/// The phone of the person at this device, beside the stage. It stays in the room while it is hidden.
+#[component]
+fn Phone(address: String, is_shown: RwSignal<bool>) -> impl IntoView {
+    let was_shown = Memo::new(move |before: Option<&bool>| is_shown.get() || before == Some(&true));
+    view! {
+        <Show when=move || was_shown.get()>
+            <aside class="own-phone" data-testid="own-phone" hidden=move || !is_shown.get()>
+                <InLanguage>
+                    <button type="button" class="key" data-testid="own-phone-close" on:click=move |_| is_shown.set(false)>
+                        {say::page::close()}
+                    </button>
+                </InLanguage>
+                <iframe src=address.clone() title=say::lobby::phone()></iframe>
+            </aside>
         </Show>
     }
 }
@@ -337,14 +363,22 @@ fn StageView(
 
 #[component]
 fn Headline(stage: Stage, scene: Memo<Scene>) -> impl IntoView {
+    let has_no_address = stage.feed.part(|room| room.https_address.is_empty());
+    // Nobody can join a recorded lesson, or one in this browser from another device.
+    let headline = move || match scene.get() {
+        Scene::Lobby if stage.feed.link.get() != Link::Recorded && has_no_address.get() == Some(true) => {
+            say::lobby::alone_headline()
+        }
+        scene => unmask_words::scene(scene).headline,
+    };
     let line = move || match scene.get() {
-        // Nobody can join a recorded lesson.
         Scene::Lobby if stage.feed.link.get() == Link::Recorded => say::lobby::took_part(),
+        Scene::Lobby if has_no_address.get() == Some(true) => say::lobby::alone_line(),
         _ => unmask_words::line(stage.place.get().beat()),
     };
     view! {
         <header class="slide-head">
-            <h1 data-testid="headline">{move || unmask_words::scene(scene.get()).headline}</h1>
+            <h1 data-testid="headline">{headline}</h1>
             <p data-testid="line" role="status">{line}</p>
         </header>
     }

@@ -32,9 +32,11 @@ pub fn Lobby(stage: Stage, door: Option<MakeDoor>) -> impl IntoView {
     let newest = move || here.with(|here| here.iter().rev().take(NAMES).cloned().collect::<Vec<_>>());
     let surplus = move || here.with(|here| here.len().saturating_sub(NAMES));
     let is_recorded = move || feed.link.get() == Link::Recorded;
+    // Nobody can join a room without an address, recorded or in this browser.
+    let has_no_address = move || address.with(|address| address.as_ref().is_some_and(String::is_empty));
     view! {
         <div class="lobby">
-            <Show when=is_recorded fallback=move || view! { <QrCode feed/> }>
+            <Show when=has_no_address fallback=move || view! { <QrCode feed/> }>
                 <Company feed/>
             </Show>
             <div class="lobby-side">
@@ -118,6 +120,16 @@ pub fn LobbyDoor(stage: Stage) -> impl IntoView {
     }
 }
 
+/// In a room in this browser, its only visitor may be a student too.
+#[component]
+pub fn OwnDoor(is_phone_shown: RwSignal<bool>) -> impl IntoView {
+    view! {
+        <button type="button" class="key" data-testid="be-student" on:click=move |_| is_phone_shown.set(true)>
+            {say::lobby::be_student()}
+        </button>
+    }
+}
+
 /// A person in the room, with the presenter's button to remove them.
 #[component]
 fn Name(stage: Stage, client: (ClientId, String)) -> impl IntoView {
@@ -139,8 +151,7 @@ fn Name(stage: Stage, client: (ClientId, String)) -> impl IntoView {
 /// The number of pictures that fit in the code's place.
 const PICTURES: usize = 9;
 
-/// The people in a recorded lesson, each with their shown picture or an initial. It replaces the code, since nobody can
-/// join.
+/// The people in a lesson that nobody can join, each with their shown picture or an initial. It replaces the code.
 #[component]
 fn Company(feed: Feed) -> impl IntoView {
     let company = feed.part(|room| {

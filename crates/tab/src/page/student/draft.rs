@@ -20,11 +20,8 @@ use super::{
 };
 use crate::{
     page::{
-        logic::{
-            input,
-            names::{self, NICKNAME_LENGTH, Sample},
-        },
-        widgets::{api, picture::Picture},
+        logic::names::{self, NICKNAME_LENGTH, Sample},
+        widgets::{api, picture::Picture, relay},
     },
     protocol::{DeviceChoice, ToWorker},
 };
@@ -195,7 +192,7 @@ impl JoinDraft {
     /// Takes a sample with this label, or else with its proposed one.
     pub async fn take_sample(self, sample: Sample, label: Option<u8>) {
         let choice = self.next_choice();
-        let taken = match api::file(&format!("/samples/{}", sample.file)).await {
+        let taken = match api::file(&format!("samples/{}", sample.file)).await {
             Ok(file) => pixels::from_blob(sample.title(), &file).await,
             Err(problem) => Err(problem),
         };
@@ -281,13 +278,10 @@ impl JoinDraft {
             ticket,
         };
         saved.write();
-        let location = window().location();
-        let socket =
-            input::socket_address(&location.protocol().unwrap_or_default(), &location.host().unwrap_or_default());
         let passphrase = Some(self.passphrase.get_untracked()).filter(|passphrase| !passphrase.trim().is_empty());
         let (picture, device) = (picture.pixels, self.device.get_untracked());
         trainer.join(ToWorker::Join {
-            socket,
+            socket: relay::socket(),
             nickname,
             picture,
             label,

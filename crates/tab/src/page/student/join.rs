@@ -156,7 +156,7 @@ fn Thumbnail(draft: JoinDraft, sample: Sample) -> impl IntoView {
             aria-pressed=move || (draft.sample.get() == Some(sample.name)).to_string()
             on:click=move |_| spawn_local(draft.take_sample(sample, None))
         >
-            <img src=format!("/samples/{}", sample.file) alt="" width="96" height="96"/>
+            <img src=format!("samples/{}", sample.file) alt="" width="96" height="96"/>
             <span class="thumb-name">{sample.title()}</span>
         </button>
     }

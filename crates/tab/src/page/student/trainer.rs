@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// The loader, which the build places next to the page under a fixed name.
-const LOADER: &str = "/worker_loader.js";
+const LOADER: &str = "worker_loader.js";
 
 /// The number of losses kept for the small curve.
 const LOSSES_KEPT: usize = 200;

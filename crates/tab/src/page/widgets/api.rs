@@ -1,14 +1,18 @@
-//! The pages' HTTP requests to the relay, and the secrets in their address. A cookie identifies the page; the browser
-//! sends it, and scripts cannot read it.
+//! The pages' requests to the relay, and the secrets in their address. A cookie identifies the page; the browser sends
+//! it, and scripts cannot read it.
 
-use gloo_file::Blob;
-use gloo_net::http::{Request, Response};
+use gloo_file::{Blob, futures::read_as_bytes};
+use gloo_net::http;
 use leptos::prelude::*;
-use serde::de::DeserializeOwned;
-use unmask_wire::view::{Control, NetworkFinding, Receipt, Role, RoomView, SessionRequest, SessionView};
+use serde::{Serialize, de::DeserializeOwned};
+use unmask_wire::{
+    channel::{Answer, Request},
+    view::{Control, NetworkFinding, Receipt, Role, RoomView, SessionRequest, SessionView},
+};
 use unmask_words::say;
 use wasm_bindgen::JsValue;
 
+use super::relay;
 use crate::page::logic::{
     input::{from_fragment, without_part},
     sentence,
@@ -36,7 +40,7 @@ impl Failure {
 /// # Errors
 /// If there is no readable answer.
 pub async fn session() -> Result<SessionView, Failure> {
-    read("/api/session", Request::get("/api/session").send().await).await
+    read(Request::get("/api/session")).await
 }
 
 /// Sends a secret or a PIN to the relay. The relay answers with a cookie that identifies this page.
@@ -44,8 +48,7 @@ pub async fn session() -> Result<SessionView, Failure> {
 /// # Errors
 /// If the secret or PIN is wrong, too many were tried, or there is no readable answer.
 pub async fn enter(request: &SessionRequest) -> Result<SessionView, Failure> {
-    let request = Request::post("/api/session").json(request).map_err(|error| Failure::NoAnswer(unsendable(&error)))?;
-    read("/api/session", request.send().await).await
+    read(post("/api/session", request).map_err(Failure::NoAnswer)?).await
 }
 
 /// Fetches the room's present state; `None` if this page may not see it.
@@ -53,7 +56,7 @@ pub async fn enter(request: &SessionRequest) -> Result<SessionView, Failure> {
 /// # Errors
 /// If there is no readable answer.
 pub async fn room() -> Result<Option<RoomView>, Failure> {
-    let room: serde_json::Value = read("/api/room", Request::get("/api/room").send().await).await?;
+    let room: serde_json::Value = read(Request::get("/api/room")).await?;
     // A page that may not see the room only learns that it exists.
     if room.get("room").is_some() {
         return Ok(None);
@@ -61,12 +64,13 @@ pub async fn room() -> Result<Option<RoomView>, Failure> {
     serde_json::from_value(room).map(Some).map_err(|error| Failure::NoAnswer(unreadable("/api/room", &error)))
 }
 
-async fn read<T: DeserializeOwned>(route: &str, answer: Result<Response, gloo_net::Error>) -> Result<T, Failure> {
-    let answer = answer.map_err(|error| Failure::NoAnswer(unreachable_relay(&error)))?;
-    if !answer.ok() {
-        return Err(Failure::Refused(reason(answer).await));
+async fn read<T: DeserializeOwned>(request: Request) -> Result<T, Failure> {
+    let route = request.path.clone();
+    let answer = relay::ask(request).await.map_err(Failure::NoAnswer)?;
+    if !answer.is_success() {
+        return Err(Failure::Refused(reason(&answer)));
     }
-    answer.json().await.map_err(|error| Failure::NoAnswer(unreadable(route, &error)))
+    serde_json::from_slice(&answer.body).map_err(|error| Failure::NoAnswer(unreadable(&route, &error)))
 }
 
 /// Fetches a file of this site.
@@ -82,7 +86,7 @@ pub async fn file(path: &str) -> Result<Blob, String> {
 /// # Errors
 /// A sentence that names the file and the server's answer.
 pub async fn bytes(path: &str) -> Result<Vec<u8>, String> {
-    let answer = Request::get(path).send().await;
+    let answer = http::Request::get(path).send().await;
     let answer = answer.map_err(|_| say::api::not_fetched(path))?;
     if !answer.ok() {
         return Err(say::api::answered(path, answer.status()));
@@ -95,7 +99,7 @@ pub async fn bytes(path: &str) -> Result<Vec<u8>, String> {
 /// # Errors
 /// A sentence with the relay's own reason.
 pub async fn control(control: &Control) -> Result<(), String> {
-    send(Request::post("/api/control").json(control)).await
+    send(post("/api/control", control)?).await
 }
 
 /// What the relay's machine can tell of the network.
@@ -103,7 +107,7 @@ pub async fn control(control: &Control) -> Result<(), String> {
 /// # Errors
 /// A sentence with the relay's own reason.
 pub async fn network() -> Result<Vec<NetworkFinding>, String> {
-    read("/api/network", Request::get("/api/network").send().await).await.map_err(Failure::reason)
+    read(Request::get("/api/network")).await.map_err(Failure::reason)
 }
 
 /// Erases the lesson, and returns the receipt.
@@ -111,9 +115,7 @@ pub async fn network() -> Result<Vec<NetworkFinding>, String> {
 /// # Errors
 /// A sentence with the relay's own reason.
 pub async fn erase_everything() -> Result<Receipt, String> {
-    let request = Request::post("/api/erase").json(&serde_json::json!({ "everything": true }));
-    let request = request.map_err(|error| unsendable(&error))?;
-    read("/api/erase", request.send().await).await.map_err(Failure::reason)
+    read(post("/api/erase", &serde_json::json!({ "everything": true }))?).await.map_err(Failure::reason)
 }
 
 /// Sends the teacher's candidate, a picture file.
@@ -121,26 +123,28 @@ pub async fn erase_everything() -> Result<Receipt, String> {
 /// # Errors
 /// A sentence with the relay's own reason.
 pub async fn candidate(picture: &Blob) -> Result<(), String> {
-    let request = Request::post("/api/candidate").header("Content-Type", &picture.raw_mime_type());
-    send(request.body(JsValue::from(picture.clone()))).await
+    let file = read_as_bytes(picture).await.map_err(|error| unsendable(&error))?;
+    send(Request::post("/api/candidate", file)).await
+}
+
+fn post(path: &str, body: &impl Serialize) -> Result<Request, String> {
+    Ok(Request::post(path, serde_json::to_vec(body).map_err(|error| unsendable(&error))?))
 }
 
 /// Sends a request that only the teacher may make.
-async fn send(request: Result<Request, gloo_net::Error>) -> Result<(), String> {
-    let answer = request.map_err(|error| unsendable(&error))?.send().await;
-    let answer = answer.map_err(|error| unreachable_relay(&error))?;
-    match answer.status() {
+async fn send(request: Request) -> Result<(), String> {
+    let answer = relay::ask(request).await?;
+    match answer.status {
         200..=299 => Ok(()),
         401 => Err(say::api::unknown_page().to_owned()),
-        _ => Err(say::api::refused(reason(answer).await)),
+        _ => Err(say::api::refused(reason(&answer))),
     }
 }
 
 /// The relay's own reason for refusing.
-async fn reason(answer: Response) -> String {
-    let status = answer.status();
-    let reason = answer.text().await.unwrap_or_default();
-    if reason.trim().is_empty() { say::api::status(status) } else { sentence(&reason) }
+fn reason(answer: &Answer) -> String {
+    let reason = String::from_utf8_lossy(&answer.body);
+    if reason.trim().is_empty() { say::api::status(answer.status) } else { sentence(&reason) }
 }
 
 /// Takes a role's secret out of the address's fragment, since a projector shows the address to the whole room.
@@ -172,12 +176,8 @@ fn take_fragment(name: &str) -> Option<String> {
     Some(value)
 }
 
-fn unsendable(error: &gloo_net::Error) -> String {
+fn unsendable(error: &dyn std::fmt::Display) -> String {
     say::api::unsendable(error)
-}
-
-fn unreachable_relay(error: &gloo_net::Error) -> String {
-    say::api::no_answer(error)
 }
 
 fn unreadable(route: &str, error: &dyn std::fmt::Display) -> String {

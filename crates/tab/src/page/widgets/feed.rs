@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use gloo_net::eventsource::{State, futures::EventSource};
 use leptos::prelude::*;
 use unmask_core::AttackMethod;
 use unmask_wire::view::{AttackView, RoomView};
 use wasm_bindgen_futures::spawn_local;
 
-use super::{api, on_return, session::Session};
+use super::{
+    api, on_return,
+    relay::{self, Listening, State},
+    session::Session,
+};
 
 /// How often the stream is checked, and the room polled while it is down.
 const POLL: Duration = Duration::from_secs(2);
@@ -47,7 +49,7 @@ pub struct Feed {
     session: Session,
     /// When the stream was opened or last delivered something, on the same clock.
     heard: StoredValue<f64>,
-    source: StoredValue<Option<EventSource>, LocalStorage>,
+    source: StoredValue<Option<Box<dyn Listening>>, LocalStorage>,
 }
 
 impl Feed {
@@ -120,22 +122,18 @@ impl Feed {
             return;
         }
         self.heard.set_value(milliseconds());
-        let opened = EventSource::new("/api/events").and_then(|mut source| Ok((source.subscribe("message")?, source)));
-        let Ok((mut messages, source)) = opened else {
-            self.link.set(Link::Lost);
-            return;
-        };
-        self.source.set_value(Some(source));
-        spawn_local(async move {
-            while let Some(Ok((_, message))) = messages.next().await {
-                self.heard.set_value(milliseconds());
-                let Some(text) = message.data().as_string() else { continue };
-                // An unreadable state comes from a relay of another build; polling then reports it.
-                if let Ok(room) = serde_json::from_str(&text) {
-                    self.take(room, Link::Live);
-                }
+        let opened = relay::listen(move |text| {
+            self.heard.set_value(milliseconds());
+            // An unreadable state comes from a relay of another build; polling then reports it.
+            if let Ok(room) = serde_json::from_str(text) {
+                self.take(room, Link::Live);
             }
         });
+        if opened.is_none() {
+            self.link.set(Link::Lost);
+            return;
+        }
+        self.source.set_value(opened);
     }
 
     /// Polls while the stream is down, and reopens one that is silent or that the browser has closed. It never stops,
@@ -144,7 +142,7 @@ impl Feed {
         if !untrack(|| self.session.may_watch()) {
             return;
         }
-        let state = self.source.with_value(|source| source.as_ref().map_or(State::Closed, EventSource::state));
+        let state = self.source.with_value(|source| source.as_ref().map_or(State::Closed, |source| source.state()));
         if state == State::Closed || milliseconds() - self.heard.get_value() > SILENCE {
             self.connect();
         }

@@ -7,6 +7,7 @@ pub mod fields;
 #[cfg(test)]
 pub mod mounted;
 pub mod picture;
+pub mod relay;
 pub mod session;
 
 use gloo_events::EventListener;

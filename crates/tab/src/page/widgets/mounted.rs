@@ -37,6 +37,7 @@ impl Mounted {
     pub fn new<V: IntoView + 'static>(view: impl FnOnce() -> V + 'static) -> Self {
         let root: HtmlElement = document().create_element("div").expect("an element").unchecked_into();
         document().body().expect("a body").append_child(&root).expect("a place");
+        super::relay::choose_http();
         let asked = Array::new();
         let fetch = Reflect::get(&window(), &"fetch".into()).expect("a window");
         let relay = Function::new_with_args("asked, request", RELAY).bind1(&JsValue::NULL, &asked);
