@@ -15,6 +15,9 @@ mod phones;
 mod pictures;
 mod quirks;
 mod replay;
+#[path = "../crates/xtask/src/site.rs"]
+mod site;
+mod solo;
 mod stage;
 mod support;
 mod volunteers;

@@ -1,12 +1,13 @@
-//! Rebuilds the relay when the page or an asset changes. rust-embed watches only the files it has embedded, not new
-//! ones.
+//! Rebuilds the relay when a page or an asset changes. rust-embed watches only the files it has embedded, not new ones.
 
 fn main() -> std::io::Result<()> {
-    // Relative to this crate, because an absolute path would tie a shared target folder to the first checkout built.
-    let dist = "../../dist";
-    // Cargo reruns this script at every build if a watched folder does not exist.
-    std::fs::create_dir_all(dist)?;
-    println!("cargo::rerun-if-changed={dist}");
+    for page in ["student", "projector", "replay", "gpu"] {
+        // Relative to this crate, because an absolute path would tie a shared target folder to the first checkout built.
+        let folder = format!("../../dist/{page}");
+        // Cargo reruns this script at every build if a watched folder does not exist.
+        std::fs::create_dir_all(&folder)?;
+        println!("cargo::rerun-if-changed={folder}");
+    }
     println!("cargo::rerun-if-changed=../../assets");
     Ok(())
 }

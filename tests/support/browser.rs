@@ -332,6 +332,14 @@ impl Tab {
         self.session.devtools("Page.addScriptToEvaluateOnNewDocument", json!({ "source": script })).await;
     }
 
+    /// The errors in the page's console since the last call; none where the browser cannot be asked.
+    pub async fn console_errors(&self) -> Vec<Value> {
+        if !self.has_devtools() {
+            return Vec::new();
+        }
+        self.session.errors().await.as_array().cloned().unwrap_or_default()
+    }
+
     /// Makes the page believe that it is hidden, or visible again: in a headless browser, every page is visible.
     pub async fn hide(&self, is_hidden: bool) {
         self.run(&format!(

@@ -99,7 +99,7 @@ impl Kind {
                 if shield == Shield::Cookies {
                     options["prefs"]["profile.default_content_setting_values.cookies"] = json!(2);
                 }
-                json!({ "goog:chromeOptions": options })
+                json!({ "goog:chromeOptions": options, "goog:loggingPrefs": { "browser": "SEVERE" } })
             }
             Self::Firefox => {
                 let mut options = firefox_options(size, languages);
@@ -286,8 +286,16 @@ impl Drop for Driver {
 impl Session {
     /// Runs a command of Chromium's DevTools that WebDriver does not have; returns the answer.
     pub async fn devtools(&self, command: &str, parameters: Value) -> Value {
-        let address = format!("{}/goog/cdp/execute", self.0);
-        let body = json!({ "cmd": command, "params": parameters }).to_string();
+        self.ask(command, "goog/cdp/execute", json!({ "cmd": command, "params": parameters })).await
+    }
+
+    /// The errors in Chromium's console since the last call.
+    pub async fn errors(&self) -> Value {
+        self.ask("the console", "se/log", json!({ "type": "browser" })).await
+    }
+
+    async fn ask(&self, command: &str, path: &str, body: Value) -> Value {
+        let (address, body) = (format!("{}/{path}", self.0), body.to_string());
         let answer = tokio::task::spawn_blocking(move || {
             let mut answer =
                 agent(Duration::from_secs(60)).post(&address).content_type("application/json").send(body)?;

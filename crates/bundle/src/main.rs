@@ -18,7 +18,10 @@ use std::{path::PathBuf, process::ExitCode, thread};
 use anyhow::{Result, anyhow};
 use clap::Parser;
 
-use crate::page::Source;
+use crate::{
+    folder::{Folder, INDEX, Storage},
+    page::Source,
+};
 
 /// Build pages into a folder each
 #[derive(Parser)]
@@ -26,6 +29,10 @@ struct Cli {
     /// The folder that gets a folder for each page
     #[arg(long, value_name = "DIR")]
     dist: PathBuf,
+    /// Build one folder of this name instead, with all pages as they are, for any web server; the first page becomes its
+    /// index.html
+    #[arg(long, value_name = "NAME")]
+    site: Option<String>,
     /// The pages, such as `index.html`
     #[arg(required = true, value_name = "FILE")]
     pages: Vec<PathBuf>,
@@ -41,20 +48,30 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(Cli { dist, pages }: &Cli) -> Result<()> {
+fn run(Cli { dist, site, pages }: &Cli) -> Result<()> {
+    let storage = if site.is_some() { Storage::Plain } else { Storage::Packed };
     let sources = pages.iter().map(|file| Source::read(file)).collect::<Result<Vec<_>>>()?;
     let compiled = cargo::compile(sources.iter().flat_map(Source::programs))?;
     // Packing takes some seconds of one core for each page.
     let built: Vec<_> = thread::scope(|scope| {
-        let threads: Vec<_> = sources.iter().map(|source| scope.spawn(|| source.build(&compiled))).collect();
+        let threads: Vec<_> = sources.iter().map(|source| scope.spawn(|| source.build(&compiled, storage))).collect();
         threads
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|_| Err(anyhow!("a thread ended early"))))
             .collect()
     });
     let folders = built.into_iter().collect::<Result<Vec<_>>>()?;
-    for (source, folder) in sources.iter().zip(folders) {
-        folder.write(&dist.join(source.name()))?;
+    let Some(site) = site else {
+        let mut named = sources.iter().zip(folders);
+        return named.try_for_each(|(source, folder)| folder.write(&dist.join(source.name())));
+    };
+    let mut whole = Folder::new(storage);
+    for (number, (source, mut folder)) in sources.iter().zip(folders).enumerate() {
+        if number > 0 {
+            folder.rename(INDEX, format!("{}.html", source.document()));
+        }
+        whole.add_all(folder);
     }
-    Ok(())
+    whole.add_offline();
+    whole.write(&dist.join(site))
 }

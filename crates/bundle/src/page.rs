@@ -11,7 +11,7 @@ use crate::{
     assets::{Asset, Program, Role},
     bindgen::{self, Bound},
     cargo::Compiled,
-    folder::{self, Folder},
+    folder::{self, Folder, INDEX, Storage},
     markup::{self, Piece},
 };
 
@@ -64,14 +64,19 @@ impl Source {
         })
     }
 
-    pub fn build(&self, compiled: &Compiled) -> Result<Folder> {
-        self.build_with(|program| bindgen::bind(program, compiled.wasm(program)?))
+    /// The name of the page's document, without its ending.
+    pub fn document(&self) -> String {
+        self.file.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    pub fn build(&self, compiled: &Compiled, storage: Storage) -> Result<Folder> {
+        self.build_with(storage, |program| bindgen::bind(program, compiled.wasm(program)?))
             .with_context(|| format!("cannot build {}", self.file.display()))
     }
 
     /// Addresses are relative, so that the page works under any URL.
-    fn build_with(&self, bind: impl Fn(&Program) -> Result<Bound>) -> Result<Folder> {
-        let mut folder = Folder::default();
+    fn build_with(&self, storage: Storage, bind: impl Fn(&Program) -> Result<Bound>) -> Result<Folder> {
+        let mut folder = Folder::new(storage);
         let (mut html, mut preloads) = (String::new(), String::new());
         for part in &self.parts {
             html += &match part {
@@ -109,7 +114,7 @@ impl Source {
         }
         let end = html.find("</head>").context("the page has no </head>")?;
         html.insert_str(end, &preloads);
-        folder.add("index.html", html.into_bytes());
+        folder.add(INDEX, html.into_bytes());
         Ok(folder)
     }
 }
@@ -138,11 +143,11 @@ fn add_page(folder: &mut Folder, bin: &str, Bound { js, wasm, snippets }: Bound)
     let script = format!(
         "<script type=\"module\">\nimport init from './{module}';\nawait init({{ module_or_path: './{binary}' }});\n</script>"
     );
-    folder.add_packed(module, js)?;
-    folder.add_packed(binary.clone(), wasm)?;
+    folder.add_program(module, js)?;
+    folder.add_program(binary.clone(), wasm)?;
     folder.is_small(&binary)?;
     for (name, content) in snippets {
-        folder.add_packed(name, content)?;
+        folder.add_program(name, content)?;
     }
     Ok((script, links))
 }
@@ -154,8 +159,8 @@ fn add_worker(folder: &mut Folder, bin: &str, has_loader: bool, Bound { js, wasm
         let loader = format!("importScripts(\"./{bin}.js\");wasm_bindgen({{ module_or_path: \"./{bin}_bg.wasm\" }});");
         folder.add(format!("{bin}_loader.js"), loader.into_bytes());
     }
-    folder.add_packed(format!("{bin}.js"), js)?;
-    folder.add_packed(format!("{bin}_bg.wasm"), wasm)
+    folder.add_program(format!("{bin}.js"), js)?;
+    folder.add_program(format!("{bin}_bg.wasm"), wasm)
 }
 
 #[cfg(test)]
@@ -184,7 +189,7 @@ mod tests {
         for name in ["icon.svg", "base.css", "opening/strip.png", "loading.html"] {
             fs::write(file(name), format!("<{name}>")).unwrap();
         }
-        Source::parse(&file("page.html"), PAGE)?.build_with(|program| {
+        Source::parse(&file("page.html"), PAGE)?.build_with(Storage::Packed, |program| {
             let snippets = snippets.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec())).collect();
             Ok(Bound { snippets, ..bound(program)? })
         })
@@ -241,6 +246,8 @@ mod tests {
             ("projector", "www/projector.html"),
             ("replay", "www/replay.html"),
             ("gpu", "www/gpu.html"),
+            ("projector", "www/solo.html"),
+            ("student", "www/phone.html"),
         ] {
             let source = Source::read(&top.join(file)).unwrap();
             assert_eq!(source.name(), name);

@@ -14,7 +14,7 @@ use crate::peers::Peers;
 use crate::single::{self, Bench, Chaos, Example, Lessons, Test};
 use crate::tools::Purpose;
 use crate::windows::Windows;
-use crate::{demo, dist, leftovers, load, runner, steps, tools};
+use crate::{demo, dist, leftovers, load, page, runner, steps, tools};
 
 /// Set-up, build, test and demo
 ///
@@ -32,7 +32,8 @@ struct Cli {
 enum Job {
     /// Build the page and the relay, and start a classroom
     Demo {
-        /// Passed on to `unmask relay`, for example `--headless 4`
+        /// Passed on to `unmask relay`, for example `--headless 4`; `--solo` alone plays the lesson in the browser,
+        /// without a relay
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         relay: Vec<String>,
     },
@@ -88,6 +89,8 @@ enum Job {
     Fuzz(Fuzz),
     /// Build the trainer for tabs with a graphics card; `cargo demo` does so during the first lesson
     Webgpu,
+    /// Build the lesson that needs no relay into dist/solo, a folder for any web server
+    Solo,
     /// Pack the program with its page, README, licences, completions and manual pages into one archive
     ///
     /// Writes dist/unmask-VERSION-TARGET.tar.gz (for Windows .zip) in the target folder, with its SHA-256 beside it.
@@ -215,6 +218,12 @@ pub fn run() -> Result<ExitCode> {
         Job::Webgpu => {
             let (env, turn) = building_env()?;
             demo::build_gpu(&env, turn)
+        }
+        Job::Solo => {
+            let (env, _turn) = building_env()?;
+            tools::ensure(&env, Purpose::Demo)?;
+            println!("{}", page::build_solo(&env)?.display());
+            Ok(ExitCode::SUCCESS)
         }
         Job::Dist { target } => {
             let (env, _turn) = building_env()?;

@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use crate::checkout::Turn;
 use crate::env::{self, Env};
 use crate::page;
+use crate::site::Site;
 use crate::tools::{self, Purpose};
 
 /// Builds the relay together with a small test. Only then does cargo compile the dependencies with the features that
@@ -18,6 +19,9 @@ pub const RELAY: [&str; 7] = ["build", "--release", "--workspace", "--bin", "unm
 
 /// Builds what is missing, then becomes `unmask relay` with `arguments`. Optional parts are built during the lesson.
 pub fn run(env: &Env, turn: Turn, arguments: &[String]) -> Result<ExitCode> {
+    if arguments.iter().any(|argument| argument == "--solo") {
+        return play_alone(env, turn);
+    }
     let program = env.release_binary("unmask");
     let is_first = !program.exists();
     if is_first {
@@ -47,6 +51,26 @@ pub fn run(env: &Env, turn: Turn, arguments: &[String]) -> Result<ExitCode> {
     let mut relay = Command::new(program);
     relay.args(relay_arguments(arguments)).env(page::GPU_FOLDER, page::gpu_folder(env));
     env::become_process(relay)
+}
+
+/// The port of the lesson without a relay.
+const PORT: u16 = 8090;
+
+/// Builds the lesson without a relay, serves its folder to this machine and opens it, until Ctrl-C.
+fn play_alone(env: &Env, turn: Turn) -> Result<ExitCode> {
+    tools::ensure(env, Purpose::Demo)?;
+    let folder = page::build_solo(env)?;
+    drop(turn);
+    let site = Site::serve(&folder, "/", PORT)
+        .with_context(|| format!("port {PORT} cannot be used: end the program that uses it"))?;
+    println!("The lesson: {}\nIts folder, for any web server: {}", site.link(), folder.display());
+    if let Some(open) = env.find("xdg-open") {
+        // Without a desktop the address is there to be typed.
+        let _ = Command::new(open).arg(site.link()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    }
+    loop {
+        std::thread::park();
+    }
 }
 
 /// Prints the time that each stage took.

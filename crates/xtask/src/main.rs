@@ -22,6 +22,7 @@ mod programs;
 mod python;
 mod runner;
 mod single;
+mod site;
 mod space;
 mod steps;
 mod tidy;

@@ -16,6 +16,12 @@ const OTHERS: [&str; 6] = [".cargo", "Cargo.lock", "Cargo.toml", "crates/bundle"
 /// Each page is a document, a program of the tab's crate, and a folder in `dist`.
 const PAGES: [&str; 3] = ["student", "projector", "replay"];
 
+/// The folder in `dist` with the lesson that needs no relay, for any web server.
+pub const SOLO: &str = "solo";
+
+/// The documents of that folder, in `www`; the first one becomes its `index.html`.
+const SOLO_PAGES: [&str; 2] = ["solo", "phone"];
+
 /// The program that builds the pages, together with a small test. As with [`crate::demo::RELAY`], only then does cargo
 /// compile its dependencies with the relay's features, and only once.
 const BUNDLE: [&str; 7] = ["build", "--release", "--workspace", "--bin", "bundle", "--test", "trunk"];
@@ -46,7 +52,7 @@ pub fn build_gpu(env: &Env) -> Result<()> {
         return Ok(());
     }
     let now = hex(&digest(&sources(env)?)?);
-    bundle(env, &env.target_dir.join("page").join(name_of_checkout(env)), &[GPU])?;
+    bundle(env, &env.target_dir.join("page").join(name_of_checkout(env)), None, &[GPU])?;
     let built = env.target_dir.join("page").join(name_of_checkout(env)).join(GPU);
     let folder = gpu_folder(env);
     if folder.exists() {
@@ -57,12 +63,12 @@ pub fn build_gpu(env: &Env) -> Result<()> {
     fs::write(&record, now).with_context(|| format!("cannot write {}", record.display()))
 }
 
-/// Builds the bundler, then these pages into `dist`.
-fn bundle(env: &Env, dist: &Path, pages: &[&str]) -> Result<()> {
+/// Builds the bundler, then these pages into `dist`: each into a folder of its own, or all into the folder `site`.
+fn bundle(env: &Env, dist: &Path, site: Option<&str>, pages: &[&str]) -> Result<()> {
     env::run(env.command("cargo").args(BUNDLE))?;
     let mut bundle = env.command(&env.release_binary("bundle").to_string_lossy());
-    bundle.arg("--dist").arg(dist).args(pages.iter().map(|page| document(page)));
-    env::run(&mut bundle)
+    bundle.arg("--dist").arg(dist).args(site.into_iter().flat_map(|site| ["--site", site]));
+    env::run(bundle.args(pages.iter().map(|page| document(page))))
 }
 
 /// The document of a page. The student's is at the top, where trunk and newcomers look for it.
@@ -81,24 +87,41 @@ pub fn build(env: &Env) -> Result<()> {
     let dist = env.root.join("dist");
     let record = env.target_dir.join("page").join(format!("{}.record", name_of_checkout(env)));
     let mut places = sources(env)?;
-    places.push(dist.clone());
+    places.extend(PAGES.map(|page| dist.join(page)));
     let is_built = PAGES.iter().all(|page| dist.join(page).join("index.html").exists());
     if is_built && fs::read_to_string(&record).ok() == Some(hex(&digest(&places)?)) {
         println!("The pages have not changed.");
         return Ok(());
     }
     clear(&dist)?;
-    bundle(env, &dist, &PAGES)?;
+    bundle(env, &dist, None, &PAGES)?;
     fs::create_dir_all(record.parent().unwrap_or(&env.target_dir))?;
     fs::write(&record, hex(&digest(&places)?)).with_context(|| format!("cannot write {}", record.display()))
 }
 
-/// Removes everything that belongs to no page, because the relay embeds the whole folder.
+/// Builds the lesson that needs no relay into a folder for any web server, and returns the folder.
+pub fn build_solo(env: &Env) -> Result<PathBuf> {
+    let dist = env.root.join("dist");
+    let folder = dist.join(SOLO);
+    let record = env.target_dir.join("page").join(format!("{}-{SOLO}.record", name_of_checkout(env)));
+    let mut places = sources(env)?;
+    places.push(folder.clone());
+    if folder.join("index.html").exists() && fs::read_to_string(&record).ok() == Some(hex(&digest(&places)?)) {
+        println!("The lesson without a relay has not changed.");
+        return Ok(folder);
+    }
+    bundle(env, &dist, Some(SOLO), &SOLO_PAGES)?;
+    fs::create_dir_all(record.parent().unwrap_or(&env.target_dir))?;
+    fs::write(&record, hex(&digest(&places)?)).with_context(|| format!("cannot write {}", record.display()))?;
+    Ok(folder)
+}
+
+/// Removes everything that belongs to no page, because the relay embeds the whole folder except for [`SOLO`].
 fn clear(dist: &Path) -> Result<()> {
     fs::create_dir_all(dist).with_context(|| format!("cannot make {}", dist.display()))?;
     for entry in fs::read_dir(dist).with_context(|| format!("cannot list {}", dist.display()))? {
         let path = entry?.path();
-        if PAGES.iter().any(|page| path.ends_with(page)) {
+        if PAGES.iter().chain([&SOLO]).any(|page| path.ends_with(page)) {
             continue;
         }
         let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
@@ -107,10 +130,11 @@ fn clear(dist: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The folders of the crates that page and worker depend on, and [`OTHERS`].
+/// The folders of the crates that pages and workers depend on, and [`OTHERS`].
 fn sources(env: &Env) -> Result<Vec<PathBuf>> {
     let mut tree = env.command("cargo");
-    tree.args(["tree", "--package", "unmask-tab", "--all-features", "--target", "wasm32-unknown-unknown"]);
+    tree.args(["tree", "--package", "unmask-tab", "--package", "unmask-solo", "--all-features"]);
+    tree.args(["--target", "wasm32-unknown-unknown"]);
     tree.args(["--edges", "normal,build", "--prefix", "none", "--format", "{p}"]);
     let tree = env::read(&mut tree).context("cargo cannot tell what the page depends on: run `cargo tree`")?;
     let mut folders: Vec<PathBuf> = tree.lines().filter_map(folder).collect();
@@ -174,7 +198,7 @@ mod tests {
     #[test]
     fn page_depends_on_its_crate_and_the_vocabulary() {
         let sources = sources(&Env::detect().unwrap()).unwrap();
-        for name in ["crates/tab", "crates/core", "crates/bundle", "www"] {
+        for name in ["crates/tab", "crates/solo", "crates/room", "crates/core", "crates/bundle", "www"] {
             assert!(sources.iter().any(|source| source.ends_with(name)), "{name}: {sources:?}");
         }
         assert!(!sources.iter().any(|source| source.ends_with("crates/relay")), "{sources:?}");
@@ -191,7 +215,7 @@ mod tests {
     #[test]
     fn what_belongs_to_no_page_goes() {
         let dist = std::env::temp_dir().join(format!("unmask-clear-{}", std::process::id()));
-        for page in ["student", "teacher"] {
+        for page in ["student", "teacher", SOLO] {
             fs::create_dir_all(dist.join(page)).unwrap();
             fs::write(dist.join(page).join("index.html"), "").unwrap();
         }
@@ -200,7 +224,8 @@ mod tests {
         let left: Vec<_> = fs::read_dir(&dist).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert!(dist.join("student/index.html").exists());
         fs::remove_dir_all(&dist).unwrap();
-        assert_eq!(left, ["student"]);
+        assert_eq!(left.len(), 2, "{left:?}");
+        assert!(left.iter().all(|page| *page == "student" || *page == SOLO), "{left:?}");
     }
 
     #[test]

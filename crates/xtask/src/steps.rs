@@ -31,14 +31,14 @@ pub const ALL: &[Step] = &[
     Step { name: "fmt", about: "cargo fmt --check", needs: &["tools"], run: fmt },
     Step {
         name: "page",
-        about: "build the pages into dist, and build the WebGPU trainer",
+        about: "build the pages and the lesson without a relay into dist, and build the WebGPU trainer",
         needs: &["tools"],
         run: pages,
     },
     Step { name: "clippy", about: "clippy on the native crates and their tests", needs: &["page"], run: clippy },
     Step {
         name: "clippy-wasm",
-        about: "clippy on the page and its tests, without Burn on WebGPU",
+        about: "clippy on the pages and their tests, without Burn on WebGPU, and on the room in a browser",
         needs: &["tools"],
         run: clippy_wasm,
     },
@@ -71,8 +71,8 @@ pub const WITHOUT_BUILD: [&str; 4] = ["tools", "tidy", "deny", "fmt"];
 const BROWSER_CPU: [&str; 7] =
     ["--release", "--package", "unmask-tab", "--features", "train", "--target", "wasm32-unknown-unknown"];
 
-/// The room, which is to run in a browser one day.
-const ROOM: [&str; 6] = ["--release", "--package", "unmask-room", "--lib", "--target", "wasm32-unknown-unknown"];
+/// The room and its robots in a browser.
+const SOLO: [&str; 5] = ["--release", "--package", "unmask-solo", "--target", "wasm32-unknown-unknown"];
 
 /// Arguments of clippy.
 const LINTS: [&str; 4] = ["--all-targets", "--", "-D", "warnings"];
@@ -87,6 +87,7 @@ fn tools_step(env: &Env, _: &mut TestNotes) -> Result<()> {
 
 fn pages(env: &Env, _: &mut TestNotes) -> Result<()> {
     page::build(env)?;
+    page::build_solo(env)?;
     page::build_gpu(env)
 }
 
@@ -129,7 +130,7 @@ fn clippy(env: &Env, _: &mut TestNotes) -> Result<()> {
 
 fn clippy_wasm(env: &Env, _: &mut TestNotes) -> Result<()> {
     env::run(cargo(env, &["clippy"]).args(BROWSER_CPU).args(LINTS))?;
-    env::run(cargo(env, &["clippy"]).args(ROOM).args(["--", "-D", "warnings"]))
+    env::run(cargo(env, &["clippy"]).args(SOLO).args(["--", "-D", "warnings"]))
 }
 
 fn run_tests(command: &mut Command, tests: &mut TestNotes) -> Result<()> {
@@ -193,5 +194,8 @@ fn doc(env: &Env, _: &mut TestNotes) -> Result<()> {
     // `--examples` makes cargo use the dev-dependencies' features here too.
     let options = ["--no-deps", "--lib", "--bins", "--examples"];
     env::run(native(env, "doc", &options).env("RUSTDOCFLAGS", "-D warnings"))?;
-    env::run(cargo(env, &["doc"]).args(BROWSER_CPU).args(options).env("RUSTDOCFLAGS", "-D warnings"))
+    for package in [&BROWSER_CPU[..], &SOLO] {
+        env::run(cargo(env, &["doc"]).args(package).args(options).env("RUSTDOCFLAGS", "-D warnings"))?;
+    }
+    Ok(())
 }

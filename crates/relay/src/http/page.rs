@@ -24,11 +24,13 @@ use super::coding::accepts;
 use unmask_room::hex;
 
 /// The output of `crates/bundle`, one folder per page; empty if it was not run. Some files are present only in brotli's
-/// form, with the suffix [`PACKED`]. Hidden folders are excluded because Trunk stages its builds there.
+/// form, with the suffix [`PACKED`]. Hidden folders are excluded because Trunk stages its builds there, and `solo`
+/// because it needs no relay.
 #[derive(RustEmbed)]
 #[folder = "../../dist"]
 #[exclude = "*/.*"]
 #[exclude = "gpu/index.html"]
+#[exclude = "solo/*"]
 struct Page;
 
 /// Suffix of files that are embedded in brotli's form.

@@ -1,0 +1,21 @@
+// Keeps every file of this folder in the browser, so that the lesson opens without a network. The builder fills in the
+// names and a digest of their contents.
+const files = [/* FILES */];
+const ours = `unmask ${self.registration.scope} `;
+const kept = ours + "/* DIGEST */";
+
+self.addEventListener("install", event => {
+  const fetched = caches.open(kept).then(cache => cache.addAll(files));
+  event.waitUntil(fetched.then(() => self.skipWaiting()));
+});
+
+self.addEventListener("activate", event => {
+  const old = name => name.startsWith(ours) && name !== kept;
+  const removed = caches.keys().then(names => Promise.all(names.filter(old).map(name => caches.delete(name))));
+  event.waitUntil(removed.then(() => self.clients.claim()));
+});
+
+self.addEventListener("fetch", event => {
+  const found = caches.open(kept).then(cache => cache.match(event.request, { ignoreSearch: true }));
+  event.respondWith(found.then(file => file ?? fetch(event.request)));
+});

@@ -1,0 +1,108 @@
+//! The lesson without a relay: one folder, from a plain web server and below another page.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::{
+    ONE_AT_A_TIME,
+    site::Site,
+    stage::{PROJECTOR, assert_fits},
+    support::{Browser, Tab},
+};
+
+/// Where the folder lies.
+const PREFIX: &str = "/lessons/unmask/";
+
+/// The stage's reconstruction, once it is a picture.
+const LEAKED: &str = "[...document.querySelectorAll('[data-testid=\"attacked\"] img')]
+    .find(image => image.src.startsWith('data:image/png') && image.complete && image.naturalWidth > 0) && 'leaked'";
+
+/// `cargo xtask check-all --only page` builds the folder.
+fn serve() -> Site {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist/solo");
+    assert!(folder.join("index.html").exists(), "there is no {}", folder.display());
+    Site::serve(&folder, PREFIX, 0).expect("a port")
+}
+
+async fn arrives(page: &Tab, scene: u64, beat: u64) {
+    let look = format!(
+        "(stage => stage?.dataset.scene === '{scene}' && stage.dataset.beat === '{beat}' || null)\
+         (document.querySelector('[data-testid=\"stage\"]'))"
+    );
+    page.wait_for(&look).await;
+}
+
+/// Presses Space from the lobby to the question whose picture leaked.
+async fn goes_to_the_first_leak(page: &Tab) {
+    page.attribute_is("clients-here", "data-count", "4").await;
+    for (scene, beat) in [(1, 0), (1, 1), (1, 2), (2, 0)] {
+        page.press(' ').await;
+        arrives(page, scene, beat).await;
+    }
+    page.wait_for(LEAKED).await;
+}
+
+#[tokio::test]
+async fn a_picture_leaks_without_a_relay() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let site = serve();
+    let browser = Browser::start().await;
+    let page = browser.open_view(&format!("{}?seed=7", site.link()), PROJECTOR).await;
+    goes_to_the_first_leak(&page).await;
+    assert_fits(&page, "the first leak").await;
+    page.screenshot("solo-leak").await;
+    // APRIL solves the update exactly, and a mask hides the picture from it.
+    page.press('\u{e014}').await;
+    arrives(&page, 3, 0).await;
+    page.attribute_is("attacked", "data-level", "recognisable").await;
+    page.press('m').await;
+    page.attribute_is("attacked", "data-level", "hidden").await;
+    page.press('e').await;
+    page.attribute("card", "data-ssim").await;
+    for id in ["pin", "qr", "take-home", "take-recording"] {
+        assert!(!page.shows(id).await, "{id} is shown");
+    }
+    assert_eq!(page.console_errors().await, Vec::<Value>::new());
+}
+
+/// A link with a setting that does not exist says which.
+#[tokio::test]
+async fn a_wrong_link_is_explained() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let site = serve();
+    let browser = Browser::start().await;
+    let page = browser.open_view(&format!("{}?colour=red", site.link()), PROJECTOR).await;
+    page.wait_for("document.body.innerText.includes('\"colour\", which is no setting') || null").await;
+}
+
+/// An element of the phone beside the stage.
+fn on_the_phone(id: &str) -> String {
+    format!(
+        "document.querySelector('[data-testid=\"own-phone\"] iframe')?.contentDocument\
+         ?.querySelector('[data-testid=\"{id}\"]')"
+    )
+}
+
+/// The visitor joins the robots, and sees privately what leaks.
+#[tokio::test]
+async fn the_visitor_may_be_a_student() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let site = serve();
+    let browser = Browser::start().await;
+    let page = browser.open_view(&format!("{}?seed=7&robots=1", site.link()), PROJECTOR).await;
+    page.attribute_is("clients-here", "data-count", "1").await;
+    page.click("be-student").await;
+    page.wait_for(&format!("(join => join && !join.disabled && (join.click(), 'joins'))({})", on_the_phone("join")))
+        .await;
+    page.attribute_is("clients-here", "data-count", "2").await;
+    page.screenshot("solo-phone").await;
+    for (scene, beat) in [(1, 0), (1, 1), (1, 2), (2, 0)] {
+        page.press(' ').await;
+        arrives(&page, scene, beat).await;
+    }
+    page.press('\u{e014}').await;
+    arrives(&page, 3, 0).await;
+    page.wait_for(&format!("Number({}?.dataset.ssim) >= 0.9 || null", on_the_phone("leak"))).await;
+    page.screenshot("solo-phone-leak").await;
+}
