@@ -78,10 +78,10 @@ pub fn run(
     let mut recovered: Recovered = match definition(method).solver {
         Solver::ClosedForm(solve) => observation.solve(method, solve, progress)?.into(),
         Solver::Rounds => rounds(observation, progress)?,
-        #[cfg(not(target_family = "wasm"))]
+        #[cfg(any(feature = "batch", not(target_family = "wasm")))]
         Solver::Batch => crate::batch::whole_batch(observation, searches, progress)?,
-        // A tab attacks its own single picture, and loads a sixth less without this.
-        #[cfg(target_family = "wasm")]
+        // A student's page attacks its own single picture, and loads a sixth less without this.
+        #[cfg(not(any(feature = "batch", not(target_family = "wasm"))))]
         Solver::Batch => {
             return Err(AttackError::BatchExcluded { reason: "a tab cannot do that; use `unmask invert`".to_owned() });
         }
