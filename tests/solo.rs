@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{
     ONE_AT_A_TIME,
     site::Site,
-    stage::{PROJECTOR, assert_fits},
+    stage::{ALL_OF_THE_SUM, FOUND, PROJECTOR, SEARCH, assert_fits, beats},
     support::{Browser, Tab},
 };
 
@@ -36,11 +36,15 @@ async fn arrives(page: &Tab, scene: u64, beat: u64) {
 /// Presses Space from the lobby to the question whose picture leaked.
 async fn goes_to_the_first_leak(page: &Tab) {
     page.attribute_is("clients-here", "data-count", "4").await;
-    for (scene, beat) in [(1, 0), (1, 1), (1, 2), (2, 0)] {
+    space_to(page, &[(1, 0), (1, 1), (1, 2), (2, 0)]).await;
+    page.wait_for(LEAKED).await;
+}
+
+async fn space_to(page: &Tab, places: &[(u64, u64)]) {
+    for &(scene, beat) in places {
         page.press(' ').await;
         arrives(page, scene, beat).await;
     }
-    page.wait_for(LEAKED).await;
 }
 
 #[tokio::test]
@@ -76,6 +80,64 @@ async fn a_wrong_link_is_explained() {
     page.wait_for("document.body.innerText.includes('\"colour\", which is no setting') || null").await;
 }
 
+/// Space leads from the lobby to the last step, without a class. The search finds its picture, and the sum comes apart.
+#[tokio::test]
+async fn the_whole_lesson_plays_without_a_relay() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let site = serve();
+    let browser = Browser::start().await;
+    let page = browser.open_view(&format!("{}?seed=7", site.link()), PROJECTOR).await;
+    page.attribute_is("clients-here", "data-count", "4").await;
+    let all = (0..).zip(beats()).flat_map(|(scene, beats)| (0..beats).map(move |beat| (scene, beat)));
+    for (scene, beat) in all.skip(1) {
+        space_to(&page, &[(scene, beat)]).await;
+        match (scene, beat) {
+            SEARCH => drop(page.wait_for(FOUND).await),
+            (9, 1) => drop(page.wait_for(ALL_OF_THE_SUM).await),
+            _ => {}
+        }
+        assert_fits(&page, &format!("scene {scene}, step {beat}")).await;
+    }
+    assert_eq!(page.console_errors().await, Vec::<Value>::new());
+}
+
+/// Once loaded, the lesson needs no server, and its link still holds the settings.
+#[tokio::test]
+async fn the_lesson_plays_without_a_network() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let site = serve();
+    let browser = Browser::start().await;
+    let page = browser.open_view(&format!("{}?seed=7&robots=2", site.link()), PROJECTOR).await;
+    page.run_async("const done = arguments[0]; navigator.serviceWorker.ready.then(() => done(true))").await;
+    drop(site);
+    page.reload().await;
+    page.attribute_is("clients-here", "data-count", "2").await;
+    space_to(&page, &[(1, 0), (1, 1), (1, 2), (2, 0)]).await;
+    page.wait_for(LEAKED).await;
+}
+
+/// Two pages in one browser have a room each.
+#[tokio::test]
+async fn two_lessons_do_not_disturb_each_other() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let site = serve();
+    let browser = Browser::start().await;
+    let page = browser.open_view(&format!("{}?seed=7", site.link()), PROJECTOR).await;
+    page.run(
+        "const other = document.createElement('iframe'); other.id = 'other'; other.src = '?robots=2'; \
+         other.style.display = 'none'; document.body.append(other)",
+    )
+    .await;
+    let other = |id: &str, part: &str| {
+        format!(
+            "document.getElementById('other').contentDocument?.querySelector('[data-testid=\"{id}\"]')?.dataset.{part}"
+        )
+    };
+    page.wait_for(&format!("{} === '2' || null", other("clients-here", "count"))).await;
+    goes_to_the_first_leak(&page).await;
+    assert_eq!(page.wait_for(&other("stage", "scene")).await, "0");
+}
+
 /// An element of the phone beside the stage.
 fn on_the_phone(id: &str) -> String {
     format!(
@@ -96,11 +158,9 @@ async fn the_visitor_may_be_a_student() {
     page.wait_for(&format!("(join => join && !join.disabled && (join.click(), 'joins'))({})", on_the_phone("join")))
         .await;
     page.attribute_is("clients-here", "data-count", "2").await;
+    assert_fits(&page, "the stage beside the phone").await;
     page.screenshot("solo-phone").await;
-    for (scene, beat) in [(1, 0), (1, 1), (1, 2), (2, 0)] {
-        page.press(' ').await;
-        arrives(&page, scene, beat).await;
-    }
+    space_to(&page, &[(1, 0), (1, 1), (1, 2), (2, 0)]).await;
     page.press('\u{e014}').await;
     arrives(&page, 3, 0).await;
     page.wait_for(&format!("Number({}?.dataset.ssim) >= 0.9 || null", on_the_phone("leak"))).await;

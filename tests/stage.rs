@@ -53,10 +53,10 @@ fn second_question(scene: u64, beat: u64) -> Option<&'static str> {
 }
 
 /// Scene and step at which the relay searches.
-const SEARCH: (u64, u64) = (6, 1);
+pub const SEARCH: (u64, u64) = (6, 1);
 
 /// Whether the reconstruction can be recognised.
-const FOUND: &str = "Number(document.querySelector('[data-testid=\"patience\"]')?.dataset.ssim) >= 0.6 || null";
+pub const FOUND: &str = "Number(document.querySelector('[data-testid=\"patience\"]')?.dataset.ssim) >= 0.6 || null";
 
 /// Elements on the stage that do not fit or are too small for the last row: text and pictures smaller than 24 px or
 /// beyond the slide's edges, messages that are missing, cut off or covered, and pictures beyond their figure or over its
@@ -118,7 +118,7 @@ pub async fn assert_fits(tab: &Tab, place: &str) {
 }
 
 /// True once every picture in the sum has come out of it.
-const ALL_OF_THE_SUM: &str = "(sum => sum.dataset.found >= 2 && sum.dataset.found == sum.querySelectorAll('[data-testid=\"sum-member\"]').length || null)\
+pub const ALL_OF_THE_SUM: &str = "(sum => sum.dataset.found >= 2 && sum.dataset.found == sum.querySelectorAll('[data-testid=\"sum-member\"]').length || null)\
                               (document.querySelector('[data-testid=\"sum\"]'))";
 
 /// The room's scene and step.

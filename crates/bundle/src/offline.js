@@ -4,9 +4,10 @@ const files = [/* FILES */];
 const ours = `unmask ${self.registration.scope} `;
 const kept = ours + "/* DIGEST */";
 
+// A newer script waits until no page of the older one is open, because room, pages and trainers must be of one build.
 self.addEventListener("install", event => {
-  const fetched = caches.open(kept).then(cache => cache.addAll(files));
-  event.waitUntil(fetched.then(() => self.skipWaiting()));
+  const requests = files.map(name => new Request(name, { cache: "no-cache" }));
+  event.waitUntil(caches.open(kept).then(cache => cache.addAll(requests)));
 });
 
 self.addEventListener("activate", event => {

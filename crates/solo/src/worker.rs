@@ -11,7 +11,7 @@ use js_sys::{Array, Uint8Array, global};
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{BroadcastChannel, DedicatedWorkerGlobalScope, MessageEvent};
 
-/// The name of the robots' worker. That of a room's is the name of its channel.
+/// The name of the robots' worker. That of a room's is the name of its channel, then the query of the page's link.
 const ROBOTS: &str = "robots";
 /// The name of the attacks' worker.
 const ATTACKS: &str = "attacks";
@@ -27,7 +27,10 @@ pub fn start() {
     match scope.name().as_str() {
         ROBOTS => robots::start(scope),
         ATTACKS => attacks::start(scope),
-        name => room::start(&scope, name),
+        name => {
+            let (room, query) = name.split_once('?').unwrap_or((name, ""));
+            room::start(room, query);
+        }
     }
 }
 

@@ -72,6 +72,11 @@ pub const OPEN: &[u8] = &[1];
 /// Another: the other side has closed the socket.
 pub const CLOSED: &[u8] = &[];
 
+/// The name of the channel on which the room hears its pages, given that of the channel on which they hear the room.
+pub fn asking_channel(room: &str) -> String {
+    format!("{room}/asks")
+}
+
 /// The name of a socket's channel, given that of the room's.
 pub fn socket_channel(room: &str, socket: u64) -> String {
     format!("{room}/{socket:016x}")
@@ -124,5 +129,6 @@ mod tests {
         let names = [("a", 1), ("b", 1), ("a", 2)].map(|(room, socket)| socket_channel(room, socket));
         assert_eq!(names[0], "a/0000000000000001");
         assert!(names[0] != names[1] && names[0] != names[2]);
+        assert!(asking_channel("a") != asking_channel("b") && !names.contains(&asking_channel("a")));
     }
 }

@@ -554,7 +554,7 @@ trade-runs = Die Klasse rechnet mit R = { $rate }.
 trade-right = richtig benannt
 trade-chance = geraten: { $share }
 trade-pending = wird gemessen
-trade-none = Dieses Relay misst keine Spalten. Starte es mit --shadow-room.
+trade-none = Hier wird nichts gemessen. Ein Relay misst es: Starte es mit --shadow-room.
 trade-seen = Was ein Angreifer, der die Lücken kennt, bei R = { $rate } sieht
 trade-setup = Ein Lauf, Runde { $round }: { $robots } Roboter, { $model }, { $pictures } Testbilder
 

@@ -555,7 +555,7 @@ trade-runs = The class runs R = { $rate }.
 trade-right = named right
 trade-chance = guessing: { $share }
 trade-pending = being measured
-trade-none = This relay measures no columns. Start it with --shadow-room.
+trade-none = Nothing is measured here. A relay measures it: start it with --shadow-room.
 trade-seen = What an attacker who knows the gaps sees at R = { $rate }
 trade-setup = One run, round { $round }: { $robots } robots, { $model }, { $pictures } test pictures
 

@@ -514,7 +514,7 @@ trade-runs = クラスはR = { $rate }で学習します。
 trade-right = 正しく答えた割合
 trade-chance = 当てずっぽう：{ $share }
 trade-pending = 測定中
-trade-none = このリレーは測定していません。--shadow-roomを付けて起動してください。
+trade-none = ここでは測定していません。リレーを--shadow-room付きで起動すると測定します。
 trade-seen = R = { $rate }のとき、欠けた場所を知る攻撃者に見えるもの
 trade-setup = 1回の測定、ラウンド{ $round }：ロボット{ $robots }台、{ $model }、テスト画像{ $pictures }枚
 

@@ -5,15 +5,20 @@ use std::{
     io::{self, BufRead, BufReader, Write},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     path::{Component, Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
 };
 
-/// A folder that is served to this machine, on threads that live as long as the program.
+/// A folder that is served to this machine on threads, until this is dropped.
 #[derive(Debug)]
 pub struct Site {
     address: SocketAddr,
     /// Where the folder lies, such as `/lessons/unmask/`.
     prefix: String,
+    is_over: Arc<AtomicBool>,
 }
 
 impl Site {
@@ -25,18 +30,31 @@ impl Site {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         let address = listener.local_addr()?;
         let (folder, below) = (folder.to_owned(), prefix.to_owned());
+        let is_over = Arc::<AtomicBool>::default();
+        let ends = Arc::clone(&is_over);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
+                if ends.load(Ordering::Relaxed) {
+                    break;
+                }
                 let (folder, below) = (folder.clone(), below.clone());
                 // A browser that hangs up gets no answer.
                 thread::spawn(move || answer(&stream, &folder, &below));
             }
         });
-        Ok(Self { address, prefix: prefix.to_owned() })
+        Ok(Self { address, prefix: prefix.to_owned(), is_over })
     }
 
     pub fn link(&self) -> String {
         format!("http://localhost:{}{}", self.address.port(), self.prefix)
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        // Wakes the thread that waits for the next visitor.
+        drop(TcpStream::connect(self.address));
     }
 }
 

@@ -10,9 +10,9 @@ use futures_util::{
 use gloo_events::EventListener;
 use gloo_timers::future::sleep;
 use js_sys::Array;
-use unmask_wire::channel::{self, CLOSED, FromRoom, OPEN, ToRoom, socket_channel};
+use unmask_wire::channel::{self, CLOSED, FromRoom, OPEN, ToRoom, asking_channel, socket_channel};
 use wasm_bindgen_futures::spawn_local;
-use web_sys::{BroadcastChannel, DedicatedWorkerGlobalScope, UrlSearchParams};
+use web_sys::{BroadcastChannel, UrlSearchParams};
 
 use super::{
     ATTACKS, ROBOTS,
@@ -58,13 +58,14 @@ struct Host {
     events: UnboundedSender<Event>,
 }
 
-pub(super) fn start(scope: &DedicatedWorkerGlobalScope, name: &str) {
-    let Ok(pages) = BroadcastChannel::new(name) else {
+/// Opens the room of this name with the settings of a query.
+pub(super) fn start(name: &str, query: &str) {
+    let (Ok(pages), Ok(asks)) = (BroadcastChannel::new(name), BroadcastChannel::new(&asking_channel(name))) else {
         web_sys::console::error_1(&"this browser has no BroadcastChannel".into());
         return;
     };
     fail_when_it_panics(name.to_owned());
-    match open(scope, name, &pages) {
+    match open(name, query, &pages, &asks) {
         Ok((host, inbox)) => {
             tell(&pages, &FromRoom::Opened);
             spawn_local(host.run(inbox));
@@ -73,7 +74,7 @@ pub(super) fn start(scope: &DedicatedWorkerGlobalScope, name: &str) {
             // A page that comes later hears it too.
             let channel = pages.clone();
             let said = reason.clone();
-            EventListener::new(&pages, "message", move |_| tell(&channel, &FromRoom::Failed(said.clone()))).forget();
+            EventListener::new(&asks, "message", move |_| tell(&channel, &FromRoom::Failed(said.clone()))).forget();
             tell(&pages, &FromRoom::Failed(reason));
         }
     }
@@ -90,17 +91,18 @@ fn fail_when_it_panics(name: String) {
 }
 
 fn open(
-    scope: &DedicatedWorkerGlobalScope,
     name: &str,
+    query: &str,
     pages: &BroadcastChannel,
+    asks: &BroadcastChannel,
 ) -> Result<(Host, UnboundedReceiver<Event>), String> {
-    let query = UrlSearchParams::new_with_str(&scope.location().search()).map_err(|error| format!("{error:?}"))?;
+    let query = UrlSearchParams::new_with_str(query).map_err(|error| format!("{error:?}"))?;
     let Setting { config, robots, answers } = Setting::read(parts(&query))?;
     let clock = Clock::start();
     let room = SoloRoom::open(config, fresh()?, clock.now()).map_err(|error| error.to_string())?;
     let (events, inbox) = unbounded();
     let told = events.clone();
-    EventListener::new(pages, "message", move |event| {
+    EventListener::new(asks, "message", move |event| {
         if let Ok(message) = channel::decode(&bytes_of(event)) {
             // The receiver lives as long as the worker.
             drop(told.unbounded_send(Event::Told(message)));

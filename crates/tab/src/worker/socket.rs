@@ -7,7 +7,7 @@ use futures_util::{FutureExt, SinkExt, StreamExt, future::select, stream::SplitS
 use gloo_events::EventListener;
 use gloo_net::websocket::{Message, futures::WebSocket};
 use js_sys::{Math, Uint8Array};
-use unmask_wire::channel::{CLOSED, OPEN, SCHEME, ToRoom, encode, socket_channel};
+use unmask_wire::channel::{CLOSED, OPEN, SCHEME, ToRoom, asking_channel, encode, socket_channel};
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::spawn_local;
 use web_sys::{BroadcastChannel, MessageEvent};
@@ -124,7 +124,7 @@ fn open_channel(room: &str, tell: impl Fn(SocketEvent) + 'static) -> Result<Read
         });
     });
     let asks = encode(&ToRoom::Connect { socket: number }).map_err(|error| error.to_string())?;
-    let rooms = BroadcastChannel::new(room).map_err(refused)?;
+    let rooms = BroadcastChannel::new(&asking_channel(room)).map_err(refused)?;
     post(&rooms, &asks);
     rooms.close();
     Ok(Reader::Channel { channel, _listener: listener })

@@ -80,10 +80,10 @@ pub fn Projector() -> impl IntoView {
                 teacher
                 address=Address { is_audience, ..address }
                 lobby_door
-                door=move || view! { <Door feed teacher/> }
+                door=move || (!is_alone).then(|| view! { <Door feed teacher/> })
                 menu
                 controls=move || view! { <OwnControls feed teacher/> }
-                end=move || view! { <CheckNetwork teacher/><EraseEverything teacher/> }
+                end=move || (!is_alone).then(|| view! { <CheckNetwork teacher/><EraseEverything teacher/> })
             />
         </Show>
     }

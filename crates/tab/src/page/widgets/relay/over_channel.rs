@@ -7,7 +7,7 @@ use futures_util::{FutureExt, future::LocalBoxFuture};
 use gloo_events::EventListener;
 use js_sys::{Math, Reflect, Uint8Array};
 use leptos::prelude::window;
-use unmask_wire::channel::{Answer, Asker, FromRoom, Request, SCHEME, ToRoom, decode, encode};
+use unmask_wire::channel::{Answer, Asker, FromRoom, Request, SCHEME, ToRoom, asking_channel, decode, encode};
 use unmask_words::say;
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{BroadcastChannel, MessageEvent, Worker};
@@ -25,7 +25,10 @@ pub struct OverChannel(Rc<Inner>);
 
 struct Inner {
     name: String,
+    /// Where the room speaks.
     channel: BroadcastChannel,
+    /// Where it hears. No page hears what another one asks.
+    asks: BroadcastChannel,
     page: u64,
     state: RefCell<Told>,
 }
@@ -47,9 +50,10 @@ impl OverChannel {
     pub fn of_this_page() -> Option<Self> {
         let name = Reflect::get(&window(), &ROOM.into()).ok()?.as_string()?;
         let channel = BroadcastChannel::new(&name).ok()?;
+        let asks = BroadcastChannel::new(&asking_channel(&name)).ok()?;
         // A browser's random number has 52 bits.
         let page = (Math::random() * 2f64.powi(52)) as u64;
-        let inner = Rc::new(Inner { name, channel, page, state: RefCell::default() });
+        let inner = Rc::new(Inner { name, channel, asks, page, state: RefCell::default() });
         let hears = Rc::clone(&inner);
         EventListener::new(&inner.channel, "message", move |event| hears.hear(event)).forget();
         let worker = Reflect::get(&window(), &WORKER.into()).ok();
@@ -121,7 +125,7 @@ impl Inner {
     fn post(&self, message: &ToRoom) {
         if let Ok(bytes) = encode(message) {
             // This fails only for a closed channel.
-            let _ = self.channel.post_message(&JsValue::from(Uint8Array::from(bytes.as_slice())));
+            let _ = self.asks.post_message(&JsValue::from(Uint8Array::from(bytes.as_slice())));
         }
     }
 }
@@ -186,9 +190,10 @@ mod tests {
     impl Room {
         fn named(name: &str) -> (Self, OverChannel) {
             let channel = BroadcastChannel::new(name).expect("a channel");
+            let asks = BroadcastChannel::new(&asking_channel(name)).expect("a channel");
             let heard = Rc::<RefCell<Vec<ToRoom>>>::default();
             let hears = Rc::clone(&heard);
-            let listener = EventListener::new(&channel, "message", move |event| {
+            let listener = EventListener::new(&asks, "message", move |event| {
                 let event: &MessageEvent = event.dyn_ref().expect("a message");
                 hears.borrow_mut().push(decode(&Uint8Array::new(&event.data()).to_vec()).expect("of this build"));
             });
@@ -224,6 +229,22 @@ mod tests {
         assert_eq!(room.hears(1).await, first);
         let said = Answer { status: 200, body: vec![7] };
         room.says(&FromRoom::Answer(Asker { page: asker.page + 1, ..*asker }, Answer { status: 500, body: vec![] }));
+        room.says(&FromRoom::Answer(*asker, said.clone()));
+        assert_eq!(answer.await, Ok(said));
+    }
+
+    #[wasm_bindgen_test]
+    async fn what_another_page_asks_is_no_failure() {
+        let (room, page) = Room::named("test-two");
+        Reflect::set(&window(), &ROOM.into(), &"test-two".into()).expect("a window");
+        let other = OverChannel::of_this_page().expect("a room");
+        Reflect::set(&window(), &ROOM.into(), &JsValue::UNDEFINED).expect("a window");
+        drop(other.ask(Request::get("/api/session")));
+        assert_eq!(room.hears(1).await.len(), 1);
+        let answer = page.ask(Request::get("/api/room"));
+        let heard = room.hears(1).await;
+        let [ToRoom::Ask(asker, _)] = heard.as_slice() else { panic!("{heard:?}") };
+        let said = Answer { status: 200, body: vec![7] };
         room.says(&FromRoom::Answer(*asker, said.clone()));
         assert_eq!(answer.await, Ok(said));
     }
