@@ -23,8 +23,8 @@ use serde_json::Value;
 
 use program::unmask;
 
-/// Longest time until a killed relay has resumed.
-const BACK: Duration = Duration::from_secs(5);
+/// Longest time until a killed relay has resumed. Under Wine a program takes seconds to start.
+const BACK: Duration = Duration::from_secs(if cfg!(windows) { 20 } else { 5 });
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Longest life of a relay after a round has closed.
 const LIFE: Duration = Duration::from_millis(600);
