@@ -149,10 +149,10 @@ async fn of_the_whole_lesson() {
     page.attribute("play", "data-playing").await;
     page.press(' ').await;
     page.attribute_is("play", "data-playing", "false").await;
-    // The mask on APRIL, the main point of a recorded lesson.
-    replay::go_to(&page, replay::last_second_of(&lesson, Scene::April, 1)).await;
+    // What APRIL sees, the main point of a recorded lesson.
+    replay::go_to(&page, replay::last_second_of(&lesson, Scene::April, 0)).await;
     page.attribute_is("stage", "data-scene", "3").await;
-    page.attribute_is("stage", "data-beat", "1").await;
+    page.attribute_is("stage", "data-beat", "0").await;
     page.wait_for(COMPLETE).await;
     take(&page, "replay", false).await;
 }
