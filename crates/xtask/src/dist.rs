@@ -168,7 +168,7 @@ fn tar(folder: &Path, archive: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Like [`tar`], for Windows, which unpacks this kind with a double click.
+/// Like [`tar()`], for Windows, which unpacks this kind with a double click.
 fn zip(folder: &Path, archive: &Path) -> Result<()> {
     let mut zip = ZipWriter::new(File::create(archive)?);
     let top = folder.parent().unwrap_or(folder);
