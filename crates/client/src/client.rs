@@ -411,7 +411,7 @@ impl Client {
         let plain_bytes = 4 * values.len();
         let draws = plan.defence.has_own_mask();
         let seed = if draws { plan.nonces.seed() } else { MaskSeed(fresh) };
-        let update = plan.task().protect(values.clone(), seed)?;
+        let update = plan.task().protect(values.clone(), samples, seed)?;
         let (round, policy) = (plan.round, plan.policy);
         let draw = draws.then(|| SeedDraw { nonce: plan.nonces.own, next: commitment(&fresh) });
         let header = ClientMessage::Update { round, policy, loss, samples, form: update.form, draw };

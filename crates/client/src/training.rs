@@ -1,8 +1,8 @@
 //! A client's work in a round: one gradient or local epochs, then the defence.
 
-use unmask_core::{Defence, MaskSeed, ModelState, ParamLayout, Rule};
+use unmask_core::{Defence, GaussianNoise, MaskSeed, ModelState, ParamLayout, Rule};
 use unmask_data::PictureError;
-use unmask_defence::{Cipher, KeyMaterial, PlainUpdate, Protect, ProtectError, ProtectedUpdate};
+use unmask_defence::{Cipher, KeyMaterial, PlainUpdate, Protect, ProtectError, ProtectedUpdate, clip_factor};
 use unmask_model::{ModelError, Network, Step};
 
 use crate::{Batch, PictureSource};
@@ -47,6 +47,9 @@ impl LocalTask<'_> {
     pub async fn train(&self, network: &Network, pictures: &impl PictureSource) -> Result<LocalUpdate, TrainingError> {
         match self.rule {
             Rule::FedSgd => {
+                if let Some(clip) = self.defence.noise().and_then(GaussianNoise::clip_of_picture) {
+                    return self.clipped_gradients(network, pictures, clip).await;
+                }
                 let Batch { images, labels } = pictures.batch(0, pictures.len())?;
                 let Step { loss, gradient, statistics } =
                     network.loss_and_gradient(self.state, &images, &labels).await?;
@@ -54,6 +57,31 @@ impl LocalTask<'_> {
             }
             Rule::FedAvg { epochs, rate } => self.local_epochs(network, pictures, epochs, rate).await,
         }
+    }
+
+    /// The mean of the pictures' gradients, each clipped to L2 norm `clip`: (1 / B) sum_b g_b min(1, clip / |g_b|), which
+    /// DP-SGD adds noise to (Abadi et al. 2016, Algorithm 1).
+    async fn clipped_gradients(
+        &self,
+        network: &Network,
+        pictures: &impl PictureSource,
+        clip: f64,
+    ) -> Result<LocalUpdate, TrainingError> {
+        let count = pictures.len();
+        let (mut values, mut loss) = (vec![0.0; self.layout.len()], 0.0);
+        let mut statistics = vec![0.0; self.state.statistics.len()];
+        for place in 0..count {
+            let Batch { images, labels } = pictures.batch(place, 1)?;
+            let step = network.loss_and_gradient(self.state, &images, &labels).await?;
+            let factor = (clip_factor(&step.gradient, clip) / count as f64) as f32;
+            values.iter_mut().zip(&step.gradient).for_each(|(sum, value)| *sum += factor * value);
+            statistics.iter_mut().zip(&step.statistics).for_each(|(sum, value)| *sum += value / count as f32);
+            loss += f64::from(step.loss) / count as f64;
+        }
+        if count == 0 {
+            return Err(ModelError::EmptyBatch.into());
+        }
+        Ok(LocalUpdate { loss: loss as f32, values, statistics, samples: self::count(count) })
     }
 
     /// `epochs` epochs of SGD, one batch at a time. SGD keeps no state between batches, so the result equals that of
@@ -85,14 +113,18 @@ impl LocalTask<'_> {
         Ok(LocalUpdate { loss, values: weights, statistics, samples: count(samples) })
     }
 
-    /// Protects the update so that it may leave the device. `seed` must be fresh from the operating system; in a
-    /// simulation it makes the run repeatable.
+    /// Protects the update of `samples` pictures so that it may leave the device. `seed` must be fresh from the operating
+    /// system; in a simulation it makes the run repeatable.
     ///
     /// # Errors
     /// The values do not fit the layout or are not finite, or the cipher is missing or for another model.
-    pub fn protect(&self, values: Vec<f32>, seed: MaskSeed) -> Result<ProtectedUpdate, ProtectError> {
+    pub fn protect(&self, values: Vec<f32>, samples: u32, seed: MaskSeed) -> Result<ProtectedUpdate, ProtectError> {
         let reference = self.rule.is_fedavg().then_some(self.state.weights.as_slice());
-        self.defence.protect(self.layout, PlainUpdate { values, reference }, KeyMaterial { seed, cipher: self.cipher })
+        let defence = match self.defence {
+            Defence::Gaussian(noise) => Defence::Gaussian(noise.of_mean(samples)),
+            other => other,
+        };
+        defence.protect(self.layout, PlainUpdate { values, reference }, KeyMaterial { seed, cipher: self.cipher })
     }
 }
 
@@ -129,6 +161,35 @@ mod tests {
         let expected = block_on(network.train_locally(&state, images, labels, 2, 2, 0.05)).unwrap();
         assert_eq!((found.samples, &found.values), (5, &expected.state.weights));
         assert!((found.loss - expected.loss).abs() < 1e-6, "{} and {}", found.loss, expected.loss);
+    }
+
+    /// DP-SGD by hand: each picture's gradient is clipped by itself, and the noise is divided by their number.
+    #[test]
+    fn each_picture_is_clipped_and_the_noise_is_of_their_mean() {
+        let network = network();
+        let (layout, state) = (network.architecture().layout(), network.architecture().initial(7));
+        let Batch { images, labels } = pictures(&network);
+        let noise: Defence = "gaussian:eps=4,delta=1e-5,clip=0.5,per=picture".parse().unwrap();
+        let task =
+            LocalTask { layout: &layout, state: &state, rule: Rule::FedSgd, batch: 5, defence: noise, cipher: None };
+        let values = images.len() / 5;
+        let mut expected = vec![0.0_f64; layout.len()];
+        for (image, label) in images.chunks(values).zip(&labels) {
+            let gradient = block_on(network.loss_and_gradient(&state, image, &[*label])).unwrap().gradient;
+            let norm = gradient.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
+            assert!(norm > 0.5, "{norm}: clipping must matter");
+            expected.iter_mut().zip(gradient).for_each(|(sum, value)| *sum += f64::from(value) * 0.5 / norm / 5.0);
+        }
+        let trained = block_on(task.train(&network, &Batch { images, labels })).unwrap();
+        assert_eq!(trained.samples, 5);
+        for (found, expected) in trained.values.iter().zip(&expected) {
+            assert!((f64::from(*found) - expected).abs() < 1e-6, "{found} {expected}");
+        }
+        let sent = task.protect(trained.values, 5, MaskSeed([3; 32])).unwrap().values;
+        let squares: f64 = sent.iter().zip(&expected).map(|(sent, mean)| (f64::from(*sent) - mean).powi(2)).sum();
+        let deviation = (squares / sent.len() as f64).sqrt();
+        let whole = noise.noise().unwrap().deviation();
+        assert!((deviation * 5.0 / whole - 1.0).abs() < 0.02, "{deviation} of {whole}");
     }
 
     #[test]

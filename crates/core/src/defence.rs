@@ -8,7 +8,7 @@ mod rates;
 use std::{fmt, str::FromStr};
 
 pub use self::{
-    noise::{GaussianNoise, ParseNoiseError},
+    noise::{GaussianNoise, NoiseUnit, ParseNoiseError, UnknownNoiseUnit},
     rates::{GroupRates, ParseRatesError, RateError, RateRun, ZeroRate},
 };
 use crate::{

@@ -43,8 +43,9 @@ pub use attack::{
 pub use backoff::Backoff;
 pub use client_state::ClientState;
 pub use defence::{
-    Defence, DefenceKind, EncryptionStart, GaussianNoise, GroupRates, NoEmbeddings, NumberParameter, ParseDefenceError,
-    ParseNoiseError, ParseRatesError, RateError, RateRun, UnknownEncryptionStart, ZeroRate,
+    Defence, DefenceKind, EncryptionStart, GaussianNoise, GroupRates, NoEmbeddings, NoiseUnit, NumberParameter,
+    ParseDefenceError, ParseNoiseError, ParseRatesError, RateError, RateRun, UnknownEncryptionStart, UnknownNoiseUnit,
+    ZeroRate,
 };
 pub use init::{InitOptions, LenetInit, initial_lenet, initial_weights};
 pub use layout::{Param, ParamGroup, ParamLayout, UnknownGroup};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Aggregation, Defence, EncryptionStart, OptimiserKind, Rule, TrainingPictures};
+use crate::{Aggregation, Defence, EncryptionStart, NoiseUnit, OptimiserKind, Rule, TrainingPictures};
 
 /// The settings of a round, checked so that a room never holds contradictory ones.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -51,6 +51,10 @@ pub enum SettingsError {
          encryption of its step; choose sgd:RATE, such as sgd:0.1"
     )]
     AdamOnEncrypted(OptimiserKind),
+    #[error(
+        "per=picture clips the gradient of each picture, and {0} sends weights; choose fedsgd, or leave per=picture out"
+    )]
+    NoiseOfPictures(Rule),
 }
 
 impl RoundSettings {
@@ -58,7 +62,7 @@ impl RoundSettings {
     /// gradient.
     ///
     /// # Errors
-    /// A number is out of range, or Adam would step on encrypted gradients. FedAvg accepts any optimiser, since its
+    /// A number is out of range, Adam would step on encrypted gradients, or noise is of pictures' gradients under FedAvg. FedAvg accepts any optimiser, since its
     /// server takes no step.
     pub fn new(defence: Defence, rule: Rule, batch: u16, optimiser: OptimiserKind) -> Result<Self, SettingsError> {
         Self {
@@ -87,6 +91,9 @@ impl RoundSettings {
         }
         if defence.is_encrypted() && !rule.is_fedavg() && optimiser.is_adam() {
             return Err(SettingsError::AdamOnEncrypted(optimiser));
+        }
+        if rule.is_fedavg() && defence.noise().is_some_and(|noise| noise.unit() == NoiseUnit::Picture) {
+            return Err(SettingsError::NoiseOfPictures(rule));
         }
         Ok(self)
     }

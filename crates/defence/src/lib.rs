@@ -17,6 +17,7 @@ mod update;
 
 pub use encryption::{Cipher, KeyError, RoomKey};
 pub use mask::Mask;
+pub use noise::clip_factor;
 pub use protect::{FROZEN_SEED, KeyMaterial, PlainUpdate, Protect, ProtectError};
 pub use seed::{commitment, drawn_seed};
 pub use update::{CheckedUpdate, ProtectedUpdate, UpdateError};

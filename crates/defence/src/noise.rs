@@ -5,11 +5,16 @@ use rand_chacha::ChaCha20Rng;
 use rand_distr::{Distribution, StandardNormal};
 use unmask_core::{GaussianNoise, MaskSeed};
 
+/// The factor that shortens `values` to an L2 norm of `clip`; 1 if they are no longer than that.
+pub fn clip_factor(values: &[f32], clip: f64) -> f64 {
+    let norm = values.iter().map(|&value| f64::from(value) * f64::from(value)).sum::<f64>().sqrt();
+    if norm > clip { clip / norm } else { 1.0 }
+}
+
 /// Clips `update` to S_f, unless the noise is unclipped, and adds noise drawn from `seed`. The seed must stay on the
 /// device: anyone who knows it can subtract the noise.
 pub(crate) fn add_noise(noise: &GaussianNoise, update: &mut [f32], seed: MaskSeed) {
-    let norm = update.iter().map(|&value| f64::from(value) * f64::from(value)).sum::<f64>().sqrt();
-    let scale = noise.clip().filter(|&clip| norm > clip).map_or(1.0, |clip| clip / norm);
+    let scale = noise.clip().map_or(1.0, |clip| clip_factor(update, clip));
     let deviation = noise.deviation();
     let mut rng = ChaCha20Rng::from_seed(seed.0);
     for value in update {

@@ -51,7 +51,7 @@ impl ClientContext<'_> {
             _ => round.into(),
         };
         let seed = MaskSeed(seeds.bytes("protection", period, client));
-        let protected = task.protect(trained.values, seed);
+        let protected = task.protect(trained.values, trained.samples, seed);
         let update = protected.map_err(|source| SimulationError::Protect { client, round: round + 1, source })?;
         let weight = if task.rule.is_fedavg() { trained.samples } else { 1 };
         Ok(ClientUpdate { update, statistics: trained.statistics, loss: trained.loss, weight })

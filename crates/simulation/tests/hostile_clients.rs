@@ -207,7 +207,7 @@ impl Federation {
                     let mut seed = [0; 32];
                     seed[..8].copy_from_slice(&self.seed.to_le_bytes());
                     (seed[8], seed[9]) = (round as u8, client as u8);
-                    let mut update = task.protect(trained.values, MaskSeed(seed)).unwrap();
+                    let mut update = task.protect(trained.values, trained.samples, MaskSeed(seed)).unwrap();
                     let (mut samples, mut loss) = (trained.samples, trained.loss);
                     if client < HOSTILE {
                         match attack {

@@ -1,19 +1,39 @@
 use std::{fmt, str::FromStr};
 
 use super::NumberParameter;
+use crate::text::words;
 
 /// The papers' Gaussian mechanism: clip to an L2 norm of S_f, then add N(0, (S_f sigma)^2) to each value.
 ///
 /// FLRSP's Table 1 uses delta = 0.5 and does not clip, which guarantees nothing meaningful. This type clips by default;
 /// an accountant computes the actual guarantee. `unclipped` instead of `clip` adds the paper's noise without clipping,
 /// and gives no guarantee.
+///
+/// With `per=picture` it is DP-SGD (Abadi et al. 2016): each picture's gradient is clipped to S_f, their sum gets the
+/// noise, and the update is that divided by the number of pictures. The guarantee is then of each picture.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GaussianNoise {
     epsilon: f64,
     delta: f64,
     sensitivity: f64,
     is_clipped: bool,
+    unit: NoiseUnit,
 }
+
+/// What is clipped, and so what the guarantee is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NoiseUnit {
+    /// A client's whole update.
+    #[default]
+    Update,
+    /// The gradient of each picture.
+    Picture,
+}
+
+words!(NoiseUnit {
+    Update = "update",
+    Picture = "picture",
+}, UnknownNoiseUnit, "there is no unit {name:?} of noise; write {words}", " or ");
 
 /// Key of S_f in the string form, with and without clipping.
 const SENSITIVITY: [&str; 2] = ["clip", "unclipped"];
@@ -24,9 +44,14 @@ pub enum ParseNoiseError {
     #[error("{key}: \"{given}\" is not valid; give a number {range}")]
     Value { key: &'static str, given: String, range: &'static str },
     #[error(
-        "there is no parameter \"{0}\"; write eps=4,delta=1e-5,clip=0.5, or unclipped=0.5 for noise without clipping"
+        "there is no parameter \"{0}\"; write eps=4,delta=1e-5,clip=0.5, or unclipped=0.5 for noise without clipping, and \
+         per=picture to clip each picture's gradient"
     )]
     Key(String),
+    #[error(transparent)]
+    Unit(#[from] UnknownNoiseUnit),
+    #[error("per=picture clips each picture's gradient; give clip={0} instead of unclipped={0}")]
+    Unclipped(String),
 }
 
 impl GaussianNoise {
@@ -51,7 +76,41 @@ impl GaussianNoise {
         check("eps", epsilon, epsilon > 0.0, "above 0, such as 4")?;
         check("delta", delta, delta > 0.0 && delta < 1.0, "between 0 and 1, such as 1e-5")?;
         check("clip", clip, clip > 0.0, "above 0, such as 0.5")?;
-        Ok(Self { epsilon, delta, sensitivity: clip, is_clipped: true })
+        Ok(Self { epsilon, delta, sensitivity: clip, is_clipped: true, unit: NoiseUnit::Update })
+    }
+
+    /// The same noise on each picture's clipped gradient.
+    #[must_use]
+    pub fn per_picture(self) -> Self {
+        Self { is_clipped: true, unit: NoiseUnit::Picture, ..self }
+    }
+
+    /// What one of `clients` adds so that the sum of theirs has this noise: a standard deviation of 1 / sqrt(clients).
+    #[must_use]
+    pub fn shared_by(self, clients: usize) -> Self {
+        Self { epsilon: self.epsilon * (clients.max(1) as f64).sqrt(), ..self }
+    }
+
+    /// What this noise does to a mean of `pictures` gradients that were clipped one by one: it is no longer clipped, and
+    /// the deviation is divided by their number. Noise of whole updates stays as it is.
+    #[must_use]
+    pub fn of_mean(self, pictures: u32) -> Self {
+        match self.unit {
+            NoiseUnit::Update => self,
+            NoiseUnit::Picture => {
+                let sensitivity = self.sensitivity / f64::from(pictures.max(1));
+                Self { sensitivity, is_clipped: false, unit: NoiseUnit::Update, ..self }
+            }
+        }
+    }
+
+    pub fn unit(&self) -> NoiseUnit {
+        self.unit
+    }
+
+    /// S_f, if the gradient of each picture is clipped to it.
+    pub fn clip_of_picture(&self) -> Option<f64> {
+        (self.unit == NoiseUnit::Picture).then_some(self.sensitivity)
     }
 
     /// The same noise without clipping.
@@ -94,21 +153,26 @@ impl GaussianNoise {
     }
 
     pub(super) fn phrase(&self) -> String {
-        let bound = if self.is_clipped { "clipped to" } else { "not clipped, S_f =" };
+        let bound = match (self.unit, self.is_clipped) {
+            (NoiseUnit::Picture, _) => "each picture clipped to",
+            (NoiseUnit::Update, true) => "clipped to",
+            (NoiseUnit::Update, false) => "not clipped, S_f =",
+        };
         format!("ε = {}, δ = {}, {bound} {}", self.epsilon, short(self.delta), self.sensitivity)
     }
 }
 
 impl Default for GaussianNoise {
     fn default() -> Self {
-        Self { epsilon: 4.0, delta: 1e-5, sensitivity: 0.5, is_clipped: true }
+        Self { epsilon: 4.0, delta: 1e-5, sensitivity: 0.5, is_clipped: true, unit: NoiseUnit::Update }
     }
 }
 
 impl fmt::Display for GaussianNoise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (delta, key) = (short(self.delta), self.sensitivity_key());
-        write!(f, "eps={},delta={delta},{key}={}", self.epsilon, self.sensitivity)
+        write!(f, "eps={},delta={delta},{key}={}", self.epsilon, self.sensitivity)?;
+        if self.unit == NoiseUnit::Picture { write!(f, ",per={}", self.unit) } else { Ok(()) }
     }
 }
 
@@ -125,6 +189,10 @@ impl FromStr for GaussianNoise {
         for part in text.split(',').filter(|part| !part.trim().is_empty()) {
             let (key, value) = part.split_once('=').ok_or_else(|| ParseNoiseError::Key(part.trim().to_owned()))?;
             let (key, place) = match key.trim() {
+                "per" => {
+                    noise.unit = value.trim().parse()?;
+                    continue;
+                }
                 "eps" => ("eps", &mut noise.epsilon),
                 "delta" => ("delta", &mut noise.delta),
                 key if SENSITIVITY.contains(&key) => {
@@ -139,7 +207,12 @@ impl FromStr for GaussianNoise {
             *place = given.parse().map_err(bad)?;
         }
         let checked = Self::new(noise.epsilon, noise.delta, noise.sensitivity)?;
-        Ok(if noise.is_clipped { checked } else { checked.unclipped() })
+        match (noise.unit, noise.is_clipped) {
+            (NoiseUnit::Update, true) => Ok(checked),
+            (NoiseUnit::Update, false) => Ok(checked.unclipped()),
+            (NoiseUnit::Picture, true) => Ok(checked.per_picture()),
+            (NoiseUnit::Picture, false) => Err(ParseNoiseError::Unclipped(noise.sensitivity.to_string())),
+        }
     }
 }
 
@@ -167,6 +240,8 @@ mod tests {
             ("unclipped=many", "unclipped: \"many\""),
             ("eps=four", "eps: \"four\""),
             ("sigma=3", "no parameter \"sigma\""),
+            ("per=pixel", "no unit \"pixel\" of noise; write update or picture"),
+            ("unclipped=2,per=picture", "give clip=2"),
             ("4", "no parameter \"4\""),
         ] {
             let error = text.parse::<GaussianNoise>().unwrap_err().to_string();
@@ -174,11 +249,21 @@ mod tests {
         }
     }
 
+    #[test]
+    fn noise_of_a_mean_is_divided_by_its_pictures_and_shares_add_up() {
+        let noise = GaussianNoise::default();
+        assert_eq!(noise.of_mean(8), noise);
+        let mean = noise.per_picture().of_mean(8);
+        assert!((mean.deviation() * 8.0 - noise.deviation()).abs() < 1e-12 && mean.clip().is_none());
+        assert!((noise.shared_by(9).deviation() * 3.0 - noise.deviation()).abs() < 1e-12);
+        assert_eq!(noise.per_picture().shared_by(9).unit(), NoiseUnit::Picture);
+    }
+
     proptest! {
         #[test]
         fn string_form_round_trips(epsilon in 1e-3f64..1e3, exponent in -12.0f64..-0.01, clip in 1e-6f64..1e6) {
             let noise = GaussianNoise::new(epsilon, 10f64.powf(exponent), clip).unwrap();
-            for noise in [noise, noise.unclipped()] {
+            for noise in [noise, noise.unclipped(), noise.per_picture()] {
                 prop_assert_eq!(noise.to_string().parse::<GaussianNoise>().unwrap(), noise);
             }
         }

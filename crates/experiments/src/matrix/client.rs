@@ -143,7 +143,7 @@ impl AttackedClient<'_> {
         let purpose = ["protect", &defence, &batch.name, &round, &client];
         // Without its number, a single client draws what it did before there were sums.
         let seed = seed_of(self.seed, if self.settings.sum == 1 { &purpose[..4] } else { &purpose });
-        Ok((task.protect(trained.values, seed)?, trained.statistics))
+        Ok((task.protect(trained.values, trained.samples, seed)?, trained.statistics))
     }
 
     /// All pictures of a client are in one batch.

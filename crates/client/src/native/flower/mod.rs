@@ -174,7 +174,7 @@ fn answer(options: &FlowerOptions, message: &Instruction) -> Reply {
             let trained = block_on(plan.task().train(&network, &pictures)).map_err(|error| error.to_string())?;
             let (samples, loss, statistics) = (trained.samples, trained.loss, trained.statistics);
             let seed = fresh_bytes().map(MaskSeed).map_err(|error| error.to_string())?;
-            let sent = plan.task().protect(trained.values, seed).map_err(|error| error.to_string())?;
+            let sent = plan.task().protect(trained.values, samples, seed).map_err(|error| error.to_string())?;
             let arrays = reply_arrays(&arrays, &plan.layout, &sent, statistics).map_err(|error| error.to_string())?;
             info!(round, loss, samples, defence = %plan.defence, seconds = begun.elapsed().as_secs_f64(), "trained");
             let metrics = TrainMetrics {

@@ -145,7 +145,7 @@ pub fn middle(rates: &GroupRates) -> f64 {
     (low + high) / 2.0
 }
 
-/// Parses three typed numbers as noise. It clips updates if `like` does.
+/// Parses three typed numbers as noise. It clips what `like` clips.
 ///
 /// # Errors
 /// [`ParseNoiseError`], which names the invalid number.
@@ -153,7 +153,7 @@ pub fn read_noise(
     like: GaussianNoise,
     [epsilon, delta, sensitivity]: [&str; 3],
 ) -> Result<GaussianNoise, ParseNoiseError> {
-    format!("eps={epsilon},delta={delta},{}={sensitivity}", like.sensitivity_key()).parse()
+    format!("eps={epsilon},delta={delta},{}={sensitivity},per={}", like.sensitivity_key(), like.unit()).parse()
 }
 
 /// Parses two typed numbers as FedAvg.

@@ -19,7 +19,7 @@ pub mod votes;
 pub mod wall;
 
 use serde::Serialize;
-use unmask_core::{Aggregation, Architecture, Defence, EncryptionStart, GaussianNoise, OptimiserKind, Rule};
+use unmask_core::{Aggregation, Architecture, Defence, EncryptionStart, GaussianNoise, NoiseUnit, OptimiserKind, Rule};
 use unmask_data::metrics::RECOGNISABLE_FROM;
 use unmask_wire::view::{ClientState, EncryptionView, FederationLink, FederationView, JournalView, NextView, Phase};
 
@@ -95,8 +95,12 @@ pub fn ratio(noise: f32) -> String {
 /// Explains how the standard deviation follows from the parameters of the noise.
 pub fn deviation(noise: &GaussianNoise) -> String {
     let bound = noise.clip().map_or("any".to_owned(), |clip| format!("at most {}", number(clip)));
+    let what = match noise.unit() {
+        NoiseUnit::Update => format!("an update whose norm is {bound}"),
+        NoiseUnit::Picture => format!("the sum of the pictures’ gradients, of which each has a norm of {bound}"),
+    };
     format!(
-        "σ = √(2 ln(1.25/δ)) / ε = {}: noise of standard deviation S_f σ = {} on every value of an update whose norm is {bound}.",
+        "σ = √(2 ln(1.25/δ)) / ε = {}: noise of standard deviation S_f σ = {} on every value of {what}.",
         number(noise.sigma()),
         number(noise.deviation()),
     )
