@@ -126,6 +126,21 @@ impl Aggregate {
         Ok(())
     }
 
+    /// Adds the weighted mean `[P]` of several updates, as a secure sum gives it: nobody sees the updates, so only the mean
+    /// itself is checked. `weight` is the sum of their weights.
+    ///
+    /// # Errors
+    /// The defence sends no plain vectors, the mean does not fit the model or is not finite, or the weight is zero or
+    /// overflows the total.
+    pub fn add_mean(&mut self, mean: Vec<f32>, updates: u32, weight: u32) -> Result<(), Refusal> {
+        self.check_form(UpdateForm::Dense)?;
+        self.check_weight(weight)?;
+        let mean = ProtectedUpdate::dense(mean);
+        mean.checked(self.layout())?;
+        self.sums.add_mean(&mean.values, updates, weight);
+        Ok(())
+    }
+
     /// Checks that the update's form fits the defence.
     pub(crate) fn check_form(&self, form: UpdateForm) -> Result<(), Refusal> {
         self.sums.check_form(form)

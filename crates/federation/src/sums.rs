@@ -118,6 +118,13 @@ impl Sums {
         self.remember_mask(update.form(), weight);
     }
 
+    /// Adds what several unmasked updates come to: their mean `[P]`, with the sum of their weights.
+    pub(crate) fn add_mean(&mut self, mean: &[f32], updates: u32, weight: u32) {
+        self.values.iter_mut().zip(mean).for_each(|(sum, mean)| *sum += weight as f32 * mean);
+        self.updates += updates;
+        self.weight = self.weight.saturating_add(weight);
+    }
+
     pub(crate) fn remember_mask(&mut self, form: UpdateForm, weight: u32) {
         if let UpdateForm::Masked { seed, .. } = form {
             match self.masks.iter_mut().find(|(known, _)| *known == seed) {

@@ -12,7 +12,9 @@ use unmask_core::{
     UnknownArchitecture,
 };
 use unmask_data::datasets::Source;
+use unmask_federation::Quorum;
 use unmask_model::device::Compute;
+use unmask_secagg::{MOST_CLIENTS as MOST_IN_A_SUM, SecureSumSettings};
 
 use crate::model_file::{ModelFileError, is_model_file, read_model_file};
 
@@ -69,6 +71,9 @@ pub struct Config {
     /// How many of a round's clients must keep a parameter for the step to move it.
     #[serde(skip_serializing_if = "is_default_minimum")]
     pub min_kept: u32,
+    /// Whether the server learns only the sum of the updates, and how long they may be.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "write_sum", deserialize_with = "read_sum")]
+    pub secure_sum: Option<SecureSumSettings>,
     /// The passphrase for the clients' keys, if the defence encrypts. Never written to a file.
     #[serde(skip_serializing)]
     pub passphrase: Option<String>,
@@ -117,6 +122,7 @@ impl Default for Config {
             defence: Defence::None,
             masks: MaskPeriod::Round,
             min_kept: 1,
+            secure_sum: None,
             passphrase: None,
             batch: 16,
             rounds: None,
@@ -160,6 +166,22 @@ pub enum ConfigError {
     NoPassphrase(Defence),
     #[error("a passphrase is given, but defence = \"{0}\" encrypts nothing; leave it out or choose encrypted")]
     IdlePassphrase(Defence),
+    #[error(
+        "secure-sum adds up 3 to {MOST_IN_A_SUM} clients, and there are {0}: with fewer, the sum hides nobody; change clients, or leave \
+         secure-sum out"
+    )]
+    SumOf(usize),
+    #[error(
+        "secure-sum adds up plain vectors, which defence = \"{0}\" does not send; choose none, fixed-position or gaussian with a clip, or \
+         leave secure-sum out"
+    )]
+    SumDefence(Defence),
+    #[error(
+        "secure-sum = \"{settings}\" {} with defence = \"{defence}\"; {}",
+        if settings.clip.is_some() { "clips a second time" } else { "clips nothing" },
+        if settings.clip.is_some() { "leave its clip out" } else { "add a length, such as clip=1, so that no sum overflows" }
+    )]
+    SumClip { settings: SecureSumSettings, defence: Defence },
     #[error(
         "masks = \"epoch\" keeps a client's mask for a pass over its pictures, but defence = \"{0}\" draws none; leave it out, or \
          choose random-binary:R"
@@ -245,6 +267,9 @@ impl Config {
         if self.masks == MaskPeriod::Epoch && !draws_masks {
             return Err(ConfigError::NoMasks(self.defence));
         }
+        if let Some(settings) = self.secure_sum {
+            self.check_sum(settings)?;
+        }
         if self.start == StartWeights::Initial(InitialWeights::Pretrained)
             && crate::start::pretrained(&self.model).is_none()
         {
@@ -254,11 +279,36 @@ impl Config {
         Ok(RoundSettings::new(self.defence, self.rule, self.batch, self.optimiser)?)
     }
 
+    /// A sum needs a bound on every value: the noise's own clip or, without noise, the sum's.
+    fn check_sum(&self, settings: SecureSumSettings) -> Result<(), ConfigError> {
+        let defence = self.defence;
+        if !(Quorum::HIDES as usize..=MOST_IN_A_SUM).contains(&self.clients) {
+            return Err(ConfigError::SumOf(self.clients));
+        }
+        let clips_itself = match defence {
+            Defence::None | Defence::FixedPosition => false,
+            Defence::Gaussian(noise) if noise.clip().is_some() => true,
+            _ => return Err(ConfigError::SumDefence(defence)),
+        };
+        if clips_itself == settings.clip.is_some() {
+            return Err(ConfigError::SumClip { settings, defence });
+        }
+        Ok(())
+    }
+
     /// The config as TOML: every key that has a value, except the passphrase.
     pub fn to_toml(&self) -> String {
         // This cannot fail: TOML has numbers, flags and strings. An empty text would be noticed immediately.
         toml::to_string(self).unwrap_or_default()
     }
+}
+
+fn write_sum<S: Serializer>(settings: &Option<SecureSumSettings>, serializer: S) -> Result<S::Ok, S::Error> {
+    settings.map(|settings| settings.to_string()).serialize(serializer)
+}
+
+fn read_sum<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SecureSumSettings>, D::Error> {
+    String::deserialize(deserializer)?.parse().map(Some).map_err(D::Error::custom)
 }
 
 fn is_default_minimum(min_kept: &u32) -> bool {

@@ -6,7 +6,7 @@ use unmask_defence::{KeyError, ProtectError};
 use unmask_federation::{Overflow, Refusal};
 use unmask_model::{ModelError, weights::WeightsError};
 
-use crate::{ConfigError, Slice};
+use crate::{ConfigError, Slice, secure::SecureRoundError};
 
 /// Why a simulation cannot start or continue. Clients are counted from 0, rounds from 1.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +46,10 @@ pub enum SimulationError {
     Protect { client: usize, round: u32, source: ProtectError },
     #[error("the server refused the update of client {client} in round {round}: {source}")]
     Refused { client: usize, round: u32, source: Refusal },
+    #[error("the updates of round {round} could not be added up: {source}")]
+    SecureSum { round: u32, source: SecureRoundError },
+    #[error("the server refused the sum of round {round}: {source}")]
+    RefusedSum { round: u32, source: Refusal },
     #[error("round {round}: {source}; try a smaller rate")]
     Overflow { round: u32, source: Overflow },
     #[error("{threads} threads could not be started ({reason}); give fewer threads")]
@@ -69,6 +73,8 @@ impl SimulationError {
             | Self::Client { .. }
             | Self::Protect { .. }
             | Self::Refused { .. }
+            | Self::SecureSum { .. }
+            | Self::RefusedSum { .. }
             | Self::Overflow { .. }
             | Self::Threads { .. } => false,
         }

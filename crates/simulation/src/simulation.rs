@@ -136,16 +136,29 @@ impl<'a> Simulation<'a> {
         let (round, rate) = (self.current.round, self.plan.rate(self.current.round));
         let (mut mean_loss, mut mean_statistics) = (WeightedMean::new(1), WeightedMean::new(state.statistics.len()));
         self.aggregate.restart();
+        let mut in_sum = Vec::new();
         for first in (0..self.orders.len()).step_by(CLIENTS_TOGETHER) {
             let last = self.orders.len().min(first + CLIENTS_TOGETHER);
             for (client, sent) in (first..last).zip(self.train(first..last, &state)) {
                 let sent = sent?;
+                mean_loss.add(&[sent.loss], sent.weight);
+                mean_statistics.add(&sent.statistics, sent.weight);
+                if self.plan.secure.is_some() {
+                    in_sum.push(sent.update.values);
+                    continue;
+                }
                 let refused = |source| SimulationError::Refused { client, round: round + 1, source };
                 // The plain mean of the papers: updates are not clipped against a reference.
                 self.aggregate.add(&sent.update, sent.weight, None).map_err(refused)?;
-                mean_loss.add(&[sent.loss], sent.weight);
-                mean_statistics.add(&sent.statistics, sent.weight);
             }
+        }
+        if let Some(secure) = self.plan.secure {
+            let clients = in_sum.len() as u32;
+            let reference = self.plan.settings.rule().is_fedavg().then_some(state.weights.as_slice());
+            let mean = secure.mean(in_sum, reference, &self.current.weights, (self.seeds, round));
+            let mean = mean.map_err(|source| SimulationError::SecureSum { round: round + 1, source })?;
+            let refused = |source| SimulationError::RefusedSum { round: round + 1, source };
+            self.aggregate.add_mean(mean, clients, clients).map_err(refused)?;
         }
         let RunState { weights, statistics, optimiser, counts, .. } = &mut self.current;
         optimiser.set_rate(rate);
@@ -251,7 +264,7 @@ impl<'a> Simulation<'a> {
                     Rule::FedSgd => Rule::FedSgd,
                 },
                 batch: settings.batch().into(),
-                defence: settings.defence(),
+                defence: self.plan.secure.map_or(settings.defence(), |secure| secure.defence()),
                 cipher: self.cipher.as_ref(),
             },
             augment: self.plan.config.augment,

@@ -11,13 +11,14 @@ use unmask_simulation::Simulation;
 use common::{COLOURS, colours, config, simulation, trained};
 
 /// Both rules, several defences, and batch norm.
-const RUNS: [&[&str]; 7] = [
+const RUNS: [&[&str]; 8] = [
     &["defence=random-binary:0.5"],
     &["optimiser=sgd:0.1", "defence=gaussian:eps=4,delta=0.5,clip=0.5", "augment=true"],
     &["rule=fedavg:epochs=1,rate=0.05", "defence=random-binary:0.2", "partition=dirichlet:0.5"],
     &["defence=encrypted", "passphrase=violet otter", "optimiser=sgd:0.1"],
     &["model=resnet_nano", "schedule=cosine:warmup=1", "rounds=2"],
     &["model=resnet_nano", "rule=fedavg:epochs=1,rate=0.05", "rounds=1", "clients=3", "train-slice=0..24"],
+    &["secure-sum=threshold=0.8", "defence=gaussian:eps=4,delta=1e-5,clip=0.5"],
     // Large enough to split a single client's matrix products over several threads.
     &["model=vit_nano_patch4_32", "batch=16", "rounds=2", "clients=3", "evaluate-every=0"],
 ];
@@ -255,4 +256,60 @@ fn divergence_is_told_and_undone() {
     };
     assert!(error.contains("client 0") && error.contains("round") && error.contains("a lower rate helps"), "{error}");
     assert!(matches!(config(&["rule=fedavg"]).rule, Rule::FedAvg { .. }));
+}
+
+/// What the server learns is the mean of the clients' updates, up to the rounding that the fixed point allows.
+#[test]
+fn a_secure_sum_is_the_plain_mean() {
+    for rule in ["rule=fedsgd", "rule=fedavg:epochs=1,rate=0.05"] {
+        let run = |overrides: &[&str]| {
+            let mut simulation = simulation(&[overrides, &["optimiser=sgd:0.1", "rounds=6", rule]].concat());
+            simulation.run(&mut |_| ControlFlow::Continue(())).unwrap()
+        };
+        let (plain, summed) = (run(&[]), run(&["secure-sum=clip=100"]));
+        let difference = |other: &[f32]| -> f64 {
+            let pairs = plain.state.weights.iter().zip(other);
+            let norm: f64 = plain.state.weights.iter().map(|weight| f64::from(*weight).powi(2)).sum();
+            (pairs.map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>() / norm).sqrt()
+        };
+        assert!(difference(&summed.state.weights) < 1e-5, "{rule}: {:e}", difference(&summed.state.weights));
+        assert_ne!(plain.state.weights, summed.state.weights, "the sum is rounded");
+        let clipped = run(&["secure-sum=clip=0.001"]).state.weights;
+        assert!(difference(&clipped) > 1e-3, "{rule}: {:e}", difference(&clipped));
+        assert_eq!(plain.update_counts.counts(), summed.update_counts.counts());
+    }
+}
+
+/// With a secure sum the clients share the noise out: the mean of n has 1 / sqrt(n) of what it has when each adds all.
+#[test]
+fn noise_is_shared_out_in_a_secure_sum() {
+    let noise = |overrides: &[&str]| {
+        let always = ["optimiser=sgd:1", "rounds=1", "defence=gaussian:eps=4,delta=1e-5,clip=0.5"];
+        let mut simulation = simulation(&[overrides, &always].concat());
+        let before = simulation.state().unwrap().weights;
+        simulation.step().unwrap();
+        let after = simulation.state().unwrap().weights;
+        let moved: f64 = before.iter().zip(&after).map(|(a, b)| f64::from(b - a).powi(2)).sum();
+        (moved / before.len() as f64).sqrt()
+    };
+    let whole = 0.5 * (2.0 * (1.25_f64 / 1e-5).ln()).sqrt() / 4.0;
+    for (found, expected) in [(noise(&[]), whole / 5_f64.sqrt()), (noise(&["secure-sum=threshold=0.67"]), whole / 5.0)]
+    {
+        assert!((found / expected - 1.0).abs() < 0.02, "{found} {expected}");
+    }
+}
+
+#[test]
+fn a_sum_that_hides_nobody_or_cannot_be_made_is_refused() {
+    for (overrides, expected) in [
+        (&["secure-sum=clip=1", "clients=2"][..], "3 to 50 clients, and there are 2"),
+        (&["secure-sum=clip=1", "clients=51"], "3 to 50 clients, and there are 51"),
+        (&["secure-sum=threshold=0.67"], "clips nothing with defence = \"none\"; add a length, such as clip=1"),
+        (&["secure-sum=clip=1", "defence=gaussian"], "clips a second time"),
+        (&["secure-sum=clip=1", "defence=gaussian:unclipped=1"], "choose none, fixed-position or gaussian with a clip"),
+        (&["secure-sum=clip=1", "defence=random-binary:0.5"], "which defence = \"random-binary:0.5\" does not send"),
+    ] {
+        let error = config(overrides).validate().unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
 }

@@ -11,7 +11,7 @@ use super::{
     values::{Kind, refusal},
 };
 
-pub const KEYS: [&str; 26] = [
+pub const KEYS: [&str; 27] = [
     "model",
     "april-block",
     "start",
@@ -27,6 +27,7 @@ pub const KEYS: [&str; 26] = [
     "defence",
     "masks",
     "min-kept",
+    "secure-sum",
     "passphrase",
     "batch",
     "rounds",

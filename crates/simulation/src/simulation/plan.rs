@@ -5,13 +5,15 @@ use std::ops::Range;
 use unmask_core::{RoundSettings, Rule};
 use unmask_data::datasets::DataSet;
 
-use crate::{Config, Schedule, SimulationError};
+use crate::{Config, Schedule, SimulationError, secure::SecureRound};
 
 /// A config, resolved for its pictures.
 #[derive(Debug)]
 pub(super) struct RunPlan {
     pub(super) config: Config,
     pub(super) settings: RoundSettings,
+    /// How the updates are added up, if the server learns only their sum.
+    pub(super) secure: Option<SecureRound>,
     pub(super) train: Range<usize>,
     pub(super) rounds: u32,
     /// Passes over all training pictures per round.
@@ -48,7 +50,9 @@ impl RunPlan {
             return Err(SimulationError::Warmup { warmup, rounds });
         }
         let epochs_per_round = seen as f64 / pictures.max(1) as f64;
-        Ok(Self { config: config.clone(), settings, train, rounds, epochs_per_round })
+        let of = |sum| SecureRound::new(sum, config.defence, config.clients);
+        let secure = config.secure_sum.map(of);
+        Ok(Self { config: config.clone(), settings, secure, train, rounds, epochs_per_round })
     }
 
     /// The learning rate in round `round`, counted from 0: the server's, or the clients' under FedAvg.

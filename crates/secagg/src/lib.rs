@@ -1,0 +1,47 @@
+//! A secure sum (Bonawitz et al., "Practical Secure Aggregation", CCS 2017): the relay learns the sum of the clients'
+//! values mod 2^32 and no client's own.
+//!
+//! Each pair of clients agrees on a mask that one adds and the other subtracts, and each client adds a mask of its own.
+//! The keys of both masks are divided among the clients, so that those who stay can remove the masks of those who leave.
+//! One sum takes five messages of each client:
+//!
+//! | | client sends | relay answers with |
+//! |---|---|---|
+//! | 1 | public keys, authenticated by the class's key | all keys |
+//! | 2 | sealed shares of its two secrets | the shares for each client |
+//! | 3 | its masked values | who is in the sum |
+//! | 4 | one confirmation for each other client that it saw this list | the others' confirmations |
+//! | 5 | for each client, its share of one secret: never of both | |
+//!
+//! [`KeysSent`] and the states after it are a client; [`SecureSum`] is the relay. Neither has a clock or a socket: the
+//! caller ends a phase.
+//!
+//! What holds, against a relay that may lie, with a threshold of t among n clients: it learns only the sum of at least t
+//! clients, while fewer than 2 t - n clients are in league with it and nobody gives the class's key away. What does not:
+//! a client may send any values, since nobody sees their size; and a sum is a sum, which other attacks take apart.
+//!
+//! Until a relay knows the class's key, it cannot add clients of its own. Robots say that they are robots and do not
+//! count towards the least number of people; a relay that gives the key to its robots can make them say otherwise.
+
+mod client;
+mod fixed_point;
+mod keys;
+mod message;
+mod refusal;
+mod relay;
+mod settings;
+mod shares;
+mod terms;
+#[cfg(test)]
+mod tests;
+mod whole;
+
+pub use client::{KeysSent, SharesSent, SurvivorsConfirmed, ValuesSent};
+pub use fixed_point::{FixedPoint, FixedPointError};
+pub use keys::GroupKey;
+pub use message::{Confirmation, Dealing, Delivery, Member, Message, PublicKeys, Revealed, SealedShare};
+pub use refusal::{Refusal, Void};
+pub use relay::{Next, SecureSum, Sum};
+pub use settings::{ParseSecureSumError, SecureSumSettings};
+pub use terms::{MOST_CLIENTS, Terms, Threshold, UnknownThreshold, hash_of_weights};
+pub use whole::{SumError, sum_in_one_process};
