@@ -18,7 +18,7 @@ mod synthetic;
 pub use controls::{Change, Control};
 pub use deployment::{Deployment, DeploymentError, Viewer};
 pub use page::page;
-pub use privacy::{Guarantee, PrivacyClaim};
+pub use privacy::{Guarantee, PrivacyClaim, TriedBound};
 pub use recorded::{FolderError, HowToAttack, MayGoOn, RecordedAttack, RecordedFile, RecordedUpdate, recorded_files};
 pub use report::{Audit, Finding, Tried, View};
 pub use synthetic::synthetic_picture;

@@ -233,8 +233,8 @@ fn claim(claim: &PrivacyClaim) -> Markup {
     html! {
         h2 { "Differential privacy: what is claimed" }
         p {
-            b { "ε = " (claim.epsilon) ", δ = " (claim.delta) } " for one round of one client, with "
-            @if claim.is_clipped { "updates clipped to " } @else { "unclipped updates and noise for " }
+            b { "ε = " (claim.epsilon) ", δ = " (claim.delta) } " for one round, with "
+            @if claim.is_clipped { "everything clipped to " } @else { "unclipped updates and noise for " }
             "S_f = " (claim.sensitivity) "."
         }
         ul { @for remark in &claim.remarks { li { (remark) } } }
@@ -251,6 +251,16 @@ fn claim(claim: &PrivacyClaim) -> Markup {
                     }
                 }
             }))
+        }
+        @if let Some(tried) = &claim.tried {
+            p {
+                b { "By trying, ε is at least " (format!("{:.2}", tried.epsilon)) } " for one round, at δ = " (tried.delta) " with "
+                (100.0 * tried.confidence) " % confidence: somebody who knows everything but one picture told which of two it was in "
+                (tried.right) " of " (tried.trials) " trials. Other pictures may show more."
+            }
+            @if claim.is_contradicted() {
+                p.wrong { "With that confidence this contradicts what is said to hold. Repeat it with more trials, and report it." }
+            }
         }
     }
 }

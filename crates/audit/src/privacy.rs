@@ -1,7 +1,7 @@
 //! Differential privacy as it is claimed, and what the claim is of.
 
 use serde::Serialize;
-use unmask_core::GaussianNoise;
+use unmask_core::{GaussianNoise, NoiseUnit};
 
 /// Above this delta a guarantee may fail for somebody in a large school.
 const LARGE_DELTA: f64 = 1e-5;
@@ -20,6 +20,20 @@ pub struct PrivacyClaim {
     /// What holds after some rounds, if an accountant computed it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub holds: Vec<Guarantee>,
+    /// What trials show of one round, if there were any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tried: Option<TriedBound>,
+}
+
+/// A lower bound of epsilon from trials: somebody who knows everything but one picture guesses which of two it was.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct TriedBound {
+    pub trials: u32,
+    pub right: u32,
+    /// At least this epsilon, at `delta` and with `confidence`.
+    pub epsilon: f64,
+    pub delta: f64,
+    pub confidence: f64,
 }
 
 /// What holds for one client against the server after this many of its updates.
@@ -34,8 +48,12 @@ pub struct Guarantee {
 impl PrivacyClaim {
     pub fn new(noise: &GaussianNoise) -> Self {
         let (epsilon, delta, sensitivity) = (noise.epsilon(), noise.delta(), noise.sensitivity());
+        let unit = match noise.unit() {
+            NoiseUnit::Update => "It is of a client: of one client's whole update, with all its pictures.",
+            NoiseUnit::Picture => "It is of a picture: another picture in its place, among all others of the client.",
+        };
         let mut remarks = vec![
-            "It is of a client: of one client's whole update, with all its pictures.".to_owned(),
+            unit.to_owned(),
             "It is of one round: every further update of the same client adds to epsilon.".to_owned(),
         ];
         if noise.clip().is_none() {
@@ -54,7 +72,21 @@ impl PrivacyClaim {
                 "Delta is {delta}: a mechanism that publishes each client's data with that probability would satisfy it."
             ));
         }
-        Self { epsilon, delta, sensitivity, is_clipped: noise.clip().is_some(), remarks, holds: Vec::new() }
+        Self {
+            epsilon,
+            delta,
+            sensitivity,
+            is_clipped: noise.clip().is_some(),
+            remarks,
+            holds: Vec::new(),
+            tried: None,
+        }
+    }
+
+    /// Whether trials show more than what is said to hold after one round.
+    pub fn is_contradicted(&self) -> bool {
+        let holds = self.holds.iter().find(|held| held.rounds == 1).and_then(|held| held.epsilon);
+        self.tried.zip(holds).is_some_and(|(tried, holds)| tried.epsilon > holds)
     }
 }
 

@@ -15,6 +15,7 @@
 
 mod accuracy;
 mod attacks;
+mod canaries;
 mod catalogue;
 mod claim;
 mod cost;
@@ -39,6 +40,7 @@ mod study;
 pub mod sweep;
 mod training;
 
+pub use canaries::{CanaryScore, CanaryTrials};
 pub use catalogue::{Experiment, Scale, UnknownScale};
 pub use claim::{Claim, ClaimListError, Finding, Source, tally, verdict};
 pub use cost::Cost;

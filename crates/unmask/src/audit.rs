@@ -1,5 +1,6 @@
 //! `unmask audit`: what a federation gives away, on one page.
 
+mod canaries;
 mod folder;
 mod trial;
 
@@ -71,8 +72,8 @@ pub struct Audit {
     /// Clients whose updates make one round.
     #[arg(long, value_name = "N", default_value_t = 10)]
     cohort: u32,
-    /// The defence: none, random-binary:R, frozen-binary:R, fixed-position, gaussian:eps=E,delta=D,clip=S, encrypted or
-    /// encrypted:keyed.
+    /// The defence: none, random-binary:R, frozen-binary:R, fixed-position, gaussian:eps=E,delta=D,clip=S (with
+    /// per=picture, DP-SGD), encrypted or encrypted:keyed.
     #[arg(long, value_name = "DEFENCE", default_value_t = Defence::None)]
     defence: Defence,
     /// Secure aggregation: the server sees only the sum of the cohort's updates.
@@ -84,6 +85,9 @@ pub struct Audit {
     /// Try the searches too.
     #[arg(long)]
     searches: bool,
+    /// Trials of Gaussian noise, which give a lower bound of its epsilon; 0 for none. They take two gradients each.
+    #[arg(long, value_name = "K", default_value_t = 100, value_parser = clap::value_parser!(u32).range(..=100_000))]
+    canaries: u32,
     /// The seed of fresh weights, masks, noise and keys.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -186,6 +190,10 @@ impl Audit {
                 .map(|rounds| guarantee(mechanism, rounds, noise.delta()))
                 .map(|held| Guarantee { rounds: held.rounds, epsilon: held.epsilon, delta: held.delta })
                 .into();
+        }
+        if let Some(claim) = &mut report.privacy {
+            claim.tried =
+                canaries::tried(&deployment, &start, not_run.is_some(), (self.canaries, self.seed), interrupt)?;
         }
         let trial = Trial {
             deployment,
