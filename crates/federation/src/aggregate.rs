@@ -127,7 +127,8 @@ impl Aggregate {
     }
 
     /// Adds the weighted mean `[P]` of several updates, as a secure sum gives it: nobody sees the updates, so only the mean
-    /// itself is checked. `weight` is the sum of their weights.
+    /// itself is checked, and no other aggregation than [`Aggregation::Mean`] has a meaning. `weight` is the sum of their
+    /// weights.
     ///
     /// # Errors
     /// The defence sends no plain vectors, the mean does not fit the model or is not finite, or the weight is zero or

@@ -28,8 +28,9 @@ fn begin(values: u32) -> Begun {
     let threshold = Threshold::default();
     let terms = Terms { nonce: [1; 16], round: 1, policy: 1, weights, values, threshold, people: 3 };
     let mut relay = SecureSum::new(terms);
-    let begun: Vec<_> =
-        (0..CLIENTS).map(|client| KeysSent::begin(ClientId(client), false, &group, terms, &mut random)).collect();
+    let begun: Vec<_> = (0..CLIENTS)
+        .map(|client| KeysSent::begin((ClientId(client), false), &group, terms, &weights, &mut random).unwrap())
+        .collect();
     for (client, (_, keys)) in (0..).zip(&begun) {
         relay.take(ClientId(client), Message::Keys(*keys)).unwrap();
     }
@@ -77,12 +78,13 @@ fn secure_sum(criterion: &mut Criterion) {
         let mut random = ChaCha20Rng::seed_from_u64(2);
         let key = GroupKey::new([7; 32]);
         let terms = *begin(8).relay.terms();
-        let mut start = |client| KeysSent::begin(ClientId(client), false, &key, terms, &mut random);
+        let mut start =
+            |client| KeysSent::begin((ClientId(client), false), &key, terms, &terms.weights, &mut random).unwrap();
         let others: Vec<Member> =
             (1..CLIENTS).map(|client| Member { client: ClientId(client), keys: start(client).1 }).collect();
         let mut random = ChaCha20Rng::seed_from_u64(3);
         bencher.iter(|| {
-            let (sent, keys) = KeysSent::begin(ClientId(0), false, &key, terms, &mut random);
+            let (sent, keys) = KeysSent::begin((ClientId(0), false), &key, terms, &terms.weights, &mut random).unwrap();
             let mut roster = others.clone();
             roster.insert(0, Member { client: ClientId(0), keys });
             black_box(sent.share(&roster, &mut random).unwrap())

@@ -33,8 +33,9 @@ impl FixedPoint {
         }
         // n (bound scale + 1/2) <= 2^31 - 1, since each value is rounded.
         let largest = (f64::from(i32::MAX) / clients as f64 - 0.5) / bound;
-        let scale = largest.log2().floor().exp2();
-        let is_usable = scale.is_normal() && scale <= largest;
+        // The power of two below it: without its fraction's bits.
+        let scale = f64::from_bits(largest.to_bits() & !((1 << 52) - 1));
+        let is_usable = scale.is_normal() && scale > 0.0;
         if is_usable { Ok(Self { bound, clients, scale }) } else { Err(FixedPointError::Bound { bound, clients }) }
     }
 

@@ -56,37 +56,49 @@ impl fmt::Debug for GroupKey {
 }
 
 fn keyed(key: &[u8; 32]) -> Hmac<Sha256> {
-    Hmac::new_from_slice(key).expect("HMAC takes keys of any size")
+    // HMAC fills up keys that are shorter than a block with zeros.
+    let mut block = Zeroizing::new([0; 64]);
+    block[..32].copy_from_slice(key);
+    Hmac::new(&(*block).into())
 }
 
-/// A secret key; its public half goes to everybody.
-pub(crate) struct Secret(StaticSecret);
+/// A secret key, and its public half, which goes to everybody.
+pub(crate) struct Secret {
+    secret: StaticSecret,
+    public: [u8; 32],
+}
 
 impl Secret {
     pub(crate) fn draw(random: &mut impl CryptoRng) -> Self {
-        Self(StaticSecret::random_from_rng(random))
+        Self::new(StaticSecret::random_from_rng(random))
     }
 
     pub(crate) fn from_bytes(bytes: [u8; 32]) -> Self {
-        Self(StaticSecret::from(bytes))
+        Self::new(StaticSecret::from(bytes))
+    }
+
+    fn new(secret: StaticSecret) -> Self {
+        Self { public: PublicKey::from(&secret).to_bytes(), secret }
     }
 
     pub(crate) fn public(&self) -> [u8; 32] {
-        PublicKey::from(&self.0).to_bytes()
+        self.public
     }
 
     pub(crate) fn as_bytes(&self) -> &[u8; 32] {
-        self.0.as_bytes()
+        self.secret.as_bytes()
     }
 
-    /// The key that both halves of a pair derive, for one purpose under one context.
-    pub(crate) fn agree(&self, other: &[u8; 32], context: &[u8; 32], purpose: Purpose) -> Zeroizing<[u8; 32]> {
-        let shared = self.0.diffie_hellman(&PublicKey::from(*other));
+    /// The key that both halves of a pair derive, for one purpose under one context. Both public keys go into it, since
+    /// several of them stand for one point of the curve. `None` if the other key is one of the few that agree on the same
+    /// with everybody.
+    pub(crate) fn agree(&self, other: &[u8; 32], context: &[u8; 32], purpose: Purpose) -> Option<Zeroizing<[u8; 32]>> {
+        let shared = self.secret.diffie_hellman(&PublicKey::from(*other));
+        let (low, high) = if self.public < *other { (&self.public, other) } else { (other, &self.public) };
         let mut key = Zeroizing::new([0; 32]);
-        Hkdf::<Sha256>::new(Some(context), shared.as_bytes())
-            .expand(purpose.label(), key.as_mut())
-            .expect("HKDF-SHA256 gives up to 8160 bytes");
-        key
+        let derived = Hkdf::<Sha256>::new(Some(context), shared.as_bytes())
+            .expand_multi_info(&[purpose.label(), low, high], key.as_mut());
+        (shared.was_contributory() && derived.is_ok()).then_some(key)
     }
 }
 

@@ -17,11 +17,15 @@
 //! caller ends a phase.
 //!
 //! What holds, against a relay that may lie, with a threshold of t among n clients: it learns only the sum of at least t
-//! clients, while fewer than 2 t - n clients are in league with it and nobody gives the class's key away. What does not:
-//! a client may send any values, since nobody sees their size; and a sum is a sum, which other attacks take apart.
+//! clients, while fewer than 2 t - n clients are in league with it and nobody gives the class's key away. All robots may
+//! be: the threshold is of the people, beyond the robots.
 //!
-//! Until a relay knows the class's key, it cannot add clients of its own. Robots say that they are robots and do not
-//! count towards the least number of people; a relay that gives the key to its robots can make them say otherwise.
+//! What does not: a client may send any values, since nobody sees their size; a client that sends bad shares or
+//! confirmations can make a sum fail, and not every such client is named; and a sum is a sum, which other attacks take
+//! apart. A robot inside the relay has the class's key there: then the relay can add clients of its own that say that
+//! they are people. Blahaj's arithmetic on shares takes no constant time.
+
+#![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod client;
 mod fixed_point;
@@ -43,5 +47,5 @@ pub use message::{Confirmation, Dealing, Delivery, Member, Message, PublicKeys, 
 pub use refusal::{Refusal, Void};
 pub use relay::{Next, SecureSum, Sum};
 pub use settings::{ParseSecureSumError, SecureSumSettings};
-pub use terms::{MOST_CLIENTS, Terms, Threshold, UnknownThreshold, hash_of_weights};
+pub use terms::{LEAST_PEOPLE, MOST_CLIENTS, Terms, Threshold, UnknownThreshold, hash_of_weights};
 pub use whole::{SumError, sum_in_one_process};

@@ -12,7 +12,7 @@ pub enum Message {
     Values(Vec<u32>),
     Confirmations(Vec<Confirmation>),
     Revealed(Revealed),
-    /// The client leaves the sum, because what this other client dealt does not fit.
+    /// The client leaves the sum, because the keys or the shares of this other client do not fit.
     Complaint(ClientId),
 }
 

@@ -21,6 +21,8 @@ pub enum Refusal {
     Length { got: usize, expected: u32 },
     #[error("the clients are not listed in order, each once")]
     Order,
+    #[error("the sum is of updates at other weights than this client got")]
+    Weights,
     #[error("this client's own keys came back changed")]
     OwnKeys,
     #[error(

@@ -92,6 +92,11 @@ impl SecureSum {
         &self.terms
     }
 
+    /// Who complained about whose keys or shares, and left for it, so far. One of the two lies, or has another passphrase.
+    pub fn complaints(&self) -> &[(ClientId, ClientId)] {
+        &self.complaints
+    }
+
     /// Takes a message. What is refused changes nothing, except that a client whose revealed shares are wrong is counted
     /// as a liar and has answered.
     ///
@@ -104,6 +109,9 @@ impl SecureSum {
         if let Message::Complaint(about) = message {
             self.expects(client)?;
             self.place(about)?;
+            if about == client {
+                return Err(Refusal::WrongShares);
+            }
             self.complaints.push((client, about));
             self.left.push(client);
             return Ok(());
@@ -224,7 +232,7 @@ impl SecureSum {
     }
 
     fn least(&self) -> usize {
-        self.terms.least(self.roster.len())
+        self.terms.least_of(&self.roster)
     }
 
     fn enough(&self, clients: &[ClientId]) -> Result<(), Void> {
@@ -233,7 +241,7 @@ impl SecureSum {
             return Err(Void::TooFew { got: clients.len(), least });
         }
         let is_person = |member: &&Member| clients.contains(&member.client) && !member.keys.is_robot;
-        let (got, least) = (self.roster.iter().filter(is_person).count(), self.terms.people as usize);
+        let (got, least) = (self.roster.iter().filter(is_person).count(), self.terms.people());
         if got < least { Err(Void::TooFewPeople { got, least }) } else { Ok(()) }
     }
 
@@ -245,6 +253,7 @@ impl SecureSum {
         match mem::replace(&mut self.phase, Phase::Ended) {
             Phase::Keys(members) => {
                 self.roster = members.into_values().collect();
+                self.context = self.terms.context_of(&self.roster);
                 let all: Vec<ClientId> = self.roster.iter().map(|member| member.client).collect();
                 self.enough(&all)?;
                 self.phase = Phase::Shares;
@@ -342,7 +351,7 @@ impl SecureSum {
                 return Err(Void::Dealer(*dealer));
             }
             for survivor in self.roster.iter().filter(|member| self.survivors.contains(&member.client)) {
-                let pair = secret.agree(&survivor.keys.mask, context, Purpose::Mask);
+                let pair = secret.agree(&survivor.keys.mask, context, Purpose::Mask).ok_or(Void::Dealer(*dealer))?;
                 apply_mask(&mut sum, &pair, Sign::between(survivor.client, *dealer).opposite());
             }
         }
@@ -350,7 +359,7 @@ impl SecureSum {
             values: sum,
             clients: mem::take(&mut self.survivors),
             liars: mem::take(&mut self.liars),
-            complaints: mem::take(&mut self.complaints),
+            complaints: self.complaints.clone(),
         })
     }
 }

@@ -39,7 +39,8 @@ pub(crate) fn combine(shares: &[Vec<u8>], least: usize) -> Option<Zeroizing<[u8;
 }
 
 fn threshold(least: usize) -> Sharks {
-    Sharks(u8::try_from(least).expect("a sum has at most 50 clients"))
+    // A sum has at most 50 clients.
+    Sharks(u8::try_from(least).unwrap_or(u8::MAX))
 }
 
 /// Fixes 32 bytes or a share without revealing them: nobody can guess either.
@@ -78,11 +79,16 @@ pub(crate) fn is_share(share: &[u8], place: usize) -> bool {
     share.len() == SHARE && usize::from(share[0]) == place + 1
 }
 
-pub(crate) fn seal(key: &[u8; 32], context: &[u8; 32], (from, to): (ClientId, ClientId), held: &Held) -> Vec<u8> {
+/// `None` only for more bytes than the cipher takes.
+pub(crate) fn seal(
+    key: &[u8; 32],
+    context: &[u8; 32],
+    (from, to): (ClientId, ClientId),
+    held: &Held,
+) -> Option<Vec<u8>> {
     let plain = Zeroizing::new([held.key.as_slice(), held.seed.as_slice()].concat());
-    ChaCha20Poly1305::new(&(*key).into())
-        .encrypt(&nonce(from, to).into(), Payload { msg: &plain, aad: context })
-        .expect("a cipher takes 66 bytes")
+    let payload = Payload { msg: &plain, aad: context };
+    ChaCha20Poly1305::new(&(*key).into()).encrypt(&nonce(from, to).into(), payload).ok()
 }
 
 /// `None` if the bytes were not sealed by `from` for `to`.

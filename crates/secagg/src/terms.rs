@@ -5,8 +5,12 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::Member;
+
 /// Upper limit of clients in one sum: each agrees with each other one.
 pub const MOST_CLIENTS: usize = 50;
+/// People among whom a client lets its update be hidden. With two, each has the other's as the sum less its own.
+pub const LEAST_PEOPLE: u32 = 3;
 
 /// The least share of the clients that must stay until the end, in (0.5, 1].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,7 +59,8 @@ impl FromStr for Threshold {
     fn from_str(text: &str) -> Result<Self, UnknownThreshold> {
         let unknown = || UnknownThreshold(text.to_owned());
         let share: f64 = text.parse().map_err(|_| unknown())?;
-        let percent = (share * 100.0).ceil();
+        // 0.56 * 100 is a little more than 56.
+        let percent = (share * 100.0 - 1e-9).ceil();
         if !(percent > 50.0 && percent <= 100.0) {
             return Err(unknown());
         }
@@ -82,7 +87,7 @@ pub struct Terms {
     /// Number of values of each client.
     pub values: u32,
     pub threshold: Threshold,
-    /// Least number of people in the sum, robots not counted.
+    /// Least number of people in the sum, robots not counted; at least [`LEAST_PEOPLE`].
     pub people: u32,
 }
 
@@ -100,9 +105,33 @@ impl Terms {
             .into()
     }
 
-    /// The number of clients that must stay if `all` begin.
-    pub fn least(&self, all: usize) -> usize {
-        self.threshold.of(all).max(self.people as usize).max(2)
+    /// Binds keys to these terms and to one list of members, so that nobody agrees with who saw another list.
+    pub(crate) fn context_of(&self, roster: &[Member]) -> [u8; 32] {
+        let mut hash = Sha256::new_with_prefix(b"unmask: members of a secure sum");
+        hash.update(self.context());
+        for Member { client, keys } in roster {
+            hash.update(client.0.to_le_bytes());
+            hash.update(keys.channel);
+            hash.update(keys.mask);
+            hash.update([u8::from(keys.is_robot)]);
+        }
+        hash.finalize().into()
+    }
+
+    /// Least number of people in the sum. No relay may ask for less than [`LEAST_PEOPLE`].
+    pub fn people(&self) -> usize {
+        self.people.max(LEAST_PEOPLE) as usize
+    }
+
+    /// The number of clients that must stay, of which so many are people and robots. All robots may be in league with the
+    /// relay, so the threshold is of the people, beyond the robots.
+    pub fn least(&self, people: usize, robots: usize) -> usize {
+        robots + self.threshold.of(people).max(self.people())
+    }
+
+    pub(crate) fn least_of(&self, roster: &[Member]) -> usize {
+        let robots = roster.iter().filter(|member| member.keys.is_robot).count();
+        self.least(roster.len() - robots, robots)
     }
 }
 

@@ -6,7 +6,10 @@ use rand_chacha::ChaCha20Rng;
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 use unmask_core::ClientId;
 
-use crate::*;
+use crate::{
+    keys::{Purpose, Secret, Sign, apply_mask},
+    *,
+};
 
 const VALUES: u32 = 40;
 
@@ -44,6 +47,17 @@ fn sum_of(numbers: &[usize]) -> Vec<u32> {
     sum
 }
 
+/// A client's first message. It got the weights of the terms.
+fn begin(
+    number: usize,
+    is_robot: bool,
+    group: &GroupKey,
+    terms: Terms,
+    random: &mut ChaCha20Rng,
+) -> (KeysSent, PublicKeys) {
+    KeysSent::begin((client(number), is_robot), group, terms, &terms.weights, random).unwrap()
+}
+
 enum State {
     Keys(KeysSent),
     Shares(SharesSent),
@@ -57,8 +71,8 @@ struct Class {
     relay: SecureSum,
     clients: Vec<State>,
     random: ChaCha20Rng,
-    /// Every byte that the relay received.
-    transcript: Vec<Message>,
+    /// Whether the relay hears of clients that leave.
+    is_heard: bool,
 }
 
 /// What a client does instead of the right thing: receives its message and may change it.
@@ -72,13 +86,12 @@ impl Class {
             relay: SecureSum::new(terms),
             clients: (0..clients).map(|_| State::Gone).collect(),
             random: ChaCha20Rng::seed_from_u64(77),
-            transcript: Vec::new(),
+            is_heard: false,
         }
     }
 
     fn send(&mut self, number: usize, mut message: Message, lie: Lie<'_>) {
         lie(number, &mut message);
-        self.transcript.push(message.clone());
         // A liar is refused; the others go on.
         let _ = self.relay.take(client(number), message);
     }
@@ -88,7 +101,7 @@ impl Class {
         let (group, terms) = (group(), *self.relay.terms());
         let stays = |number: usize, phase: usize| leaves[number] > phase;
         for number in (0..leaves.len()).filter(|number| stays(*number, 0)) {
-            let (sent, keys) = KeysSent::begin(client(number), false, &group, terms, &mut self.random);
+            let (sent, keys) = begin(number, false, &group, terms, &mut self.random);
             self.clients[number] = State::Keys(sent);
             self.send(number, Message::Keys(keys), lie);
         }
@@ -97,12 +110,17 @@ impl Class {
             if let Next::Sum(sum) = next {
                 return Ok(sum);
             }
+            for number in (0..leaves.len()).filter(|number| self.is_heard && leaves[*number] == phase) {
+                self.relay.leave(client(number));
+            }
             for number in (0..leaves.len()).filter(|number| stays(*number, phase)) {
                 let state = std::mem::replace(&mut self.clients[number], State::Gone);
                 let (state, message) = match self.answer(number, state, &next) {
                     Ok(Some(answered)) => answered,
                     Ok(None) => continue,
-                    Err(Refusal::Share(about)) => (State::Gone, Message::Complaint(about)),
+                    Err(Refusal::Share(about) | Refusal::Keys(about) | Refusal::SameKeys(about)) => {
+                        (State::Gone, Message::Complaint(about))
+                    }
                     Err(_) => continue,
                 };
                 self.clients[number] = state;
@@ -149,10 +167,12 @@ proptest! {
     /// For every pattern of clients that leave: the exact sum of those who sent values if enough stay in each phase, and
     /// no sum otherwise.
     #[test]
-    fn the_sum_is_exact_or_there_is_none(leaves in prop::collection::vec(prop_oneof![Just(STAYS), 0..6_usize], 3..9)) {
-        let mut class = Class::new(terms(3), leaves.len());
+    fn the_sum_is_exact_or_there_is_none(
+        leaves in prop::collection::vec(prop_oneof![Just(STAYS), 0..6_usize], 3..9), is_heard in any::<bool>(),
+    ) {
+        let mut class = Class { is_heard, ..Class::new(terms(3), leaves.len()) };
         let stay = |phase: usize| leaves.iter().filter(|leaves| **leaves > phase).count();
-        let least = terms(3).least(stay(0));
+        let least = terms(3).least(stay(0), 0);
         let enough = (0..5).all(|phase| stay(phase) >= least);
         match class.play(&leaves, &honest) {
             Ok(sum) => {
@@ -176,12 +196,13 @@ fn masked_values_look_random() {
     let mut random = ChaCha20Rng::seed_from_u64(4);
     let (states, roster): (Vec<_>, Vec<_>) = (0..4)
         .map(|number| {
-            let (sent, keys) = KeysSent::begin(client(number), false, &group(), terms, &mut random);
+            let (sent, keys) = begin(number, false, &group(), terms, &mut random);
             (sent, Member { client: client(number), keys })
         })
         .unzip();
     let (states, dealings): (Vec<_>, Vec<_>) =
         states.into_iter().map(|state| state.share(&roster, &mut random).unwrap()).unzip();
+    let seeds: Vec<_> = states.iter().map(|state| state.seed.clone()).collect();
     let masked: Vec<Vec<u32>> = states
         .into_iter()
         .enumerate()
@@ -204,6 +225,15 @@ fn masked_values_look_random() {
         bytes.for_each(|byte| counts[usize::from(byte)] += 1);
         uniform(&counts);
     };
+    // Each of both kinds of masks is enough.
+    let by_pairs = masked.iter().zip(&seeds).map(|(one, seed)| {
+        let mut one = one.clone();
+        apply_mask(&mut one, seed, Sign::Subtract);
+        one
+    });
+    for one in by_pairs {
+        count(&mut one.iter().map(|value| value.to_le_bytes()[1]));
+    }
     for (own, one) in masked.iter().enumerate() {
         for place in 0..4 {
             count(&mut one.iter().map(|value| value.to_le_bytes()[place]));
@@ -277,15 +307,15 @@ fn a_dealer_that_lies_is_named() {
 #[test]
 fn clients_notice_what_the_relay_changes() {
     let mut random = ChaCha20Rng::seed_from_u64(1);
-    let begin = |number: usize, is_robot: bool, group: &GroupKey, terms: Terms, random: &mut ChaCha20Rng| {
-        let (sent, keys) = KeysSent::begin(client(number), is_robot, group, terms, random);
+    let begun = |number: usize, is_robot: bool, group: &GroupKey, terms: Terms, random: &mut ChaCha20Rng| {
+        let (sent, keys) = begin(number, is_robot, group, terms, random);
         (sent, Member { client: client(number), keys })
     };
     let roster = |random: &mut ChaCha20Rng| -> Vec<Member> {
-        (1..4).map(|number| begin(number, false, &group(), terms(3), random).1).collect()
+        (1..4).map(|number| begun(number, false, &group(), terms(3), random).1).collect()
     };
     let check = |change: &dyn Fn(&mut Vec<Member>, &mut ChaCha20Rng), expected: Refusal, random: &mut ChaCha20Rng| {
-        let (sent, own) = begin(0, false, &group(), terms(3), random);
+        let (sent, own) = begun(0, false, &group(), terms(3), random);
         let mut all = roster(random);
         all.insert(0, own);
         change(&mut all, random);
@@ -293,42 +323,42 @@ fn clients_notice_what_the_relay_changes() {
     };
     let in_between = |all: &mut Vec<Member>, random: &mut ChaCha20Rng| {
         // A relay without the class's key puts its own keys in a client's place.
-        all[2] = begin(2, false, &GroupKey::new([1; 32]), terms(3), random).1;
+        all[2] = begun(2, false, &GroupKey::new([1; 32]), terms(3), random).1;
     };
     check(&in_between, Refusal::Keys(client(2)), &mut random);
     let other_weights = |all: &mut Vec<Member>, random: &mut ChaCha20Rng| {
         let doctored = Terms { weights: hash_of_weights(&[0.5, 0.0]), ..terms(3) };
-        all[1] = begin(1, false, &group(), doctored, random).1;
+        all[1] = begun(1, false, &group(), doctored, random).1;
     };
     check(&other_weights, Refusal::Keys(client(1)), &mut random);
     let replayed = |all: &mut Vec<Member>, random: &mut ChaCha20Rng| {
         let earlier = Terms { nonce: [4; 16], ..terms(3) };
-        all[1] = begin(1, false, &group(), earlier, random).1;
+        all[1] = begun(1, false, &group(), earlier, random).1;
     };
     check(&replayed, Refusal::Keys(client(1)), &mut random);
     check(&|all, _| all[3].client = client(9), Refusal::Keys(client(9)), &mut random);
     check(&|all, _| all.swap(1, 2), Refusal::Order, &mut random);
     check(&|all, _| all[0].keys.mask[0] ^= 1, Refusal::OwnKeys, &mut random);
-    check(&|all, _| all.truncate(2), Refusal::TooFew { got: 2, least: 3 }, &mut random);
+    check(&|all, _| all.truncate(2), Refusal::TooFewPeople { got: 2, least: 3 }, &mut random);
     let robots = |all: &mut Vec<Member>, random: &mut ChaCha20Rng| {
-        all[1] = begin(1, true, &group(), terms(3), random).1;
-        all[2] = begin(2, true, &group(), terms(3), random).1;
+        all[1] = begun(1, true, &group(), terms(3), random).1;
+        all[2] = begun(2, true, &group(), terms(3), random).1;
     };
     check(&robots, Refusal::TooFewPeople { got: 2, least: 3 }, &mut random);
     let disguised = |all: &mut Vec<Member>, random: &mut ChaCha20Rng| {
-        all[1] = begin(1, true, &group(), terms(3), random).1;
+        all[1] = begun(1, true, &group(), terms(3), random).1;
         all[1].keys.is_robot = false;
     };
     check(&disguised, Refusal::Keys(client(1)), &mut random);
 }
 
-/// A relay that tells some clients that one left, and others that it stayed, would get both secrets of that client.
+/// A relay that shows different lists could get the sum of fewer clients than the threshold.
 #[test]
 fn different_lists_for_different_clients_are_noticed() {
     let mut class = Class::new(terms(3), 6);
     let (group, terms) = (group(), *class.relay.terms());
     for number in 0..6 {
-        let (sent, keys) = KeysSent::begin(client(number), false, &group, terms, &mut class.random);
+        let (sent, keys) = begin(number, false, &group, terms, &mut class.random);
         class.clients[number] = State::Keys(sent);
         class.send(number, Message::Keys(keys), &honest);
     }
@@ -365,15 +395,59 @@ fn different_lists_for_different_clients_are_noticed() {
 }
 
 #[test]
+fn terms_of_other_weights_are_refused_and_no_relay_asks_for_fewer_than_three_people() {
+    let mut random = ChaCha20Rng::seed_from_u64(5);
+    let other = hash_of_weights(&[0.5, 0.0]);
+    let refused = KeysSent::begin((client(0), false), &group(), terms(3), &other, &mut random);
+    assert_eq!(refused.map(|_| ()), Err(Refusal::Weights));
+    let mut class = Class::new(terms(0), 2);
+    assert_eq!(class.play(&[STAYS; 2], &honest), Err(Void::TooFew { got: 2, least: 3 }));
+    // Robots of the relay could pool their shares, so that they count on top of the people's threshold.
+    assert_eq!(terms(3).least(3, 27), 30);
+    assert_eq!(terms(3).least(10, 5), 12);
+}
+
+/// Several public keys stand for one point of the curve, and some agree on the same with everybody.
+#[test]
+fn keys_that_stand_for_another_or_for_nothing_give_no_common_mask() {
+    let mut random = ChaCha20Rng::seed_from_u64(6);
+    let context = terms(3).context();
+    let [own, other] = [(); 2].map(|()| Secret::draw(&mut random));
+    let mut turned = other.public();
+    turned[31] |= 0x80;
+    let agreed = |key: &[u8; 32]| own.agree(key, &context, Purpose::Mask);
+    assert!(agreed(&other.public()).is_some());
+    assert_ne!(agreed(&other.public()), agreed(&turned));
+    assert_eq!(agreed(&other.public()), other.agree(&own.public(), &context, Purpose::Mask));
+    assert_ne!(agreed(&other.public()), own.agree(&other.public(), &context, Purpose::Sealing));
+    let mut one = [0; 32];
+    one[0] = 1;
+    assert!(agreed(&[0; 32]).is_none() && agreed(&one).is_none());
+}
+
+#[test]
+fn a_client_of_another_class_is_complained_about() {
+    let foreign = |number: usize, message: &mut Message| {
+        if let (4, Message::Keys(keys)) = (number, message) {
+            keys.tag[0] ^= 1;
+        }
+    };
+    let mut class = Class::new(terms(3), 5);
+    let void = class.play(&[STAYS; 5], &foreign).unwrap_err();
+    assert!(matches!(void, Void::TooFew { .. }), "{void}");
+    assert_eq!(class.relay.complaints(), (0..5).map(|by| (client(by), client(4))).take(4).collect::<Vec<_>>());
+}
+
+#[test]
 fn the_relay_refuses_what_does_not_fit() {
     let mut random = ChaCha20Rng::seed_from_u64(2);
     let mut relay = SecureSum::new(terms(3));
-    let mut begin = |number: usize| KeysSent::begin(client(number), false, &group(), terms(3), &mut random);
-    let all: Vec<_> = (0..4).map(&mut begin).collect();
+    let mut first = |number: usize| begin(number, false, &group(), terms(3), &mut random);
+    let all: Vec<_> = (0..4).map(&mut first).collect();
     for (number, (_, keys)) in all.iter().enumerate() {
         relay.take(client(number), Message::Keys(*keys)).unwrap();
     }
-    let second = begin(0).1;
+    let second = first(0).1;
     assert_eq!(relay.take(client(0), Message::Keys(second)), Err(Refusal::Again(client(0))));
     assert_eq!(relay.take(client(8), Message::Keys(all[1].1)), Err(Refusal::SameKeys(client(8))));
     assert_eq!(relay.take(client(0), Message::Values(vec![0; VALUES as usize])), Err(Refusal::Phase));

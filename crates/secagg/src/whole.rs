@@ -31,7 +31,7 @@ pub fn sum_in_one_process(
     let mut waiting = Vec::with_capacity(values.len());
     for (number, values) in (0..).zip(values) {
         let client = ClientId(number);
-        let (sent, keys) = KeysSent::begin(client, false, group, terms, random);
+        let (sent, keys) = KeysSent::begin((client, false), group, terms, &terms.weights, random)?;
         relay.take(client, Message::Keys(keys))?;
         waiting.push((client, sent, values));
     }

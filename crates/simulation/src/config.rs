@@ -177,6 +177,10 @@ pub enum ConfigError {
     )]
     SumDefence(Defence),
     #[error(
+        "secure-sum would send the running statistics of {0}'s batch norm as they are; choose a ViT, or leave secure-sum out"
+    )]
+    SumStatistics(String),
+    #[error(
         "secure-sum = \"{settings}\" {} with defence = \"{defence}\"; {}",
         if settings.clip.is_some() { "clips a second time" } else { "clips nothing" },
         if settings.clip.is_some() { "leave its clip out" } else { "add a length, such as clip=1, so that no sum overflows" }
@@ -268,7 +272,7 @@ impl Config {
             return Err(ConfigError::NoMasks(self.defence));
         }
         if let Some(settings) = self.secure_sum {
-            self.check_sum(settings)?;
+            self.check_sum(settings, architecture)?;
         }
         if self.start == StartWeights::Initial(InitialWeights::Pretrained)
             && crate::start::pretrained(&self.model).is_none()
@@ -280,10 +284,13 @@ impl Config {
     }
 
     /// A sum needs a bound on every value: the noise's own clip or, without noise, the sum's.
-    fn check_sum(&self, settings: SecureSumSettings) -> Result<(), ConfigError> {
+    fn check_sum(&self, settings: SecureSumSettings, architecture: Architecture) -> Result<(), ConfigError> {
         let defence = self.defence;
         if !(Quorum::HIDES as usize..=MOST_IN_A_SUM).contains(&self.clients) {
             return Err(ConfigError::SumOf(self.clients));
+        }
+        if !architecture.statistics().is_empty() {
+            return Err(ConfigError::SumStatistics(architecture.to_string()));
         }
         let clips_itself = match defence {
             Defence::None | Defence::FixedPosition => false,

@@ -140,7 +140,10 @@ impl<'a> Simulation<'a> {
         for first in (0..self.orders.len()).step_by(CLIENTS_TOGETHER) {
             let last = self.orders.len().min(first + CLIENTS_TOGETHER);
             for (client, sent) in (first..last).zip(self.train(first..last, &state)) {
-                let sent = sent?;
+                let mut sent = sent?;
+                if self.plan.secure.is_some() {
+                    sent.weight = 1;
+                }
                 mean_loss.add(&[sent.loss], sent.weight);
                 mean_statistics.add(&sent.statistics, sent.weight);
                 if self.plan.secure.is_some() {

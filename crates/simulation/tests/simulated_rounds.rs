@@ -304,6 +304,7 @@ fn a_sum_that_hides_nobody_or_cannot_be_made_is_refused() {
     for (overrides, expected) in [
         (&["secure-sum=clip=1", "clients=2"][..], "3 to 50 clients, and there are 2"),
         (&["secure-sum=clip=1", "clients=51"], "3 to 50 clients, and there are 51"),
+        (&["secure-sum=clip=1", "model=resnet_nano"], "running statistics of resnet_nano"),
         (&["secure-sum=threshold=0.67"], "clips nothing with defence = \"none\"; add a length, such as clip=1"),
         (&["secure-sum=clip=1", "defence=gaussian"], "clips a second time"),
         (&["secure-sum=clip=1", "defence=gaussian:unclipped=1"], "choose none, fixed-position or gaussian with a clip"),
