@@ -179,6 +179,10 @@ pub enum AttackError {
     Key { reason: String },
     #[error("{reason}")]
     Search { reason: String },
+    #[error("class {class} cannot be fished for: the model has {classes} classes, counted from 0")]
+    NoSuchClass { class: usize, classes: usize },
+    #[error("the weights cannot be doctored: {reason}")]
+    NotDoctored { reason: String },
 }
 
 impl AttackError {

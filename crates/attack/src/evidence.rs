@@ -218,6 +218,17 @@ impl Tensors {
         self.values.get(name).map(Vec::as_slice)
     }
 
+    /// The same without the classification head.
+    #[must_use]
+    pub fn without_head(&self) -> Self {
+        let mut without = self.clone();
+        for name in self.model.head() {
+            without.values.remove(name);
+            without.kept.remove(name);
+        }
+        without
+    }
+
     /// Whether entries of any tensor did not arrive.
     pub(crate) fn is_masked(&self) -> bool {
         !self.kept.is_empty()

@@ -24,6 +24,9 @@
 //! [`label`] and [`label_counts`] read labels off the head. [`batch_size`] reads the number of pictures off the last
 //! block, and [`membership`] tells from the same block whether a given picture was among them.
 //!
+//! A dishonest relay doctors the weights first: [`fishing`], [`feature_fishing`], [`zero_head`] and [`imprint`] make such
+//! weights.
+//!
 //! [`Received`] turns an update, as it was sent, into the gradient that attacks read.
 //!
 //! [`run`] runs any attack by its name on an [`Observation`]:
@@ -52,6 +55,7 @@ mod batch;
 mod completion;
 mod conjugate_gradients;
 mod difference;
+mod doctored;
 mod embedding;
 mod embedding_aware;
 mod error;
@@ -86,6 +90,9 @@ pub use april::{april, april_aware};
 pub(crate) use batch::refinement_bytes;
 pub use batch::{Batch, BatchPicture, BatchProgress, GradientOf, Levels, OnBatch, batch, most_pictures};
 pub use completion::{completion, completion_of_rounds};
+pub use doctored::{
+    Cut, ImprintedPatch, class_token, feature_fishing, fished_class, fishing, imprint, imprinted, zero_head,
+};
 pub use embedding::{SAME_PICTURE, embedding_inversion, embedding_tables, pixel_uncertainty};
 pub use embedding_aware::embedding_inversion_aware;
 pub use error::{AttackError, TensorSource};

@@ -27,6 +27,7 @@ mod schema;
 mod settings;
 mod size;
 mod text;
+mod threat;
 mod trade_off;
 mod update;
 mod vit;
@@ -62,6 +63,7 @@ pub use rule::{ParseRuleError, Rule};
 pub use schema::SchemaVersion;
 pub use settings::{RoundSettings, SettingsError};
 pub use size::SizeError;
+pub use threat::{SentWeights, ThreatModel, UnknownThreat};
 pub use trade_off::{
     CurveAttacker, CurvePoint, CurveProvenance, CurveSetup, MeanInterval, ModelStage, TradeOffColumn, TradeOffColumns,
     TradeOffCurve, TradeOffPoint, UnknownModelStage,
