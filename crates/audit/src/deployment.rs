@@ -48,6 +48,8 @@ pub enum Viewer {
     Server,
     /// A client, which receives the new model of each round.
     Client,
+    /// Also chooses the weights that clients get, so that one picture's gradient arrives alone.
+    DishonestServer,
     /// Somebody on the network, or a stranger to whom the model is given.
     Outsider,
 }
@@ -55,6 +57,7 @@ pub enum Viewer {
 words!(Viewer {
     Server = "server",
     Client = "client",
+    DishonestServer = "dishonest-server",
     Outsider = "outsider",
 }, UnknownViewer, "there is no party {name:?}; the parties are {words}", ", ");
 
@@ -63,6 +66,7 @@ impl Viewer {
         match self {
             Self::Server => "The server (honest but curious)",
             Self::Client => "A curious client",
+            Self::DishonestServer => "A server that chooses the weights",
             Self::Outsider => "An outsider",
         }
     }
@@ -83,24 +87,40 @@ impl Deployment {
         Ok(self.defence.check(self.model)?)
     }
 
-    /// What this party can solve for; `None` if it receives no update.
+    /// What this party can solve for; `None` if it receives no update, or nothing that the honest server does not.
     pub fn sight(&self, viewer: Viewer) -> Option<Sight> {
+        let is_dishonest = viewer == Viewer::DishonestServer;
         let clients = match viewer {
-            Viewer::Server => Some(if self.secure_sum { self.cohort } else { 1 }),
+            Viewer::DishonestServer => (self.hidden_among() > 1).then_some(1),
+            Viewer::Server => Some(self.summed()),
             // The difference of two models is the mean update, from which a client takes its own.
             Viewer::Client => self.cohort.checked_sub(1).filter(|others| *others > 0),
             Viewer::Outsider => Some(self.cohort),
         }?;
-        let Self { model: architecture, rule, defence, batch, .. } = *self;
+        let Self { model: architecture, rule, defence, .. } = *self;
+        let batch = if is_dishonest { 1 } else { self.batch };
+        let is_difference = matches!(viewer, Viewer::Client | Viewer::Outsider);
         // Every client has the key.
         let has_key = viewer == Viewer::Client && defence.is_encrypted();
         let defence = if has_key { Defence::None } else { defence };
-        Some(Sight { architecture, rule, defence, clients, batch, is_difference: viewer != Viewer::Server })
+        Some(Sight { architecture, rule, defence, clients, batch, is_difference })
+    }
+
+    /// Pictures among which an honest server finds each one.
+    pub fn hidden_among(&self) -> usize {
+        self.batch.saturating_mul(self.summed())
+    }
+
+    /// Clients whose updates the server receives as one.
+    pub fn summed(&self) -> usize {
+        if self.secure_sum { self.cohort } else { 1 }
     }
 
     /// Whether what `viewer` sees is known up to rounding. A client does not know which values of others a mask kept.
     pub(crate) fn knows_values(&self, viewer: Viewer) -> bool {
-        viewer == Viewer::Server && !self.secure_sum || self.defence.rates().is_none() || self.defence.has_common_mask()
+        matches!(viewer, Viewer::Server | Viewer::DishonestServer) && !self.secure_sum
+            || self.defence.rates().is_none()
+            || self.defence.has_common_mask()
     }
 
     /// Whether this party receives a sum of plain gradients that is small enough to have been taken apart.
@@ -112,7 +132,13 @@ impl Deployment {
     /// Why a program cannot try what this party would, with this many synthetic updates: a clause.
     pub fn obstacle(&self, viewer: Viewer, updates: usize) -> Option<String> {
         let Some(sight) = self.sight(viewer) else { return Some("it receives nothing of others".to_owned()) };
-        let pictures = sight.pictures();
+        let pictures = match viewer {
+            Viewer::DishonestServer if self.secure_sum && self.model.vit().is_none() => {
+                return Some("this program adds up no updates with batch norm".to_owned());
+            }
+            Viewer::DishonestServer => self.hidden_among(),
+            _ => sight.pictures(),
+        };
         if updates == 0 {
             return Some("no updates were asked for".to_owned());
         }
@@ -159,6 +185,14 @@ impl Deployment {
                 },
                 pictures((cohort - 1).saturating_mul(batch))
             ),
+            Viewer::DishonestServer if self.sight(viewer).is_none() => {
+                "The same: an update of one picture is already what doctored weights would make of it.".to_owned()
+            }
+            Viewer::DishonestServer => format!(
+                "The gradient of one picture alone, out of {}: it sends weights under which the others have none (fishing{}).",
+                self.hidden_among(),
+                if self.secure_sum { ", or inconsistent models" } else { "" }
+            ),
             Viewer::Outsider => format!(
                 "With TLS, the size and time of each message. Without TLS, all that the server receives. Anybody who is given the \
                  model of each round has the average of {cohort} update{}.",
@@ -192,9 +226,11 @@ mod tests {
     #[test]
     fn each_party_sees_as_many_pictures_as_are_added() {
         let pictures = |deployment: Deployment| Viewer::ALL.map(|viewer| Some(deployment.sight(viewer)?.pictures()));
-        assert_eq!(pictures(deployment("none", 10, false)), [Some(2), Some(18), Some(20)]);
-        assert_eq!(pictures(deployment("none", 10, true)), [Some(20), Some(18), Some(20)]);
-        assert_eq!(pictures(deployment("none", 1, false)), [Some(2), None, Some(2)]);
+        assert_eq!(pictures(deployment("none", 10, false)), [Some(2), Some(18), Some(1), Some(20)]);
+        assert_eq!(pictures(deployment("none", 10, true)), [Some(20), Some(18), Some(1), Some(20)]);
+        assert_eq!(pictures(deployment("none", 1, false)), [Some(2), None, Some(1), Some(2)]);
+        let single = Deployment { batch: 1, ..deployment("none", 10, false) };
+        assert_eq!(single.sight(Viewer::DishonestServer), None, "nothing to take apart");
     }
 
     #[test]

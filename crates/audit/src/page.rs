@@ -108,6 +108,8 @@ fn ability(view: &View) -> Markup {
     html! {
         @if view.viewer == Viewer::Outsider {
             "Without TLS, as the server. With the model of each round, as a curious client. Otherwise nothing."
+        } @else if view.viewer == Viewer::DishonestServer && view.pictures.is_none() {
+            "What the server can."
         } @else if view.pictures.is_none() {
             "Nothing."
         } @else if able.is_empty() {
@@ -354,7 +356,7 @@ mod tests {
             "Secure aggregation: the server sees only the sum",
             "With TLS, the size and time of each message",
             "made by a test",
-            "doctored model",
+            "A server that chooses the weights",
         ] {
             assert!(page.contains(part), "{part}\n{page}");
         }

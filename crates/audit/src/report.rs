@@ -118,8 +118,13 @@ impl View {
             let Prediction { outlook, because } = predict(deployment, viewer, sight, attack);
             Finding { attack, title: attack.title(), outlook, because, tried: None }
         };
-        let all =
-            sight.iter().flat_map(|sight| InferenceAttack::all().into_iter().map(|attack| finding(sight, attack)));
+        // The server names the class that it fishes for, and leaves no batch to take apart.
+        let is_answered = |attack: &InferenceAttack| {
+            viewer == Viewer::DishonestServer
+                && (*attack == InferenceAttack::Labels || attack.method() == Some(AttackMethod::Batch))
+        };
+        let attacks = || InferenceAttack::all().into_iter().filter(|attack| !is_answered(attack));
+        let all = sight.iter().flat_map(|sight| attacks().map(|attack| finding(sight, attack)));
         Self {
             viewer,
             receives: deployment.receives(viewer),
@@ -206,7 +211,9 @@ impl Audit {
         if head.values.iter().any(|value| *value != 0.0) {
             return Ok(());
         }
-        let findings = self.views.iter_mut().flat_map(|view| &mut view.findings);
+        // Doctored weights replace a head of zeros.
+        let honest = self.views.iter_mut().filter(|view| view.viewer != Viewer::DishonestServer);
+        let findings = honest.flat_map(|view| &mut view.findings);
         for finding in
             findings.filter(|finding| finding.outlook == Outlook::Exact && finding.attack != InferenceAttack::Labels)
         {
@@ -257,6 +264,9 @@ fn conclusion(deployment: &Deployment, views: &[View]) -> String {
     }) {
         sentences.push("With the key from one client the server can compute them.".to_owned());
     }
+    if gives(Viewer::DishonestServer) {
+        sentences.push("A server that sends doctored weights can single out one picture at a time.".to_owned());
+    }
     if gives(Viewer::Client) {
         sentences.push(format!("A curious client can compute {picture} of others."));
     }
@@ -304,7 +314,7 @@ pub(crate) fn not_tried() -> Vec<String> {
     [
             "Searches that run the model thousands of times, unless the table shows a result: counting does not say whether they converge.",
             "Attackers with prior knowledge of the pictures, such as a generative model.",
-            "A server that sends a doctored model, to see more.",
+            "A server that doctors weights in another way than by its head.",
             "Several rounds of the same pictures, except by the attack rounds.",
             "Properties of the data other than pictures, classes and membership.",
             "What the finished model gives away, and what logs, backups and people do.",

@@ -9,6 +9,7 @@
 
 mod cell;
 mod client;
+mod dishonest;
 mod means;
 mod page;
 mod plan;
@@ -25,8 +26,8 @@ use std::{
 
 use rayon::{ThreadPool, ThreadPoolBuilder, prelude::*};
 use serde::{Deserialize, Serialize};
-use unmask_attack::{Needs, Observation};
-use unmask_core::{Defence, ModelState, Verdict};
+use unmask_attack::Needs;
+use unmask_core::{Defence, ModelState, ThreatModel, Verdict};
 use unmask_data::Picture;
 use unmask_inversion::InferenceAttack;
 use unmask_matching::GradientMatching;
@@ -38,7 +39,7 @@ use unmask_simulation::Commit;
 
 pub(crate) use self::rows::PICTURES;
 use self::{
-    client::AttackedClient,
+    client::{AttackedClient, Observed},
     plan::{Cell, MatrixPlan, truth_file},
     progress::Progress,
     rows::Rows,
@@ -74,6 +75,9 @@ pub struct MatrixRequest<'a> {
 pub struct MatrixRow {
     pub attack: InferenceAttack,
     pub defence: Defence,
+    /// What the relay did with the weights.
+    #[serde(default, skip_serializing_if = "ThreatModel::is_honest")]
+    pub threat: ThreatModel,
     /// Name of the picture, or the names of a batch joined by `+`.
     pub image: String,
     pub seed: u64,
@@ -110,6 +114,7 @@ pub enum MatrixEvent<'a> {
     RowStarted {
         attack: InferenceAttack,
         defence: Defence,
+        threat: ThreatModel,
         image: &'a str,
         seed: u64,
     },
@@ -125,7 +130,7 @@ pub enum MatrixEvent<'a> {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct MatrixOutcome {
-    /// All finished rows, ordered by seed, picture, defence and attack.
+    /// All finished rows, ordered by seed, picture, threat model, defence and attack.
     pub rows: Vec<MatrixRow>,
     /// Number of rows in the whole matrix, or in the part.
     pub planned: usize,
@@ -320,26 +325,26 @@ impl Computing<'_> {
             start: self.start,
             seed: first.seed,
         };
-        let observed = client.observe(first.defence, &self.plan.batches[first.batch], &self.needs);
-        let observation = observed.inspect_err(|_| self.progress.stop())?;
+        let observed = client.observe((first.threat, first.defence), &self.plan.batches[first.batch], &self.needs);
+        let observed = observed.inspect_err(|_| self.progress.stop())?;
         let row = |cell: &Cell| {
-            let row = self.row(cell, &observation).inspect_err(|_| self.progress.stop());
+            let row = self.row(cell, &observed).inspect_err(|_| self.progress.stop());
             row.transpose().map(|row| row.map(|row| (cell.number, row)))
         };
         cells.par_iter().filter_map(row).collect()
     }
 
     /// Computes and saves one row; `None` if the run was stopped before the row was finished.
-    fn row(&self, cell: &Cell, observation: &Observation) -> Result<Option<MatrixRow>, ExperimentError> {
+    fn row(&self, cell: &Cell, observed: &Observed) -> Result<Option<MatrixRow>, ExperimentError> {
         let Self { plan, searches, files, progress, .. } = self;
-        let (attack, defence, seed) = (cell.attack, cell.defence, cell.seed);
+        let (attack, defence, threat, seed) = (cell.attack, cell.defence, cell.threat, cell.seed);
         let image = plan.batches[cell.batch].name.as_str();
-        if progress.tell(MatrixEvent::RowStarted { attack, defence, image, seed }).is_break() {
+        if progress.tell(MatrixEvent::RowStarted { attack, defence, threat, image, seed }).is_break() {
             return Ok(None);
         }
         let work = plan.work(cell);
         let mut is_cut = false;
-        let computed = cell::compute(plan, cell, observation, searches, &mut |at| {
+        let computed = cell::compute(plan, cell, observed, searches, &mut |at| {
             let flow = progress.reached(cell, work * at.iteration as u64 / at.iterations.max(1) as u64);
             is_cut = flow.is_break();
             flow

@@ -3,7 +3,7 @@
 use std::{fs, ops::ControlFlow, path::Path};
 
 use tempfile::TempDir;
-use unmask_core::{Architecture, ResnetPreset, Rule, Verdict, VitPreset};
+use unmask_core::{Architecture, ResnetPreset, Rule, ThreatModel, Verdict, VitPreset};
 use unmask_data::{Picture, decode, load_folder, metrics};
 use unmask_experiments::{
     ExperimentError,
@@ -26,6 +26,7 @@ fn settings(model: impl Into<Architecture>, attacks: &str, defences: &str) -> Ma
         rule: Rule::FedSgd,
         batch: 1,
         sum: 1,
+        threats: vec![ThreatModel::Honest],
     }
 }
 
@@ -438,4 +439,79 @@ fn other_arguments_need_another_folder() {
     let empty = TempDir::new().unwrap();
     let error = compute(&diverging, &pictures, empty.path(), &mut |_| ControlFlow::Continue(())).unwrap_err();
     assert!(error.to_string().starts_with("the client could not train"), "{error}");
+}
+
+/// A relay that chooses the weights reads one picture through a batch, a sum, a mask and local training; an honest one
+/// does not. The numbers are those of a batch of four.
+#[test]
+fn doctored_weights_undo_batches_and_sums() {
+    let names = ["astronaut", "cat", "coffee", "rocket"];
+    let pictures = photographs(&names);
+    assert_eq!(pictures.len(), 4);
+    let every = |threats: &[ThreatModel], batch, sum, rule: &str| {
+        let settings = MatrixSettings {
+            batch,
+            sum,
+            rule: rule.parse().unwrap(),
+            threats: threats.to_vec(),
+            ..settings(VitPreset::Nano, "embedding", "none")
+        };
+        let folder = TempDir::new().unwrap();
+        let rows = whole(&settings, &pictures, folder.path());
+        assert!(fs::read_to_string(folder.path().join("matrix.html")).unwrap().contains("Fishing for a class"));
+        rows.into_iter().map(|row| (row.threat, row.psnr.unwrap_or(0.0))).collect::<Vec<_>>()
+    };
+    let all = ThreatModel::ALL;
+    for (batch, sum, rule, least) in [
+        (4, 1, "fedsgd", 60.0),
+        (1, 4, "fedsgd", 60.0),
+        (2, 2, "fedsgd", 60.0),
+        (4, 1, "fedavg:epochs=1,rate=0.1", 25.0),
+    ] {
+        for (threat, psnr) in every(&all[..3], batch, sum, rule) {
+            let is_seen = psnr > least;
+            assert_eq!(is_seen, !threat.is_honest(), "{threat}, batch {batch}, sum {sum}, {rule}: {psnr} dB");
+        }
+    }
+    let others = [ThreatModel::Honest, ThreatModel::Fishing, ThreatModel::InconsistentModels];
+    for (threat, psnr) in every(&others, 1, 4, "fedsgd") {
+        assert_eq!(psnr > 60.0, !threat.is_honest(), "{threat} in a sum: {psnr} dB");
+    }
+}
+
+/// Behind a mask the aware attacker completes what the victim's mask kept, however many clients hide it in their sum.
+#[test]
+fn doctored_weights_undo_masks_as_far_as_completion_does() {
+    let pictures = photographs(&["astronaut", "cat", "coffee", "rocket"]);
+    for (batch, sum, threat) in [(4, 1, "fishing"), (1, 4, "fishing"), (1, 4, "inconsistent-models")] {
+        let settings = MatrixSettings {
+            batch,
+            sum,
+            threats: vec![ThreatModel::Honest, threat.parse().unwrap()],
+            ..settings(VitPreset::LabPatch8, "completion", "random-binary:0.5")
+        };
+        let folder = TempDir::new().unwrap();
+        let rows = whole(&settings, &pictures, folder.path());
+        let [honest, dishonest] = rows.as_slice() else { panic!("{rows:?}") };
+        assert!(honest.ssim.unwrap_or(0.0) < 0.5, "{honest:?}");
+        assert_eq!(dishonest.verdict, Verdict::Recognisable, "{dishonest:?}");
+        assert!(dishonest.psnr.unwrap() > 60.0, "{dishonest:?}");
+    }
+}
+
+/// A class that fills the batch hides its pictures from a head, not from a gate.
+#[test]
+fn a_feature_tells_pictures_of_one_class_apart() {
+    let pictures = photographs(&["astronaut", "cat", "coffee", "rocket"]).into_iter().enumerate();
+    let pictures: Vec<_> = pictures.map(|(number, (_, picture))| (format!("dog {number}"), picture)).collect();
+    let settings = MatrixSettings {
+        batch: 4,
+        threats: vec![ThreatModel::Fishing, ThreatModel::FeatureFishing],
+        ..settings(VitPreset::Nano, "embedding", "none")
+    };
+    let folder = TempDir::new().unwrap();
+    let rows = whole(&settings, &pictures, folder.path());
+    let [class, feature] = rows.as_slice() else { panic!("{rows:?}") };
+    assert!(class.psnr.unwrap() < 20.0, "{class:?}");
+    assert!(feature.psnr.unwrap() > 50.0, "{feature:?}");
 }

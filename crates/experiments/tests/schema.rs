@@ -11,7 +11,7 @@ use std::{
 
 use schema::assert_conforms;
 use serde_json::{Value, json};
-use unmask_core::{MeanInterval, Rule, TradeOffCurve, VitPreset};
+use unmask_core::{MeanInterval, Rule, ThreatModel, TradeOffCurve, VitPreset};
 use unmask_data::load_folder;
 use unmask_experiments::{
     matrix::{MatrixRequest, MatrixSettings, run},
@@ -85,6 +85,7 @@ fn a_matrix_conforms() {
         rule: Rule::FedSgd,
         batch: 1,
         sum: 1,
+        threats: vec![ThreatModel::Honest, ThreatModel::Fishing],
     };
     let folder = tempfile::tempdir().unwrap();
     let request = MatrixRequest {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use clap::Args;
 use indicatif::ProgressBar;
-use unmask_core::{Architecture, Defence, InitialWeights, ModelState, Rule, Verdict};
+use unmask_core::{Architecture, Defence, InitialWeights, ModelState, Rule, ThreatModel, Verdict};
 use unmask_data::load_folder;
 use unmask_experiments::{
     PartFolder,
@@ -40,6 +40,14 @@ docs/schema/matrix.json describes it), and each picture in pictures/. Each row i
 Ctrl-C or a power cut, the same command of the same build resumes. The same seed gives the same rows, bit for bit, with
 any number of threads. --seeds 5 computes each row with five seeds and gives every mean its 95 % interval, by Student's
 t over the seeds. --part 2/5 computes the second of five parts, which `unmask merge` then combines.
+
+--threats asks what a relay sees that chooses the weights. Under fishing, the head leaves only the class with the fewest
+pictures of a batch a gradient; feature-fishing also picks one picture of the class with the most; under
+inconsistent-models, all clients but the first get a head of zeros. Each works on a copy of the model
+(docs/threat-models.md).
+
+    unmask matrix --model vit_nano_patch4_32 --images photos --out fished --batch 4 \
+        --attacks embedding,embedding-aware --defences 'none; random-binary:0.5' --threats honest,fishing
 
 A row is recognisable, not recognisable by this attack, or cannot be told. The last means that the attack had nothing to
 work on, or that a search did not converge: its picture explains the update worse than the private picture does. A
@@ -96,6 +104,9 @@ pub struct Matrix {
     /// Clients whose updates are averaged before anybody attacks, as in a secure sum. Each has its own pictures.
     #[arg(long, value_name = "N", default_value_t = 1)]
     sum: usize,
+    /// What the relay does with the weights, separated by commas: honest, fishing, feature-fishing, inconsistent-models.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "honest")]
+    threats: Vec<ThreatModel>,
     /// The device: cpu, or gpu in a program built with `--features gpu`.
     #[arg(long, value_name = "DEVICE", default_value = "cpu")]
     device: String,
@@ -183,7 +194,22 @@ impl Matrix {
             attacks = MatrixSettings::default_attacks(model, &defences);
         }
         let Self { seed, seeds, iterations, step, rounds, rate, rule, batch, sum, .. } = *self;
-        Ok(MatrixSettings { model, attacks, defences, seed, seeds, iterations, step, rounds, rate, rule, batch, sum })
+        let threats = self.threats.clone();
+        Ok(MatrixSettings {
+            model,
+            attacks,
+            defences,
+            seed,
+            seeds,
+            iterations,
+            step,
+            rounds,
+            rate,
+            rule,
+            batch,
+            sum,
+            threats,
+        })
     }
 }
 
@@ -211,10 +237,11 @@ impl Bar {
                 progress::style(&self.bar, progress::STYLE);
                 self.bar.set_length(work);
             }
-            MatrixEvent::RowStarted { attack, defence, image, seed } => {
+            MatrixEvent::RowStarted { attack, defence, threat, image, seed } => {
                 self.beside += 1;
+                let dishonest = if threat.is_honest() { String::new() } else { format!(", {threat}") };
                 self.bar.set_message(format!(
-                    "{} of {} rows, {} under way: {attack}, {defence}, {image}, seed {seed}",
+                    "{} of {} rows, {} under way: {attack}, {defence}{dishonest}, {image}, seed {seed}",
                     self.finished, self.rows, self.beside
                 ));
             }

@@ -101,6 +101,9 @@ fn a_client_of_two_sees_the_other() {
     assert_eq!(finding(&two, "client", "embedding")["tried"]["recognisable"], 2);
     assert!(two["conclusion"].as_str().unwrap().contains("A curious client can compute"), "{two:#}");
     assert_eq!(finding(&two, "client", "embedding")["outlook"], "unknown", "a difference of models");
+    let fished = finding(&two, "dishonest-server", "embedding");
+    assert_eq!((&fished["outlook"], &fished["tried"]["recognisable"]), (&"exact".into(), &2.into()), "{fished}");
+    assert!(two["conclusion"].as_str().unwrap().contains("doctored weights"), "{two:#}");
     assert!(page.contains("data:image/png;base64,") && page.contains("Who sees what"));
 }
 

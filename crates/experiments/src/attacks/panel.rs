@@ -1,6 +1,6 @@
 //! A panel: the attacks in one figure, computed as a matrix of `unmask matrix`.
 
-use unmask_core::{Architecture, AttackMethod, Knowledge, Rule};
+use unmask_core::{Architecture, AttackMethod, Knowledge, Rule, ThreatModel};
 use unmask_inversion::InferenceAttack;
 
 use super::weights::Weights;
@@ -118,6 +118,7 @@ impl Panel {
             rule: self.rule,
             batch: self.batch,
             sum: 1,
+            threats: vec![ThreatModel::Honest],
         })
     }
 

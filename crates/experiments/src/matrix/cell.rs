@@ -9,6 +9,7 @@ use unmask_simulation::files::rounded;
 
 use super::{
     MatrixRow,
+    client::Observed,
     plan::{Cell, MatrixPlan, seed_of},
 };
 use crate::error::ExperimentError;
@@ -23,7 +24,7 @@ pub(super) struct ComputedRow {
 pub(super) fn compute(
     plan: &MatrixPlan,
     cell: &Cell,
-    observation: &Observation,
+    &Observed { ref observation, victim }: &Observed,
     searches: &dyn Searches,
     progress: OnProgress<'_>,
 ) -> Result<ComputedRow, ExperimentError> {
@@ -32,6 +33,7 @@ pub(super) fn compute(
         row: MatrixRow {
             attack: cell.attack,
             defence: cell.defence,
+            threat: cell.threat,
             image: batch.name.clone(),
             seed: cell.seed,
             verdict: Verdict::CannotTell(String::new()),
@@ -68,8 +70,13 @@ pub(super) fn compute(
                 }
             }
         }
+        InferenceAttack::Labels if observation.labels.is_some() => {
+            computed.row.verdict = Verdict::CannotTell("the relay named the class itself".to_owned());
+        }
         InferenceAttack::Labels => judge_labels(&mut computed.row, observation, &batch.batch.labels),
-        InferenceAttack::Membership => judge_membership(&mut computed.row, observation, searches, plan, cell),
+        InferenceAttack::Membership => {
+            judge_membership(&mut computed.row, (observation, victim), searches, plan, cell);
+        }
     }
     computed.row.seconds = rounded(computed.row.seconds, 3);
     Ok(computed)
@@ -126,7 +133,7 @@ fn judge_labels(row: &mut MatrixRow, observation: &Observation, truth: &[usize])
 /// The attack must answer correctly for the picture itself, and for the next picture of the folder if there is one.
 fn judge_membership(
     row: &mut MatrixRow,
-    observation: &Observation,
+    (observation, victim): (&Observation, usize),
     searches: &dyn Searches,
     plan: &MatrixPlan,
     cell: &Cell,
@@ -134,11 +141,11 @@ fn judge_membership(
     let clock = Instant::now();
     let (member, others) = (&plan.batches[cell.batch], plan.batches.len());
     let stranger = (others > 1).then(|| &plan.batches[(cell.batch + 1) % others]);
-    let candidates = [(Some(member), MembershipVerdict::Member), (stranger, MembershipVerdict::Stranger)];
+    let candidates = [(Some(member), victim, MembershipVerdict::Member), (stranger, 0, MembershipVerdict::Stranger)];
     let mut words = Vec::new();
     let (mut are_right, mut undecided) = (true, None);
-    for (candidate, expected) in candidates {
-        let Some((name, candidate)) = candidate.and_then(|batch| Some((&batch.name, batch.truths.first()?))) else {
+    for (candidate, number, expected) in candidates {
+        let Some((name, candidate)) = candidate.and_then(|batch| Some((&batch.name, batch.truths.get(number)?))) else {
             continue;
         };
         match observation.membership(searches, candidate, Some(observation.batch), &mut || ControlFlow::Continue(())) {

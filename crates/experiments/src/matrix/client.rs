@@ -7,14 +7,21 @@ use unmask_attack::{
     Tensors, UpdateScale, WholeUpdate, embeddings_layout,
 };
 use unmask_client::LocalTask;
-use unmask_core::{AttackMethod, Defence, EncryptionStart, ModelState, Rule, VitConfig};
+use unmask_core::{AttackMethod, Defence, EncryptionStart, ModelState, Rule, ThreatModel, VitConfig};
 use unmask_defence::{CheckedUpdate, Cipher, ProtectedUpdate, RoomKey};
 use unmask_model::{Network, block_on};
 
 use super::{
     ExperimentError, MatrixSettings,
+    dishonest::Sent,
     plan::{PictureBatch, seed_of},
 };
+
+/// What arrived, and the number in its batch of a picture that it should show.
+pub(super) struct Observed {
+    pub(super) observation: Observation,
+    pub(super) victim: usize,
+}
 
 /// Plays rounds between one client and a relay that updates the model only from this client.
 pub(super) struct AttackedClient<'a> {
@@ -28,13 +35,14 @@ pub(super) struct AttackedClient<'a> {
 
 impl AttackedClient<'_> {
     /// Plays a round with one batch under one defence, or all rounds if `needs` asks for several. Keeps what `needs`
-    /// names of the first round, and what the attack `rounds` needs of later ones.
+    /// names of the first round, and what the attack `rounds` needs of later ones. A dishonest relay works on a copy of
+    /// the model and sends the same weights in every round.
     pub(super) fn observe(
         &self,
-        defence: Defence,
+        (threat, defence): (ThreatModel, Defence),
         batch: &PictureBatch,
         needs: &Needs,
-    ) -> Result<Observation, ExperimentError> {
+    ) -> Result<Observed, ExperimentError> {
         let Self { settings, network, start, seed } = self;
         let plain = start.cloned().unwrap_or_else(|| settings.model.initial(*seed));
         let key = match defence {
@@ -42,7 +50,7 @@ impl AttackedClient<'_> {
             _ => None,
         };
         let cipher = key.as_ref().map(|key| Cipher::new(key, network.layout())).transpose()?;
-        // The model as the relay holds it: cipher text in an encrypted room.
+        // The model as the relay holds it: cipher text in an encrypted room. Encryption leaves the blocks and the head.
         let mut held = plain.clone();
         if let Some(cipher) = &cipher {
             cipher.encrypt(&mut held.weights)?;
@@ -51,39 +59,47 @@ impl AttackedClient<'_> {
             (Some(key), Some(config)) => Some(encryption(defence, key, &config, &plain.weights, &held.weights)?),
             _ => None,
         };
+        let mut sent = Sent::new(threat, (settings, network, *seed), batch, (&held, &plain))?;
+        let diluted = sent.diluted(settings);
         let later = Needs::of(AttackMethod::Rounds, settings.model).unwrap_or_default();
         let last = if needs.rounds { settings.rounds - 1 } else { 0 };
         let (mut rounds, mut whole) = (Vec::new(), None);
         for round in 0..=last {
-            let (sum, statistics) = self.sum(defence, batch, &held, cipher.as_ref(), round)?;
-            let means = sum.means();
+            let (sum, statistics) = self.sum(defence, batch, &sent, cipher.as_ref(), round)?;
+            let means = sum.means(settings.rule, &sent.state.weights, diluted);
+            let scale = match UpdateScale::of(settings.rule, 1, 1) {
+                UpdateScale::Gradient => UpdateScale::Gradient,
+                UpdateScale::Weights { moved } => UpdateScale::Weights { moved: moved / diluted },
+            };
             let received = Received {
                 model: settings.model.into(),
-                weights: &held.weights,
+                weights: &sent.state.weights,
                 values: &means,
                 words: sum.words(),
-                scale: UpdateScale::of(settings.rule, 1, 1),
+                scale,
             };
             rounds.push(received.evidence(if round == 0 { needs } else { &later })?);
             if round == 0 {
-                let (architecture, state) = (settings.model, held.clone());
+                let (architecture, state) = (settings.model, sent.state.clone());
                 let (gradient, kept) = received.gradient(network.layout().len());
                 whole = Some(WholeUpdate { architecture, state, gradient, kept, is_training: true });
             }
-            if round < last {
-                self.step(&mut held.weights, &sum);
-                held.statistics = statistics;
+            if round < last && threat.is_honest() {
+                self.step(&mut sent.state.weights, &sum);
+                sent.state.statistics = statistics;
             }
         }
         let gathered = AccumulatedRounds::gather(&rounds);
         let first = rounds.into_iter().next().ok_or(AttackError::NoRounds);
         let mut observation = Observation::new(first);
-        observation.batch = batch.truths.len();
+        observation.batch = sent.alive.as_ref().map_or(batch.truths.len(), Vec::len);
+        observation.labels = sent.class.map(|class| vec![class; observation.batch]);
         observation.local_steps = self.local_steps();
         observation.whole = whole.map(Arc::new);
         observation.rounds = gathered.map(Arc::new);
         observation.encryption = encryption;
-        Ok(observation)
+        let victim = sent.alive.and_then(|alive| alive.first().copied()).unwrap_or_default();
+        Ok(Observed { observation, victim })
     }
 
     /// The room's key, from a passphrase that cannot be guessed.
@@ -100,17 +116,19 @@ impl AttackedClient<'_> {
         &self,
         defence: Defence,
         batch: &PictureBatch,
-        held: &ModelState,
+        sent: &Sent,
         cipher: Option<&Cipher>,
         round: usize,
     ) -> Result<(Sum, Vec<f32>), ExperimentError> {
         let layout = self.network.layout();
         let clients = self.settings.sum;
-        let mut sum = Sum { values: vec![0.0; layout.len()], counts: vec![0; layout.len()], clients };
-        let mut statistics = vec![0.0; held.statistics.len()];
+        let involved = sent.involved.iter().filter(|&&is| is).count();
+        let zeros = || vec![0; layout.len()];
+        let mut sum = Sum { values: vec![0.0; layout.len()], counts: zeros(), silent: zeros(), involved };
+        let mut statistics = vec![0.0; sent.state.statistics.len()];
         for client in 0..clients {
-            let (update, theirs) = self.update(defence, (batch, client), held, cipher, round)?;
-            sum.add(&update.checked(layout)?);
+            let (update, theirs) = self.update(defence, (batch, client), sent.to(client), cipher, round)?;
+            sum.add(&update.checked(layout)?, sent.involved[client]);
             statistics.iter_mut().zip(theirs).for_each(|(mean, value)| *mean += value / clients as f32);
         }
         Ok((sum, statistics))
@@ -169,32 +187,38 @@ impl AttackedClient<'_> {
 /// What arrives of one client's update, or of several that are added up.
 struct Sum {
     values: Vec<f32>,
-    /// How many clients kept each entry.
+    /// How many involved clients kept each entry.
     counts: Vec<usize>,
-    clients: usize,
+    /// How many clients kept each entry whose gradient the relay silenced.
+    silent: Vec<usize>,
+    involved: usize,
 }
 
 impl Sum {
-    fn add(&mut self, update: &CheckedUpdate<'_>) {
+    fn add(&mut self, update: &CheckedUpdate<'_>, is_involved: bool) {
         update.accumulate(1.0, &mut self.values);
+        let counts = if is_involved { &mut self.counts } else { &mut self.silent };
         match update.words() {
-            None => self.counts.iter_mut().for_each(|count| *count += 1),
+            None => counts.iter_mut().for_each(|count| *count += 1),
             Some(words) => {
                 let kept = words.flat_map(|(word, len)| (0..len).map(move |bit| (word >> bit & 1) as usize));
-                self.counts.iter_mut().zip(kept).for_each(|(count, kept)| *count += kept);
+                counts.iter_mut().zip(kept).for_each(|(count, kept)| *count += kept);
             }
         }
     }
 
-    /// Whether all clients kept an entry: only then is its mean that of all pictures.
+    /// Whether all involved clients kept an entry: only then is its mean that of all pictures.
     fn is_whole(&self, count: &usize) -> bool {
-        *count == self.clients
+        *count == self.involved
     }
 
-    /// The means of the entries that all clients kept, in layout order.
-    fn means(&self) -> Vec<f32> {
-        let whole = self.values.iter().zip(&self.counts).filter(|(_, count)| self.is_whole(count));
-        whole.map(|(value, _)| value / self.clients as f32).collect()
+    /// The means over the involved clients of the entries that all of them kept, in layout order. Gradients are also
+    /// multiplied by `diluted`. Silenced clients send gradients of zero or, under FedAvg, the weights that they got.
+    fn means(&self, rule: Rule, weights: &[f32], diluted: f64) -> Vec<f32> {
+        let factor = if rule.is_fedavg() { 1.0 } else { diluted as f32 };
+        let silent = |at: usize| if rule.is_fedavg() { self.silent[at] as f32 * weights[at] } else { 0.0 };
+        let whole = (0..self.values.len()).filter(|&at| self.is_whole(&self.counts[at]));
+        whole.map(|at| (self.values[at] - silent(at)) / self.involved as f32 * factor).collect()
     }
 
     /// Which entries these are, as [`Received`] reads them; `None` for all.
@@ -242,7 +266,8 @@ mod tests {
         let network = Network::new(settings.model, OpenDevice::cpu().device()).unwrap();
         let client = AttackedClient { network: &network, settings: &settings, start: None, seed: 1 };
         let needs = Needs::of(AttackMethod::Embedding, settings.model).unwrap();
-        let observation = client.observe(settings.defences[0], &plan.batches[0], &needs).unwrap();
+        let observation =
+            client.observe((ThreatModel::Honest, settings.defences[0]), &plan.batches[0], &needs).unwrap().observation;
         let whole = observation.whole.unwrap();
         (whole.gradient.clone(), whole.kept.clone())
     }
@@ -256,7 +281,10 @@ mod tests {
             let network = Network::new(settings.model, OpenDevice::cpu().device()).unwrap();
             let client = AttackedClient { network: &network, settings: &settings, start: None, seed: 1 };
             let needs = Needs::of(AttackMethod::Embedding, settings.model).unwrap();
-            let observation = client.observe(settings.defences[0], &plan.batches[0], &needs).unwrap();
+            let observation = client
+                .observe((ThreatModel::Honest, settings.defences[0]), &plan.batches[0], &needs)
+                .unwrap()
+                .observation;
             assert_eq!(observation.batch, 2);
             observation.whole.unwrap()
         };

@@ -1,7 +1,7 @@
 //! What each attack sees under each defence, averaged over pictures and seeds.
 
 use serde::{Deserialize, Serialize};
-use unmask_core::{Defence, Verdict};
+use unmask_core::{Defence, ThreatModel, Verdict};
 use unmask_inversion::InferenceAttack;
 
 use super::{MatrixRow, MatrixSettings};
@@ -11,6 +11,8 @@ use crate::accuracy::{mean, t_half_width};
 pub struct MatrixMean {
     pub attack: InferenceAttack,
     pub defence: Defence,
+    #[serde(default, skip_serializing_if = "ThreatModel::is_honest")]
+    pub threat: ThreatModel,
     /// Number of finished rows with each verdict.
     pub recognisable: usize,
     pub not_recognisable_by_this_attack: usize,
@@ -43,15 +45,22 @@ impl Interval {
     }
 }
 
-/// Means in the order of the settings, attack by attack.
+/// Means in the order of the settings: threat model by threat model, attack by attack.
 pub(super) fn means(settings: &MatrixSettings, rows: &[MatrixRow]) -> Vec<MatrixMean> {
-    let pairs =
-        settings.attacks.iter().flat_map(|&attack| settings.defences.iter().map(move |&defence| (attack, defence)));
-    pairs.map(|(attack, defence)| one(settings, rows, attack, defence)).collect()
+    let MatrixSettings { attacks, defences, threats, .. } = settings;
+    let pairs = attacks.iter().flat_map(|&attack| defences.iter().map(move |&defence| (attack, defence)));
+    let all = threats.iter().flat_map(|&threat| pairs.clone().map(move |(attack, defence)| (threat, attack, defence)));
+    all.map(|(threat, attack, defence)| one(settings, rows, threat, (attack, defence))).collect()
 }
 
-fn one(settings: &MatrixSettings, rows: &[MatrixRow], attack: InferenceAttack, defence: Defence) -> MatrixMean {
-    let of_pair: Vec<&MatrixRow> = rows.iter().filter(|row| row.attack == attack && row.defence == defence).collect();
+fn one(
+    settings: &MatrixSettings,
+    rows: &[MatrixRow],
+    threat: ThreatModel,
+    (attack, defence): (InferenceAttack, Defence),
+) -> MatrixMean {
+    let is_of = |row: &&MatrixRow| (row.threat, row.attack, row.defence) == (threat, attack, defence);
+    let of_pair: Vec<&MatrixRow> = rows.iter().filter(is_of).collect();
     let count = |is: fn(&Verdict) -> bool| of_pair.iter().filter(|row| is(&row.verdict)).count();
     let interval = |value: fn(&MatrixRow) -> Option<f64>| {
         let of_seed = |seed| of_pair.iter().filter(|row| row.seed == seed).filter_map(|row| value(row)).collect();
@@ -60,6 +69,7 @@ fn one(settings: &MatrixSettings, rows: &[MatrixRow], attack: InferenceAttack, d
     MatrixMean {
         attack,
         defence,
+        threat,
         recognisable: count(|verdict| *verdict == Verdict::Recognisable),
         not_recognisable_by_this_attack: count(|verdict| *verdict == Verdict::NotRecognisableByThisAttack),
         cannot_tell: count(|verdict| matches!(verdict, Verdict::CannotTell(_))),

@@ -1,7 +1,7 @@
 //! `matrix.html`: one page with embedded pictures.
 
 use maud::{Markup, html};
-use unmask_core::{Defence, Verdict};
+use unmask_core::{Defence, ThreatModel, Verdict};
 use unmask_data::metrics::RECOGNISABLE_FROM;
 use unmask_html::{page, picture};
 use unmask_inversion::InferenceAttack;
@@ -26,12 +26,15 @@ fn html(plan: &MatrixPlan, rows: &[MatrixRow], pictures: Pictures<'_>) -> Result
     let settings = plan.settings();
     let (planned, count) = (plan.cells().count(), plan.batches.len());
     let means = means(settings, rows);
-    let means = table(settings, |attack, defence| {
-        let mean = means.iter().find(|mean| mean.attack == attack && mean.defence == defence);
-        let why = rows.iter().filter(|row| row.attack == attack && row.defence == defence);
-        let why = why.filter_map(|row| row.verdict.because()).next();
-        Ok(mean.map_or_else(missing, |mean| summary(mean, why)))
-    })?;
+    let means = |threat| {
+        table(settings, |attack, defence| {
+            let sought = (threat, attack, defence);
+            let mean = means.iter().find(|mean| (mean.threat, mean.attack, mean.defence) == sought);
+            let why = rows.iter().filter(|row| (row.threat, row.attack, row.defence) == sought);
+            let why = why.filter_map(|row| row.verdict.because()).next();
+            Ok(mean.map_or_else(missing, |mean| summary(mean, why)))
+        })
+    };
     let body = html! {
         h1 { "What each attack sees under each defence" }
         p.sub { (conditions(plan)) }
@@ -53,7 +56,10 @@ fn html(plan: &MatrixPlan, rows: &[MatrixRow], pictures: Pictures<'_>) -> Result
                  the row of seed " (settings.seed) "."
             }
         }
-        (means)
+        @for &threat in &settings.threats {
+            (heading(settings, threat))
+            (means(threat)?)
+        }
         @for (number, batch) in plan.batches.iter().enumerate() {
             h2 { (batch.name) }
             p.truth {
@@ -62,15 +68,25 @@ fn html(plan: &MatrixPlan, rows: &[MatrixRow], pictures: Pictures<'_>) -> Result
                 }
                 span { "What must not be seen." }
             }
-            (table(settings, |attack, defence| {
-                let is_here = |row: &&MatrixRow| {
-                    (row.attack, row.defence, row.seed) == (attack, defence, settings.seed) && row.image == batch.name
-                };
-                rows.iter().find(is_here).map_or_else(|| Ok(missing()), |row| cell(row, pictures))
-            })?)
+            @for &threat in &settings.threats {
+                (heading(settings, threat))
+                (table(settings, |attack, defence| {
+                    let sought = (threat, attack, defence, settings.seed);
+                    let is_here = |row: &&MatrixRow| {
+                        (row.threat, row.attack, row.defence, row.seed) == sought && row.image == batch.name
+                    };
+                    rows.iter().find(is_here).map_or_else(|| Ok(missing()), |row| cell(row, pictures))
+                })?)
+            }
         }
     };
     Ok(page(&format!("Attacks and defences on {}", settings.model), STYLE, &body))
+}
+
+/// The heading of a threat model's table, unless the relay is only honest.
+fn heading(settings: &MatrixSettings, threat: ThreatModel) -> Markup {
+    let is_alone = settings.threats == [ThreatModel::Honest];
+    html! { @if !is_alone { h3 { (threat.title()) ": " (threat.sends().name()) } } }
 }
 
 fn conditions(plan: &MatrixPlan) -> String {
@@ -191,6 +207,7 @@ mod tests {
         MatrixRow {
             attack: "embedding".parse().unwrap(),
             defence: Defence::None,
+            threat: ThreatModel::Honest,
             image: name.to_owned(),
             seed: 1,
             verdict: Verdict::Recognisable,

@@ -2,9 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use unmask_attack::{Needs, SearchOptions};
+use unmask_attack::{ModelShape, Needs, SearchOptions};
 use unmask_client::Batch;
-use unmask_core::{Architecture, AttackFamily, AttackMethod, Defence, Knowledge, MaskSeed, ModelState, Rule};
+use unmask_core::{
+    Architecture, AttackFamily, AttackMethod, Defence, Knowledge, MaskSeed, ModelState, Rule, ThreatModel,
+};
 use unmask_data::{CLASSES, Picture, chw_to_hwc, class_in_name};
 use unmask_inversion::InferenceAttack;
 
@@ -41,6 +43,13 @@ pub struct MatrixSettings {
     /// Clients whose protected updates are averaged before anybody attacks, as in a secure sum; 1 for single updates.
     #[serde(default = "one")]
     pub sum: usize,
+    /// What the relay does with the weights, in display order.
+    #[serde(default = "honest")]
+    pub threats: Vec<ThreatModel>,
+}
+
+fn honest() -> Vec<ThreatModel> {
+    vec![ThreatModel::Honest]
 }
 
 fn one() -> usize {
@@ -146,17 +155,18 @@ pub(super) struct Cell {
     pub(super) number: usize,
     pub(super) seed: u64,
     pub(super) batch: usize,
+    pub(super) threat: ThreatModel,
     pub(super) defence: Defence,
     pub(super) attack: InferenceAttack,
 }
 
 impl Cell {
-    pub(super) fn update(&self) -> (u64, usize, Defence) {
-        (self.seed, self.batch, self.defence)
+    pub(super) fn update(&self) -> (u64, usize, ThreatModel, Defence) {
+        (self.seed, self.batch, self.threat, self.defence)
     }
 }
 
-pub(super) type Key = (InferenceAttack, Defence, String, u64);
+pub(super) type Key = (InferenceAttack, Defence, ThreatModel, String, u64);
 
 #[derive(Debug)]
 pub(super) struct MatrixPlan {
@@ -167,7 +177,7 @@ pub(super) struct MatrixPlan {
 impl MatrixPlan {
     pub(super) fn new(request: &MatrixRequest<'_>) -> Result<Self, ExperimentError> {
         let MatrixRequest { settings, pictures, start, .. } = *request;
-        if settings.attacks.is_empty() || settings.defences.is_empty() {
+        if settings.attacks.is_empty() || settings.defences.is_empty() || settings.threats.is_empty() {
             return Err(ExperimentError::EmptyMatrix);
         }
         let counts = [("--rounds", settings.rounds), ("--batch", settings.batch), ("--sum", settings.sum)];
@@ -193,6 +203,10 @@ impl MatrixPlan {
         }
         refuse_duplicates(settings.attacks.iter().map(InferenceAttack::to_string), "the attack")?;
         refuse_duplicates(settings.defences.iter().map(Defence::to_string), "the defence")?;
+        refuse_duplicates(settings.threats.iter().map(ThreatModel::to_string), "the threat model")?;
+        if settings.threats.contains(&ThreatModel::FeatureFishing) {
+            ModelShape::from(settings.model).vit()?;
+        }
         refuse_duplicates(pictures.iter().map(|(name, _)| name.clone()), "the picture name")?;
         if pictures.is_empty() || !pictures.len().is_multiple_of(settings.pictures()) {
             let MatrixSettings { batch, sum, .. } = *settings;
@@ -228,23 +242,25 @@ impl MatrixPlan {
         &self.run.settings
     }
 
-    /// By seed, then picture, then defence, then attack.
+    /// By seed, then picture, then threat model, then defence, then attack.
     pub(super) fn cells(&self) -> impl Iterator<Item = Cell> + '_ {
-        let MatrixSettings { attacks, defences, .. } = self.settings();
+        let MatrixSettings { attacks, defences, threats, .. } = self.settings();
         let pairs = defences.iter().flat_map(|&defence| attacks.iter().map(move |&attack| (defence, attack)));
-        let of_seed = (0..self.batches.len()).flat_map(move |batch| pairs.clone().map(move |pair| (batch, pair)));
+        let of_batch = threats.iter().flat_map(move |&threat| pairs.clone().map(move |pair| (threat, pair)));
+        let of_seed = (0..self.batches.len()).flat_map(move |batch| of_batch.clone().map(move |cell| (batch, cell)));
         let all = self.settings().all_seeds().flat_map(move |seed| of_seed.clone().map(move |cell| (seed, cell)));
-        all.enumerate().map(|(number, (seed, (batch, (defence, attack))))| Cell {
+        all.enumerate().map(|(number, (seed, (batch, (threat, (defence, attack)))))| Cell {
             number,
             seed,
             batch,
+            threat,
             defence,
             attack,
         })
     }
 
     pub(super) fn key(&self, cell: &Cell) -> Key {
-        (cell.attack, cell.defence, self.batches[cell.batch].name.clone(), cell.seed)
+        (cell.attack, cell.defence, cell.threat, self.batches[cell.batch].name.clone(), cell.seed)
     }
 
     /// Name of the row's file, and prefix of the names of its pictures.
@@ -290,6 +306,9 @@ impl MatrixPlan {
         let hides_positions = matches!(cell.defence, Defence::FixedPosition | Defence::Encrypted { .. });
         if method.is_unordered() && !hides_positions && listed().any(|other| other.family() == AttackFamily::Matching) {
             return Some("the position embedding's gradient arrived: token matching uses it and sees more".to_owned());
+        }
+        if cell.threat == ThreatModel::InconsistentModels && settings.sum == 1 {
+            return Some("one client has nobody to be told another model than; --sum 2 gives it company".to_owned());
         }
         if method == AttackMethod::Batch && settings.pictures() == 1 {
             return Some(
@@ -366,6 +385,7 @@ pub(super) mod tests {
             rule: Rule::FedSgd,
             batch: 1,
             sum: 1,
+            threats: vec![ThreatModel::Honest],
         }
     }
 

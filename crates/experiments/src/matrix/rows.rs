@@ -78,7 +78,7 @@ impl Rows {
 
 #[cfg(test)]
 mod tests {
-    use unmask_core::{Defence, Verdict};
+    use unmask_core::{Defence, ThreatModel, Verdict};
     use unmask_inversion::InferenceAttack;
 
     use super::*;
@@ -92,6 +92,7 @@ mod tests {
         let row = MatrixRow {
             attack: run.settings.attacks[0],
             defence: run.settings.defences[0],
+            threat: ThreatModel::Honest,
             image: image.to_owned(),
             seed: 1,
             verdict: Verdict::CannotTell("the search has not converged".to_owned()),
@@ -112,7 +113,7 @@ mod tests {
     }
 
     fn key(image: &str) -> Key {
-        (InferenceAttack::Labels, Defence::None, image.to_owned(), 1)
+        (InferenceAttack::Labels, Defence::None, ThreatModel::Honest, image.to_owned(), 1)
     }
 
     #[test]

@@ -44,6 +44,7 @@ fn csv(rows: &[MatrixRow]) -> Result<Vec<u8>, ExperimentError> {
     let columns = [
         "attack",
         "defence",
+        "threat",
         "image",
         "seed",
         "verdict",
@@ -57,10 +58,22 @@ fn csv(rows: &[MatrixRow]) -> Result<Vec<u8>, ExperimentError> {
     ];
     let rows = rows.iter().map(|row| {
         let MatrixRow {
-            attack, defence, image, seed, verdict, psnr, ssim, misfit, seconds, iterations, reason, ..
+            attack,
+            defence,
+            threat,
+            image,
+            seed,
+            verdict,
+            psnr,
+            ssim,
+            misfit,
+            seconds,
+            iterations,
+            reason,
+            ..
         } = row;
         let (because, reason) = (verdict.because().map(text), reason.as_deref().map(text));
-        let what = (attack.name(), defence.to_string(), text(image), seed, verdict.name(), because);
+        let what = (attack.name(), defence.to_string(), threat.name(), text(image), seed, verdict.name(), because);
         (what, (psnr, ssim, misfit, seconds, iterations, reason))
     });
     report::csv(&columns, rows)
@@ -73,7 +86,7 @@ fn text(text: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use unmask_core::Verdict;
+    use unmask_core::{ThreatModel, Verdict};
 
     use super::*;
 
@@ -88,6 +101,7 @@ mod tests {
         let row = MatrixRow {
             attack: "rounds".parse().unwrap(),
             defence: "gaussian:eps=4,delta=1e-5,clip=0.5".parse().unwrap(),
+            threat: ThreatModel::Fishing,
             image: "my, cat".to_owned(),
             seed: 7,
             verdict: Verdict::CannotTell("of, this".to_owned()),
@@ -101,8 +115,7 @@ mod tests {
             pictures: Vec::new(),
         };
         let text = String::from_utf8(csv(&[row]).unwrap()).unwrap();
-        let line =
-            "rounds,\"gaussian:eps=4,delta=1e-5,clip=0.5\",\"my, cat\",7,cannot-tell,\"of, this\",,0.25,0.5,1.5,3,no";
+        let line = "rounds,\"gaussian:eps=4,delta=1e-5,clip=0.5\",fishing,\"my, cat\",7,cannot-tell,\"of, this\",,0.25,0.5,1.5,3,no";
         assert_eq!(text.lines().nth(1), Some(line));
     }
 }

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use anyhow::anyhow;
 use unmask_audit::{Audit as Report, Deployment, Tried, Viewer, synthetic_picture};
-use unmask_core::Verdict;
+use unmask_core::{ThreatModel, Verdict};
 use unmask_data::Picture;
 use unmask_experiments::matrix::{MatrixEvent, MatrixRequest, MatrixRow, MatrixSettings, example, run};
 use unmask_inversion::InferenceAttack;
@@ -34,7 +34,7 @@ impl Trial<'_> {
     /// # Errors
     /// The weights do not fit, results cannot be written, or the user stopped the attempts.
     pub(super) fn run(&self, report: &mut Report, out: &Path, interrupt: &Interrupt) -> Result<(), Failure> {
-        for viewer in [Viewer::Server, Viewer::Client] {
+        for viewer in [Viewer::Server, Viewer::Client, Viewer::DishonestServer] {
             let Some(view) = report.views.iter_mut().find(|view| view.viewer == viewer) else { continue };
             let attacks = view.worth_trying(self.with_searches);
             view.not_tried = self.not_run.clone().or_else(|| self.deployment.obstacle(viewer, self.updates));
@@ -61,7 +61,11 @@ impl Trial<'_> {
         let Deployment { model, .. } = self.deployment;
         let rule = self.deployment.trial_rule(viewer);
         let Some(sight) = self.deployment.sight(viewer) else { return Ok(Vec::new()) };
-        let (defence, batch) = (sight.defence, sight.pictures());
+        let defence = sight.defence;
+        let (batch, sum, threat) = match viewer {
+            Viewer::DishonestServer => (self.deployment.batch, self.deployment.summed(), ThreatModel::Fishing),
+            _ => (sight.pictures(), 1, ThreatModel::Honest),
+        };
         let settings = MatrixSettings {
             model,
             attacks: attacks.to_vec(),
@@ -74,10 +78,11 @@ impl Trial<'_> {
             rate: RATE,
             rule,
             batch,
-            sum: 1,
+            sum,
+            threats: vec![threat],
         };
         let side = model.side();
-        let pictures = (0..self.updates * batch).map(|number| {
+        let pictures = (0..self.updates * batch * sum).map(|number| {
             let picture = Picture::from_hwc(side, side, &synthetic_picture(side, number as u64));
             picture.map(|picture| (format!("synthetic-{number:03}"), picture))
         });

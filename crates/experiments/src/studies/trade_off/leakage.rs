@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use unmask_attack::{Concealment, Needs};
-use unmask_core::{Architecture, AttackMethod, Defence, ModelState, ParamGroup, Rule};
+use unmask_core::{Architecture, AttackMethod, Defence, ModelState, ParamGroup, Rule, ThreatModel};
 use unmask_data::Picture;
 use unmask_inversion::InferenceAttack;
 use unmask_simulation::files::rounded;
@@ -131,6 +131,7 @@ impl Target<'_> {
             rule: Rule::FedSgd,
             batch: 1,
             sum: 1,
+            threats: vec![ThreatModel::Honest],
         }
     }
 
