@@ -5,7 +5,7 @@ use std::sync::Arc;
 use unmask_attack::{
     AccumulatedRounds, AttackError, BatchSize, Encryption, Evidence, GoOn, HeadGradient, KeySource, KnownStart,
     Membership, Needs, Observation, OnProgress, Rounding, SearchOptions, Searches, TensorNames, TensorSource, Tensors,
-    WholeUpdate, batch_size, run,
+    WholeUpdate, batch_size, fished_class, run,
 };
 use unmask_core::{Architecture, AttackMethod, MembershipVerdict, Param, VitConfig};
 use unmask_data::metrics::RECOGNISABLE_FROM;
@@ -114,6 +114,8 @@ struct Dump {
     /// What the update shows of training that the model does not repeat.
     traces: Option<String>,
     decay: Option<Decay>,
+    /// The class that doctored weights fish for.
+    fished: Option<usize>,
     /// Share of the read values that masks hid.
     hidden_share: f64,
     by_rank: Pictures,
@@ -192,12 +194,15 @@ impl Inversion {
         let (architecture, pixels) = (model.architecture, model.pixels);
         let findable = |picture: &Vec<f32>| pixels.findable(&model.squared(picture)).into_owned();
         let candidate = known.candidate.as_ref().map(findable);
-        let Dump { observation, head, numbers, nothing, unread, traces, decay, hidden_share, by_rank } =
+        let Dump { observation, head, numbers, nothing, unread, traces, decay, fished, hidden_share, by_rank } =
             self.observation(model, candidate.is_some(), go_on)?;
         let mut report = Report::new(self.attack, Some(architecture), (observation.batch, &self.labels), hidden_share);
         report.numbers(numbers, self.fedavg);
         report.decay(decay);
-        report.pictures_by_rank(by_rank);
+        match fished {
+            Some(class) => report.fished(class),
+            None => report.pictures_by_rank(by_rank),
+        }
         let weights = self.weights.as_ref().and_then(Self::head_of);
         let head_labels = head.map(|head| head.labels(observation.batch, numbers.has_sums(), weights.as_ref()));
         let mut pictures = Vec::new();
@@ -356,8 +361,13 @@ impl Inversion {
             Err(error) if runs_model => return Err(error.into()),
             Err(error) => (None, Some(error.to_string())),
         };
+        let fished = self.weights.as_ref().and_then(Self::head_of);
+        let fished = fished.and_then(|head| fished_class(&head.weight, head.classes));
         let whole = state.map(|state| {
             let gradients = everything.as_ref().unwrap_or(&first.gradients);
+            // The pictures of other classes have no other gradient than the head's.
+            let alone = fished.map(|_| gradients.without_head());
+            let gradients = alone.as_ref().unwrap_or(gradients);
             Arc::new(WholeUpdate::from_tensors(model, state, gradients, self.is_training))
         });
         let mut observation = Observation::new(Ok(first));
@@ -371,7 +381,11 @@ impl Inversion {
             (None, labels, _) => labels.max(1),
         };
         observation.local_steps = self.fedavg.map_or(1, LocalTraining::steps);
-        observation.labels = (!self.labels.is_empty()).then(|| self.labels.clone());
+        observation.labels = match fished {
+            _ if !self.labels.is_empty() => Some(self.labels.clone()),
+            Some(class) => Some(vec![class; observation.batch]),
+            None => None,
+        };
         observation.levels = dumped.pixels.levels();
         observation.whole = whole;
         observation.rounds = gathered.map(Arc::new);
@@ -381,7 +395,7 @@ impl Inversion {
         let nothing = everything.as_ref().and_then(|gradients| zeros::why(gradients, weights));
         // A mask leaves zeros of its own.
         let traces = everything.as_ref().filter(|_| hidden_share == 0.0).and_then(traces);
-        Ok(Dump { observation, head, numbers, nothing, unread, traces, decay, hidden_share, by_rank })
+        Ok(Dump { observation, head, numbers, nothing, unread, traces, decay, fished, hidden_share, by_rank })
     }
 
     /// Reads only the labels, from the gradient of the last linear layer of whatever network the file is of; `model` if

@@ -158,6 +158,15 @@ impl Report {
         self.notes.extend(decay.map(Decay::note));
     }
 
+    /// Notes that the weights were doctored, so that only pictures of `class` have a gradient before the head.
+    pub(crate) fn fished(&mut self, class: usize) {
+        self.notes.push(format!(
+            "The weights are doctored (fishing): the head's only row that is not zero is that of class {class}, so that only \
+             pictures of this class have a gradient before the head. The head's own gradient is of the whole batch, and was left \
+             out of the comparison."
+        ));
+    }
+
     /// Records the number of pictures by rank, and adds a note if it exceeds the assumed one, or if the two ranks differ.
     pub(crate) fn pictures_by_rank(&mut self, pictures: Pictures) {
         let by_rank = pictures.number();

@@ -157,6 +157,28 @@ fn a_batch_is_taken_apart_in_any_normalisation() {
     }
 }
 
+/// A gradient made on doctored weights is judged by its own evidence, without the head that all pictures share.
+#[test]
+fn a_fished_picture_is_confirmed_without_the_truth() {
+    let mut client = Client::of(VitPreset::Pico.into(), &["astronaut.png", "cat.png", "rocket.png"], &[3, 8, 1]);
+    let honest = client.success("embedding", &["--weights", &client.file("weights")]);
+    assert_ne!(honest["verdict"], "recognisable", "{honest}");
+    client.state.weights = unmask_attack::fishing(client.architecture, &client.state.weights, 8).unwrap();
+    let images: Vec<f32> =
+        ["astronaut.png", "cat.png", "rocket.png"].iter().flat_map(|name| photograph(name).for_model(16)).collect();
+    let network = Network::new(client.architecture, OpenDevice::cpu().device()).unwrap();
+    client.gradient = network.loss_and_gradient_blocking(&client.state, &images, &[3, 8, 1]).unwrap().gradient;
+    client.save("weights", &client.state.weights);
+    client.save("gradients", &client.gradient);
+    let client = client.afresh();
+    let report = client.success("embedding", &["--weights", &client.file("weights")]);
+    assert_eq!(report["verdict"], "recognisable", "{report}");
+    assert!(report["misfit"].as_f64().unwrap() < 1e-4, "{report}");
+    assert!(notes(&report).contains("class 8"), "{report}");
+    let report = client.afresh().success("embedding", &["--truth", &sample("cat.png")]);
+    assert!(number(&report, "psnr") > 60.0, "{report}");
+}
+
 /// What counting rules out is refused in words, before anything is computed.
 #[test]
 fn a_batch_with_more_tokens_than_dimensions_is_refused() {
