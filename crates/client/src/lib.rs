@@ -3,10 +3,11 @@
 //! A [`Client`] is the protocol as a state machine, without socket, clock or randomness. Its driver carries frames to
 //! and from a socket, and trains when told to. A [`LocalTask`] is the work of a round: one gradient or local epochs on
 //! a lazy [`PictureSource`], then the defence. The tab, the headless client (`native`), the simulation and the matrix
-//! all use it. Only this crate decides what leaves the device, and the passphrase of an encrypted room never leaves it.
+//! all use it. A [`PlanCheck`] looks for doctored weights before training. Only this crate decides what leaves the device, and the passphrase of an encrypted room never leaves it.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod careful;
 mod client;
 mod groups;
 mod history;
@@ -20,6 +21,7 @@ mod robot;
 mod shard;
 mod training;
 
+pub use careful::{Announced, Doubt, PictureLoss, PlanCheck, flat_pictures, picture_losses};
 pub use client::{Action, Client, ClientError, ClientEvent, OutgoingUpdate, ShowError, UpdateFailure};
 pub use groups::{GroupComparison, compare_groups};
 pub use history::ReconstructionScore;
