@@ -107,7 +107,7 @@ async fn the_lesson_plays_without_a_network() {
     let _turn = ONE_AT_A_TIME.lock().await;
     let site = serve();
     let browser = Browser::start().await;
-    let page = browser.open_view(&format!("{}?seed=7&robots=2", site.link()), PROJECTOR).await;
+    let page = browser.open_view(&format!("{}?seed=7&pictures=rocket,cat", site.link()), PROJECTOR).await;
     page.run_async("const done = arguments[0]; navigator.serviceWorker.ready.then(() => done(true))").await;
     drop(site);
     page.reload().await;

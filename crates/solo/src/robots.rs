@@ -1,23 +1,24 @@
 //! The room's robots. They share one thread: on a phone, training side by side would not be faster.
 
 use unmask_client::{
-    Client, ClientEvent, Fresh, LocalUpdate, PHOTOGRAPHS, PrivatePicture, Reaction, Robot, RobotError, RobotEvent,
-    RoundPictures, RoundPlan, nickname,
+    Client, ClientEvent, Fresh, LocalUpdate, PrivatePicture, Reaction, Robot, RobotError, RobotEvent, RoundPictures,
+    RoundPlan, nickname,
 };
 use unmask_data::{PHOTOGRAPH_CLASSES, Picture, photograph_label};
 use unmask_model::device::OpenDevice;
 
-/// The files of [`PHOTOGRAPHS`] in the folder of sample photographs, in the same order.
+/// The file of one of [`PHOTOGRAPHS`](unmask_client::PHOTOGRAPHS) in the folder of sample photographs.
 #[cfg(any(test, target_family = "wasm"))]
-pub(crate) fn files() -> [&'static str; PHOTOGRAPHS.len()] {
-    ["cat.png", "rocket.png", "coffee.png", "astronaut.png", "hubble.jpg", "cameraman.jpg"]
+pub(crate) fn file(name: &str) -> String {
+    let ending = if ["hubble", "cameraman"].contains(&name) { "jpg" } else { "png" };
+    format!("{name}.{ending}")
 }
 
 /// Why there are no robots.
 #[derive(Debug, thiserror::Error)]
 pub enum RobotsError {
     #[error("there is no photograph called \"{0}\" for the robots")]
-    NoPhotograph(&'static str),
+    NoPhotograph(String),
 }
 
 /// Robots, each with a photograph of its own, numbered from 0.
@@ -37,13 +38,13 @@ struct Member {
 }
 
 impl Robots {
-    /// `photographs` are pictures by their names, among them [`PHOTOGRAPHS`]. `seed` draws the answers to the class's
-    /// questions. `fresh` gives random bytes of the operating system.
+    /// A robot for each name of a photograph; `photographs` are pictures by their names. `seed` draws the answers to the
+    /// class's questions. `fresh` gives random bytes of the operating system.
     ///
     /// # Errors
     /// If a photograph is missing.
     pub fn new(
-        count: usize,
+        names: &[impl AsRef<str>],
         seed: u64,
         photographs: &[(String, Picture)],
         classes: &[String],
@@ -52,10 +53,9 @@ impl Robots {
         let device = OpenDevice::cpu();
         let classes =
             if classes.is_empty() { PHOTOGRAPH_CLASSES.map(str::to_owned).to_vec() } else { classes.to_vec() };
-        let member = |number: usize| {
-            let name = PHOTOGRAPHS[number % PHOTOGRAPHS.len()];
+        let member = |(number, name): (usize, &str)| {
             let found = photographs.iter().find(|(known, _)| known == name);
-            let (_, picture) = found.ok_or(RobotsError::NoPhotograph(name))?;
+            let (_, picture) = found.ok_or_else(|| RobotsError::NoPhotograph(name.to_owned()))?;
             let own = PrivatePicture::new(picture.clone(), photograph_label(&classes, name));
             let client = Client::new(&nickname(number), &device.description())
                 .with_pictures(vec![own])
@@ -64,7 +64,7 @@ impl Robots {
             let robot = Robot::new(client, true, Some(seed.wrapping_add(number as u64)), fresh);
             Ok(Member { robot, plan: None, is_gone: false })
         };
-        let all = (0..count).map(member).collect::<Result<_, _>>()?;
+        let all = names.iter().map(AsRef::as_ref).enumerate().map(member).collect::<Result<_, _>>()?;
         Ok(Self { all, device })
     }
 
@@ -125,6 +125,7 @@ async fn train(plan: &RoundPlan, pictures: &RoundPictures, device: &OpenDevice) 
 mod tests {
     use std::path::Path;
 
+    use unmask_client::PHOTOGRAPHS;
     use unmask_data::sample_photographs;
 
     use super::*;
@@ -132,8 +133,8 @@ mod tests {
     #[test]
     fn each_photograph_has_its_file() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../www/samples");
-        for (name, file) in PHOTOGRAPHS.into_iter().zip(files()) {
-            assert!(file.starts_with(name) && folder.join(file).exists(), "{name}: {file}");
+        for name in PHOTOGRAPHS {
+            assert!(folder.join(file(name)).exists(), "{name}");
         }
     }
 
@@ -141,9 +142,9 @@ mod tests {
     fn a_missing_photograph_is_named() {
         let photographs: Vec<_> =
             sample_photographs().unwrap().into_iter().filter(|(name, _)| name != "rocket").collect();
-        let robots = |count| Robots::new(count, 1, &photographs, &[], || Ok([1; 32]));
-        assert_eq!(robots(1).unwrap().count(), 1);
-        let error = robots(2).unwrap_err().to_string();
+        let robots = |names: &[&str]| Robots::new(names, 1, &photographs, &[], || Ok([1; 32]));
+        assert_eq!(robots(&["hubble", "hubble"]).unwrap().count(), 2);
+        let error = robots(&["cat", "rocket"]).unwrap_err().to_string();
         assert!(error.contains("\"rocket\""), "{error}");
     }
 }

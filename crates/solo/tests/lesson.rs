@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use unmask_client::{Client, Robot};
+use unmask_client::{Client, PHOTOGRAPHS, Robot};
 use unmask_data::{encode_png, sample_photographs};
 use unmask_lesson::{Place, Scene, plan};
 use unmask_model::block_on;
@@ -38,7 +38,7 @@ impl Lesson {
         let now = Now { moment: Moment::START, unix: 1_800_000_000 };
         let mut room = SoloRoom::open(RoomConfig { seed: Some(7), ..RoomConfig::default() }, [5; 32], now).unwrap();
         let photographs = sample_photographs().unwrap();
-        let mut robots = Robots::new(robots, 3, &photographs, &room.classes(), || Ok([9; 32])).unwrap();
+        let mut robots = Robots::new(&PHOTOGRAPHS[..robots], 3, &photographs, &room.classes(), || Ok([9; 32])).unwrap();
         for number in 0..robots.count() {
             room.connect(now, number as u64, true);
             for frame in robots.hello(number).unwrap() {

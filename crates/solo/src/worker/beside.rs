@@ -58,7 +58,8 @@ impl Beside {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ToRobots {
     Begin {
-        count: usize,
+        /// The name of each one's photograph.
+        photographs: Vec<String>,
         /// Seed of their answers.
         seed: u64,
         /// The room's classes for photographs.

@@ -1,13 +1,12 @@
 //! The robots' worker.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use futures_channel::mpsc::{UnboundedReceiver, unbounded};
 use futures_util::{FutureExt, StreamExt};
 use gloo_events::EventListener;
 use gloo_net::http::Request;
 use gloo_timers::future::sleep;
-use unmask_client::PHOTOGRAPHS;
 use unmask_data::{Picture, decode};
 use unmask_wire::channel;
 use wasm_bindgen_futures::spawn_local;
@@ -17,7 +16,7 @@ use super::{
     beside::{FromRobots, READY, ToRobots},
     bytes_of, fresh, hand,
 };
-use crate::robots::{Robots, files};
+use crate::robots::{Robots, file};
 
 pub(super) fn start(scope: DedicatedWorkerGlobalScope) {
     let (sender, inbox) = unbounded();
@@ -37,9 +36,9 @@ pub(super) fn start(scope: DedicatedWorkerGlobalScope) {
 }
 
 async fn live(scope: &DedicatedWorkerGlobalScope, mut inbox: UnboundedReceiver<ToRobots>) -> Result<(), String> {
-    let Some(ToRobots::Begin { count, seed, classes }) = inbox.next().await else { return Ok(()) };
-    let photographs = photographs(count).await?;
-    let mut robots = Robots::new(count, seed, &photographs, &classes, fresh).map_err(|error| error.to_string())?;
+    let Some(ToRobots::Begin { photographs: names, seed, classes }) = inbox.next().await else { return Ok(()) };
+    let photographs = photographs(&names).await?;
+    let mut robots = Robots::new(&names, seed, &photographs, &classes, fresh).map_err(|error| error.to_string())?;
     // In their order: the first client is the first under attack, and its photograph is the easiest.
     for robot in 0..robots.count() {
         tell(scope, &FromRobots::Connect { robot });
@@ -81,18 +80,18 @@ fn hear(scope: &DedicatedWorkerGlobalScope, robots: &mut Robots, message: ToRobo
     }
 }
 
-/// Fetches the photographs of so many robots.
-async fn photographs(count: usize) -> Result<Vec<(String, Picture)>, String> {
+/// Fetches the photographs with these names.
+async fn photographs(names: &[String]) -> Result<Vec<(String, Picture)>, String> {
     let mut all = Vec::new();
-    for (name, file) in PHOTOGRAPHS.into_iter().zip(files()).take(count) {
-        let path = format!("samples/{file}");
+    for name in names.iter().collect::<BTreeSet<_>>() {
+        let path = format!("samples/{}", file(name));
         let failed = |error: &dyn std::fmt::Display| format!("{path} cannot be fetched ({error})");
         let answer = Request::get(&path).send().await.map_err(|error| failed(&error))?;
         if !answer.ok() {
             return Err(failed(&format!("status {}", answer.status())));
         }
         let bytes = answer.binary().await.map_err(|error| failed(&error))?;
-        all.push((name.to_owned(), decode(&bytes).map_err(|error| format!("{path} is no picture: {error}"))?));
+        all.push((name.clone(), decode(&bytes).map_err(|error| format!("{path} is no picture: {error}"))?));
     }
     Ok(all)
 }

@@ -126,7 +126,8 @@ fn open(
         events: events.clone(),
     };
     let classes = host.room.classes();
-    host.tell_robots(&ToRobots::Begin { count: robots, seed: answers, classes });
+    let photographs = robots.into_iter().map(str::to_owned).collect();
+    host.tell_robots(&ToRobots::Begin { photographs, seed: answers, classes });
     Ok((host, inbox))
 }
 
