@@ -99,6 +99,9 @@ pub struct TradeOffColumns {
     pub test_pictures: usize,
     /// Accuracy of guessing, in [0, 1].
     pub chance: f64,
+    /// Whether they were measured beside an earlier lesson.
+    #[serde(default)]
+    pub is_recorded: bool,
     /// By increasing share of zeros.
     pub columns: Vec<TradeOffColumn>,
 }

@@ -681,6 +681,7 @@ mod tests {
                 robots: 1,
                 test_pictures: 1,
                 chance: 0.1,
+                is_recorded: false,
                 columns: vec![TradeOffColumn {
                     defence: Default::default(),
                     rounds: 1,

@@ -7,6 +7,7 @@
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod attacks;
+mod columns;
 mod robots;
 mod room;
 mod setting;

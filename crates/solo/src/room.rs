@@ -24,6 +24,7 @@ use unmask_wire::{
 };
 
 use self::around::{Around, Effecting};
+use crate::columns::Recorded;
 
 /// Shortest time between two states that pages are told, as of a relay. Changes within it are merged.
 const COALESCE: Duration = Duration::from_millis(200);
@@ -106,7 +107,7 @@ impl SoloRoom {
             attackers,
             pictures: Arc::clone(&pictures),
             evaluator: None,
-            shadow: None,
+            shadow: Some(Arc::new(Recorded)),
             loader: load,
             accountant: ACCOUNTANT,
             journal: None,

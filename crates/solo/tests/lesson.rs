@@ -199,6 +199,19 @@ fn requests_are_answered_as_by_a_relay() {
         .until("the candidate", |view| view.membership.as_ref().is_some_and(|card| card.picture.starts_with("data:")));
 }
 
+/// More masking leaks less and learns more slowly.
+#[test]
+fn scene_7_has_the_columns_of_an_earlier_lesson() {
+    let mut lesson = Lesson::begin(1);
+    lesson.until("the columns", |view| view.columns.is_some());
+    let columns = lesson.view.columns.take().unwrap();
+    assert!(columns.is_recorded && columns.columns.len() == 4);
+    for pair in columns.columns.windows(2) {
+        assert!(pair[0].ssim > pair[1].ssim && pair[0].accuracy > pair[1].accuracy, "{:?}", columns.columns);
+    }
+    assert!(columns.columns.iter().all(|it| it.picture.as_ref().is_some_and(|it| it.starts_with("data:image/png"))));
+}
+
 /// Shared pictures are generated beside the room, so their answer comes later.
 #[test]
 fn slow_work_answers_when_it_is_done() {

@@ -113,6 +113,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 mod tests {
     use std::collections::HashSet;
 
+    use unmask_core::TradeOffColumns;
     use unmask_data::decode;
     use unmask_recording::Player;
     use unmask_wire::view::RoomView;
@@ -142,6 +143,16 @@ mod tests {
         assert!(file.data.len() < 1_000_000, "{} bytes", file.data.len());
         let Read { recording, torn } = Recording::read(&file.data).unwrap();
         assert!(torn.is_none() && recording.last_at() > 30_000);
+    }
+
+    /// A room in a browser shows them in scene 7.
+    #[test]
+    fn the_columns_are_from_the_lesson_that_comes_along() {
+        let Some(file) = Shipped::get(NAME) else { return };
+        let mut player = Player::new(Recording::read(&file.data).unwrap().recording);
+        while player.step() {}
+        let columns: TradeOffColumns = serde_json::from_str(include_str!("../../../assets/columns.json")).unwrap();
+        assert_eq!(player.recorded().unwrap().columns, Some(columns), "run scripts/make_columns.py");
     }
 
     /// The animation that plays while the page loads must show pictures of the lesson.

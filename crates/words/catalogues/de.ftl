@@ -557,6 +557,7 @@ trade-pending = wird gemessen
 trade-none = Hier wird nichts gemessen. Ein Relay misst es: Starte es mit --shadow-room.
 trade-seen = Was ein Angreifer, der die Lücken kennt, bei R = { $rate } sieht
 trade-setup = Ein Lauf, Runde { $round }: { $robots } Roboter, { $model }, { $pictures } Testbilder
+trade-recorded = Ein früherer Lauf, Runde { $round }: { $robots } Roboter, { $model }, { $pictures } Testbilder
 
 member-title = Warst du’s?
 member-headline = Wurde dieses Foto verwendet?

@@ -558,6 +558,7 @@ trade-pending = being measured
 trade-none = Nothing is measured here. A relay measures it: start it with --shadow-room.
 trade-seen = What an attacker who knows the gaps sees at R = { $rate }
 trade-setup = One run, round { $round }: { $robots } robots, { $model }, { $pictures } test pictures
+trade-recorded = One earlier run, round { $round }: { $robots } robots, { $model }, { $pictures } test pictures
 
 member-title = Was it you?
 member-headline = Was this photograph used?

@@ -517,6 +517,7 @@ trade-pending = 測定中
 trade-none = ここでは測定していません。リレーを--shadow-room付きで起動すると測定します。
 trade-seen = R = { $rate }のとき、欠けた場所を知る攻撃者に見えるもの
 trade-setup = 1回の測定、ラウンド{ $round }：ロボット{ $robots }台、{ $model }、テスト画像{ $pictures }枚
+trade-recorded = 以前の1回の測定、ラウンド{ $round }：ロボット{ $robots }台、{ $model }、テスト画像{ $pictures }枚
 
 member-title = 使われた？
 member-headline = この写真は使われた？

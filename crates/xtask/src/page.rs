@@ -11,7 +11,8 @@ use sha2::{Digest, Sha256};
 use crate::env::{self, Env};
 
 /// The other sources of the page, besides the crates it depends on, below the top folder.
-const OTHERS: [&str; 6] = [".cargo", "Cargo.lock", "Cargo.toml", "crates/bundle", "index.html", "www"];
+const OTHERS: [&str; 7] =
+    [".cargo", "Cargo.lock", "Cargo.toml", "assets/columns.json", "crates/bundle", "index.html", "www"];
 
 /// Each page is a document, a program of the tab's crate, and a folder in `dist`.
 const PAGES: [&str; 3] = ["student", "projector", "replay"];

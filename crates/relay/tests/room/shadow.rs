@@ -20,7 +20,8 @@ fn columns(rounds: [u32; 2]) -> TradeOffColumns {
         TradeOffColumn { defence, rounds, accuracy: Some(0.25), ssim: Some(0.5), picture: None }
     };
     let columns = ["none", "random-binary:0.5"].into_iter().zip(rounds).map(column).collect();
-    TradeOffColumns { model: "vit_nano_patch4_32".to_owned(), robots: 4, test_pictures: 500, chance: 0.1, columns }
+    let model = "vit_nano_patch4_32".to_owned();
+    TradeOffColumns { model, robots: 4, test_pictures: 500, chance: 0.1, is_recorded: false, columns }
 }
 
 type OnColumns<'a> = &'a mut dyn FnMut(&TradeOffColumns) -> ControlFlow<()>;

@@ -149,6 +149,7 @@ fn empty(first: &Config, configs: &[Config]) -> Result<TradeOffColumns, Experime
         robots: first.clients,
         test_pictures: first.test_pictures,
         chance: 1.0 / architecture(first)?.classes() as f64,
+        is_recorded: false,
         columns: configs.iter().map(column).collect(),
     })
 }

@@ -68,6 +68,7 @@ mod tests {
             robots: 4,
             test_pictures: 500,
             chance: 0.1,
+            is_recorded: false,
             columns: columns.into_iter().map(column).collect(),
         }
     }

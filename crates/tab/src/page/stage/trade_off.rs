@@ -20,7 +20,12 @@ pub fn TradeOff(stage: Stage) -> impl IntoView {
     let setup = move || {
         measured.with(|measured| {
             let it = measured.as_ref()?;
-            Some(say::trade::setup(rounds(it), it.robots, it.model.as_str(), it.test_pictures))
+            let (round, model) = (rounds(it), it.model.as_str());
+            Some(if it.is_recorded {
+                say::trade::recorded(round, it.robots, model, it.test_pictures)
+            } else {
+                say::trade::setup(round, it.robots, model, it.test_pictures)
+            })
         })
     };
     view! {
