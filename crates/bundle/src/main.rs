@@ -33,7 +33,7 @@ struct Cli {
     /// index.html
     #[arg(long, value_name = "NAME")]
     site: Option<String>,
-    /// The pages, such as `index.html`
+    /// The pages, such as `www/student.html`
     #[arg(required = true, value_name = "FILE")]
     pages: Vec<PathBuf>,
 }

@@ -242,11 +242,11 @@ mod tests {
     fn every_page_of_the_project_can_be_read() {
         let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         for (name, file) in [
-            ("student", "index.html"),
+            ("projector", "index.html"),
             ("projector", "www/projector.html"),
             ("replay", "www/replay.html"),
             ("gpu", "www/gpu.html"),
-            ("projector", "www/solo.html"),
+            ("student", "www/student.html"),
             ("student", "www/phone.html"),
         ] {
             let source = Source::read(&top.join(file)).unwrap();

@@ -20,7 +20,7 @@ const PAGES: [&str; 3] = ["student", "projector", "replay"];
 /// The folder in `dist` with the lesson that needs no relay, for any web server.
 pub const SOLO: &str = "solo";
 
-/// The documents of that folder, in `www`; the first one becomes its `index.html`.
+/// The documents of that folder; the first one becomes its `index.html`.
 const SOLO_PAGES: [&str; 2] = ["solo", "phone"];
 
 /// The program that builds the pages, together with a small test. As with [`crate::demo::RELAY`], only then does cargo
@@ -72,9 +72,9 @@ fn bundle(env: &Env, dist: &Path, site: Option<&str>, pages: &[&str]) -> Result<
     env::run(bundle.args(pages.iter().map(|page| document(page))))
 }
 
-/// The document of a page. The student's is at the top, where trunk and newcomers look for it.
+/// The document of a page. The lesson's is at the top, where trunk and newcomers look for it.
 fn document(page: &str) -> String {
-    if page == "student" { "index.html".to_owned() } else { format!("www/{page}.html") }
+    if page == SOLO { "index.html".to_owned() } else { format!("www/{page}.html") }
 }
 
 /// A name that differs for each checkout that shares the target folder.
