@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use crate::{
     ONE_AT_A_TIME,
-    site::Site,
-    stage::{ALL_OF_THE_SUM, FOUND, PROJECTOR, SEARCH, assert_fits, beats},
+    site::{self, Site},
+    stage::{ALL_OF_THE_SUM, FOUND, PROJECTOR, SEARCH, assert_fits, beats, counted},
     support::{Browser, Tab},
 };
 
@@ -20,9 +20,13 @@ const LEAKED: &str = "[...document.querySelectorAll('[data-testid=\"attacked\"] 
 
 /// `cargo xtask check-all --only page` builds the folder.
 fn serve() -> Site {
+    serve_as(site::kind)
+}
+
+fn serve_as(kind: fn(&Path) -> &'static str) -> Site {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist/solo");
     assert!(folder.join("index.html").exists(), "there is no {}", folder.display());
-    Site::serve(&folder, PREFIX, 0).expect("a port")
+    Site::serve(&folder, PREFIX, 0, kind).expect("a port")
 }
 
 async fn arrives(page: &Tab, scene: u64, beat: u64) {
@@ -80,23 +84,62 @@ async fn a_wrong_link_is_explained() {
     page.wait_for("document.body.innerText.includes('\"colour\", which is no setting') || null").await;
 }
 
-/// Space leads from the lobby to the last step, without a class. The search finds its picture, and the sum comes apart.
+/// Many a web server has not heard of WebAssembly.
+#[tokio::test]
+async fn a_server_that_mistakes_programs_for_something_else_will_do() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let site = serve_as(|file| match site::kind(file) {
+        "application/wasm" => "text/plain; charset=utf-8",
+        kind => kind,
+    });
+    for browser in [Some(Browser::start().await), Browser::firefox().await, Browser::webkit().await] {
+        let Some(browser) = browser else { continue };
+        let page = browser.open_view(&format!("{}?seed=7", site.link()), PROJECTOR).await;
+        goes_to_the_first_leak(&page).await;
+        assert_eq!(page.console_errors().await, Vec::<Value>::new());
+    }
+}
+
 #[tokio::test]
 async fn the_whole_lesson_plays_without_a_relay() {
     let _turn = ONE_AT_A_TIME.lock().await;
+    plays_whole(Browser::start().await).await;
+}
+
+#[tokio::test]
+async fn the_whole_lesson_plays_in_firefox() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    if let Some(browser) = Browser::firefox().await {
+        plays_whole(browser).await;
+    }
+}
+
+#[tokio::test]
+async fn the_whole_lesson_plays_in_webkit() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    if let Some(browser) = Browser::webkit().await {
+        plays_whole(browser).await;
+    }
+}
+
+/// Space leads from the lobby to the last step, without a class. The search finds its picture, and the sum comes apart.
+async fn plays_whole(browser: Browser) {
     let site = serve();
-    let browser = Browser::start().await;
+    let name = browser.name();
     let page = browser.open_view(&format!("{}?seed=7", site.link()), PROJECTOR).await;
     page.attribute_is("clients-here", "data-count", "4").await;
     let all = (0..).zip(beats()).flat_map(|(scene, beats)| (0..beats).map(move |beat| (scene, beat)));
     for (scene, beat) in all.skip(1) {
         space_to(&page, &[(scene, beat)]).await;
         match (scene, beat) {
+            (2, 0) => drop(page.wait_for(LEAKED).await),
             SEARCH => drop(page.wait_for(FOUND).await),
+            (7, 0) => drop(page.wait_for(&counted("trade-column", 4)).await),
             (9, 1) => drop(page.wait_for(ALL_OF_THE_SUM).await),
             _ => {}
         }
-        assert_fits(&page, &format!("scene {scene}, step {beat}")).await;
+        assert_fits(&page, &format!("scene {scene}, step {beat} in {name}")).await;
+        page.screenshot(&format!("{name}-solo-{scene}-{beat}")).await;
     }
     assert_eq!(page.console_errors().await, Vec::<Value>::new());
 }

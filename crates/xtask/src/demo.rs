@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use crate::checkout::Turn;
 use crate::env::{self, Env};
 use crate::page;
-use crate::site::Site;
+use crate::site::{self, Site};
 use crate::tools::{self, Purpose};
 
 /// Builds the relay together with a small test. Only then does cargo compile the dependencies with the features that
@@ -61,7 +61,7 @@ fn play_alone(env: &Env, turn: Turn) -> Result<ExitCode> {
     tools::ensure(env, Purpose::Demo)?;
     let folder = page::build_solo(env)?;
     drop(turn);
-    let site = Site::serve(&folder, "/", PORT)
+    let site = Site::serve(&folder, "/", PORT, site::kind)
         .with_context(|| format!("port {PORT} cannot be used: end the program that uses it"))?;
     println!("The lesson: {}\nIts folder, for any web server: {}", site.link(), folder.display());
     if let Some(open) = env.find("xdg-open") {

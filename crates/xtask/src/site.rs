@@ -22,11 +22,12 @@ pub struct Site {
 }
 
 impl Site {
-    /// Serves a folder under a path that begins and ends with a slash; port 0 picks a free one.
+    /// Serves a folder under a path that begins and ends with a slash; port 0 picks a free one. `kind` says the MIME type
+    /// of a file.
     ///
     /// # Errors
     /// If the port is in use.
-    pub fn serve(folder: &Path, prefix: &str, port: u16) -> io::Result<Self> {
+    pub fn serve(folder: &Path, prefix: &str, port: u16, kind: fn(&Path) -> &'static str) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         let address = listener.local_addr()?;
         let (folder, below) = (folder.to_owned(), prefix.to_owned());
@@ -39,7 +40,7 @@ impl Site {
                 }
                 let (folder, below) = (folder.clone(), below.clone());
                 // A browser that hangs up gets no answer.
-                thread::spawn(move || answer(&stream, &folder, &below));
+                thread::spawn(move || answer(&stream, &folder, &below, kind));
             }
         });
         Ok(Self { address, prefix: prefix.to_owned(), is_over })
@@ -58,7 +59,7 @@ impl Drop for Site {
     }
 }
 
-fn answer(stream: &TcpStream, folder: &Path, prefix: &str) -> io::Result<()> {
+fn answer(stream: &TcpStream, folder: &Path, prefix: &str, kind: fn(&Path) -> &'static str) -> io::Result<()> {
     let mut lines = BufReader::new(stream).lines();
     let request = lines.next().transpose()?.unwrap_or_default();
     while lines.next().transpose()?.is_some_and(|header| !header.is_empty()) {}
@@ -86,7 +87,8 @@ fn file(folder: &Path, prefix: &str, path: &str) -> Option<PathBuf> {
     is_below.then_some(file)
 }
 
-fn kind(file: &Path) -> &'static str {
+/// The MIME type of a file.
+pub fn kind(file: &Path) -> &'static str {
     match file.extension().and_then(|extension| extension.to_str()) {
         Some("html") => "text/html; charset=utf-8",
         Some("js") => "text/javascript",
