@@ -277,7 +277,7 @@ fn bins(data: &DataSet) -> Result<(), Box<dyn Error>> {
             for seed in 1..=SEEDS {
                 let honest = start.clone().unwrap_or_else(|| architecture.initial(seed));
                 let sent = imprint(&config, &honest.weights, &public, seed)?;
-                let chosen = (0..size).map(|k| k + seed as usize * 1999);
+                let chosen = (0..size).map(|k| (k + seed as usize * 1999) % data.test.len());
                 let images: Vec<Vec<f32>> = chosen.clone().filter_map(|k| data.test.chw(k)).collect();
                 let labels: Vec<usize> = chosen.map(|k| data.test.labels()[k].into()).collect();
                 let state = ModelState::from_weights(sent.clone());
