@@ -9,6 +9,38 @@ use crate::{
 
 const PASSPHRASE: &str = "correct horse battery staple";
 
+/// Three tabs add up their updates, and the relay steps on a sum of which it saw no part.
+#[tokio::test]
+async fn a_secure_sum_of_tabs() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&["--optimiser", "sgd:0.1", "--deadline", "120"]).await;
+    let browser = Browser::start().await;
+    let fragment = PASSPHRASE.replace(' ', "%20");
+    let join = |name: &str, passphrase: &str| {
+        relay.student_link("localhost", &format!("nickname={name}&image=cat&device=cpu&join=1{passphrase}"))
+    };
+    let teacher = browser.open(&relay.teacher_link(), DESKTOP).await;
+    teacher.click("fold-defence").await;
+    teacher.click("aggregation-Secure sum").await;
+    teacher.screenshot("expert-secure-sum").await;
+    let known = format!("&passphrase={fragment}");
+    let ada = browser.open(&join("Ada", &known), PHONE).await;
+    let bob = browser.open(&join("Bob", &known), DESKTOP).await;
+    let eve = browser.open(&join("Eve", "&passphrase=guessed"), DESKTOP).await;
+    let _robots = ["Carl", "Dora"].map(|name| robot_with_passphrase(&relay, name, PASSPHRASE));
+    relay.client("Dora").await;
+    relay.control(json!({ "do": "start" })).await;
+    relay.rounds_with(4).await;
+    teacher.attribute_is("aggregation", "data-aggregation", "secure-sum:threshold=0.67,clip=1").await;
+    assert!(ada.shows("summed").await);
+    ada.screenshot("student-secure-sum").await;
+    // Another passphrase does not spoil the sum of the others, and its owner is asked.
+    eve.attribute_is("passphrase-prompt", "data-wrong", "true").await;
+    bob.close().await;
+    relay.rounds_with(3).await;
+    assert_eq!(relay.room().await["attacks"], json!([]), "no update came in plain");
+}
+
 fn group<'a>(room: &'a Value, key: &str) -> &'a Value {
     let groups = room["update_counts"]["groups"].as_array().unwrap_or_else(|| panic!("no update counts in {room}"));
     groups.iter().find(|group| group["key"] == key).unwrap_or_else(|| panic!("no group {key}"))

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use unmask_core::{AttackMethod, ClientId, EncryptionStart, MaskSeed, ModelDescription};
 use unmask_defence::{KeyError, ProtectError, ProtectedUpdate, commitment};
+use unmask_secagg::{Message, Refusal};
 use unmask_wire::{
     Assembler, ClientMessage, EncryptionPlan, Framer, LessonState, ORIGINAL_SIDE, OriginalError, RelayMessage,
-    SeedDraw, ShardError, WireError, check_original, frames,
+    SeedDraw, ShardError, SumPlan, SumTask, WireError, check_original, frames,
 };
 
 use crate::{
@@ -16,6 +17,7 @@ use crate::{
     keys::{Keys, Locked},
     pictures::PrivatePictures,
     plan::{check_len, known_architecture},
+    summing::{Adding, LeftSum},
 };
 
 /// Largest plan a client accepts, in parameters: larger than every preset, and within a phone's memory.
@@ -84,8 +86,8 @@ pub enum Action {
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutgoingUpdate {
     pub frames: Vec<Vec<u8>>,
-    /// The content of the frames, except batch norm's statistics.
-    pub update: ProtectedUpdate,
+    /// The content of the frames, except batch norm's statistics. `None` if the update leaves as a part of a secure sum.
+    pub update: Option<ProtectedUpdate>,
     pub bytes: usize,
     /// Size of an unprotected update's values, in bytes.
     pub plain_bytes: usize,
@@ -122,6 +124,8 @@ pub enum UpdateFailure {
     Key(#[from] KeyError),
     #[error(transparent)]
     Wire(#[from] WireError),
+    #[error("this client cannot add its update to the secure sum: {0}")]
+    Sum(String),
 }
 
 /// Why a plan or a seal is not carried out.
@@ -137,7 +141,7 @@ impl Obstacle {
         match locked {
             Locked::Missing => Self::Ask { reason: missing, wrong: false },
             Locked::Wrong => Self::Ask {
-                reason: "this room's model is encrypted with another passphrase; ask for the right one and type it in",
+                reason: "the others in this room have another passphrase; ask for the right one and type it in",
                 wrong: true,
             },
             Locked::Broken(error) => Self::Unable(error.to_string()),
@@ -156,12 +160,16 @@ pub struct Client {
     may_lend: bool,
     /// Whether nobody sits at it.
     is_robot: bool,
+    /// This client's number in the room.
+    id: Option<ClientId>,
     ticket: Option<[u8; 16]>,
     /// The nonce of the next mask's seed, once the relay has been told its commitment.
     nonce: Option<[u8; 32]>,
     /// What the first hello committed to. The commitment changes with each mask, also with one that got lost.
     page: Option<[u8; 32]>,
     keys: Keys,
+    /// The secure sum that it has sent keys for.
+    adding: Option<Adding>,
     pictures: PrivatePictures,
     history: PictureHistory,
     shard: Option<Arc<Shard>>,
@@ -177,10 +185,12 @@ impl Client {
             may_show: false,
             may_lend: false,
             is_robot: false,
+            id: None,
             ticket: None,
             nonce: None,
             page: None,
             keys: Keys::default(),
+            adding: None,
             pictures: PrivatePictures::default(),
             history: PictureHistory::default(),
             shard: None,
@@ -318,7 +328,7 @@ impl Client {
         let Some((message, values)) = self.assembler.push(frame)? else { return Ok(None) };
         Ok(Some(match message {
             RelayMessage::Welcome { client, resume, nickname } => {
-                self.ticket = Some(resume);
+                (self.ticket, self.id) = (Some(resume), Some(client));
                 Action::Report(ClientEvent::Welcome { client, nickname })
             }
             RelayMessage::Waiting => Action::Report(ClientEvent::Waiting),
@@ -333,7 +343,8 @@ impl Client {
                 let (round, policy, encryption) = (header.round, header.policy, header.encryption);
                 let nonce = self.nonce.ok_or(ClientError::NoHello)?;
                 let plan = RoundPlan::new(header, nonce, self.shard.as_ref(), values).map_err(Obstacle::Unable);
-                match plan.and_then(|plan| self.decrypted(plan, encryption)) {
+                let plan = plan.and_then(|plan| self.decrypted(plan, encryption)).and_then(|plan| self.keyed(plan));
+                match plan {
                     Ok(plan) => Action::Train(Box::new(plan)),
                     Err(obstacle) => self.decline(round, policy, obstacle)?,
                 }
@@ -342,6 +353,7 @@ impl Client {
                 Ok(task) => Action::Seal(Box::new(task)),
                 Err(obstacle) => self.decline(0, policy, obstacle)?,
             },
+            RelayMessage::Sum { round, policy, task } => return self.add_up(round, policy, task),
             RelayMessage::Shard(header) => {
                 let shard = Arc::new(Shard::new(header, &values)?);
                 self.shard = Some(Arc::clone(&shard));
@@ -407,6 +419,9 @@ impl Client {
         trained: LocalUpdate,
         fresh: [u8; 32],
     ) -> Result<OutgoingUpdate, UpdateFailure> {
+        if let Some(sum) = plan.sum {
+            return self.begin_sum(plan, sum, trained, fresh);
+        }
         let LocalUpdate { loss, values, statistics, samples } = trained;
         let plain_bytes = 4 * values.len();
         let draws = plan.defence.has_own_mask();
@@ -421,7 +436,61 @@ impl Client {
         if draws {
             self.nonce = Some(fresh);
         }
-        Ok(OutgoingUpdate { frames, update, bytes, plain_bytes, groups })
+        Ok(OutgoingUpdate { frames, update: Some(update), bytes, plain_bytes, groups })
+    }
+
+    /// Announces a trained update to a secure sum, with keys in place of the update itself.
+    fn begin_sum(
+        &mut self,
+        plan: &RoundPlan,
+        sum: SumPlan,
+        trained: LocalUpdate,
+        fresh: [u8; 32],
+    ) -> Result<OutgoingUpdate, UpdateFailure> {
+        let missing = || UpdateFailure::Sum("the room's passphrase is gone".to_owned());
+        let (class, client) = (self.keys.class(sum.salt, None).map_err(|_| missing())?, self.id.ok_or_else(missing)?);
+        let (loss, samples, plain_bytes) = (trained.loss, trained.samples, 4 * trained.values.len());
+        let begun = Adding::begin((client, self.is_robot), (plan, sum, &class), trained, fresh);
+        let (adding, keys) = begun.map_err(|error| UpdateFailure::Sum(error.to_string()))?;
+        let (round, policy, check) = (plan.round, plan.policy, class.check());
+        let header = ClientMessage::SumKeys { round, policy, loss, samples, keys, check };
+        let frames = frames(&header, &[])?;
+        self.adding = Some(adding);
+        Ok(OutgoingUpdate { bytes: plain_bytes, frames, update: None, plain_bytes, groups: Vec::new() })
+    }
+
+    /// Takes the next step of a secure sum. A client that leaves one says so, so that nobody waits for it.
+    fn add_up(&mut self, round: u32, policy: u32, task: SumTask) -> Result<Option<Action>, ClientError> {
+        let Some(adding) = self.adding.as_mut().filter(|adding| (adding.round, adding.policy) == (round, policy))
+        else {
+            return Ok(None);
+        };
+        let is_last = matches!(task, SumTask::Confirmations(_));
+        let answer = adding.answer(task);
+        if is_last || answer.is_err() {
+            self.adding = None;
+        }
+        Ok(Some(Action::Send(match answer {
+            Ok(Message::Values(values)) => {
+                let values: Vec<f32> = values.into_iter().map(f32::from_bits).collect();
+                frames(&ClientMessage::Sum { round, policy, message: Message::Values(Vec::new()) }, &values)?
+            }
+            Ok(message) => frames(&ClientMessage::Sum { round, policy, message }, &[])?,
+            Err(LeftSum::Refused(Refusal::Keys(client) | Refusal::Share(client))) => {
+                frames(&ClientMessage::Sum { round, policy, message: Message::Complaint(client) }, &[])?
+            }
+            Err(left) => self.unable(round, policy, &left.to_string())?,
+        })))
+    }
+
+    /// The plan, if this client has the passphrase that its secure sum takes.
+    fn keyed(&mut self, plan: RoundPlan) -> Result<RoundPlan, Obstacle> {
+        if let Some(sum) = plan.sum {
+            let missing =
+                "this room adds up updates that nobody sees, and for that everybody types the class's passphrase";
+            self.keys.class(sum.salt, sum.check).map_err(|locked| Obstacle::locked(locked, missing))?;
+        }
+        Ok(plan)
     }
 
     /// Encrypts the room's model and prepares it for sending. Under a keyed start the model is drawn from `fresh`,

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use unmask_core::{Architecture, EncryptionStart, KeyCheck, ParamLayout};
-use unmask_defence::{Cipher, KeyError, RoomKey};
+use unmask_defence::{Cipher, ClassKey, KeyError, RoomKey};
 use zeroize::Zeroizing;
 
 /// Why the room's cipher is not available.
@@ -21,6 +21,7 @@ pub(crate) enum Locked {
 pub(crate) struct Keys {
     passphrase: Option<Zeroizing<String>>,
     key: Option<([u8; 16], EncryptionStart, RoomKey)>,
+    class: Option<([u8; 16], Arc<ClassKey>)>,
     cipher: Option<([u8; 16], EncryptionStart, Architecture, Arc<Cipher>)>,
 }
 
@@ -31,6 +32,17 @@ impl Keys {
         if self.passphrase != passphrase {
             *self = Self { passphrase, ..Self::default() };
         }
+    }
+
+    /// The class's key in the room with `salt`. If the others have a key already, the passphrase must match it.
+    pub(crate) fn class(&mut self, salt: [u8; 16], check: Option<KeyCheck>) -> Result<Arc<ClassKey>, Locked> {
+        let passphrase = self.passphrase.as_ref().ok_or(Locked::Missing)?;
+        let key = match &self.class {
+            Some((salted, key)) if *salted == salt => Arc::clone(key),
+            _ => Arc::new(ClassKey::derive(passphrase, &salt).map_err(Locked::Broken)?),
+        };
+        self.class = Some((salt, Arc::clone(&key)));
+        if check.is_some_and(|check| check != key.check()) { Err(Locked::Wrong) } else { Ok(key) }
     }
 
     /// The cipher of the room with `salt` for a model of `architecture`. If the room has a key check already, the

@@ -19,6 +19,7 @@ mod pictures;
 mod plan;
 mod robot;
 mod shard;
+mod summing;
 mod training;
 
 pub use careful::{Announced, Doubt, PictureLoss, PlanCheck, flat_pictures, picture_losses};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use unmask_core::{Architecture, Defence, MaskSeed, ModelDescription, ModelState, ParamLayout, Rule, TrainingPictures};
 use unmask_defence::{Cipher, drawn_seed};
 use unmask_model::{Device, Network};
-use unmask_wire::PlanHeader;
+use unmask_wire::{PlanHeader, SumPlan};
 
 use crate::{LocalTask, LocalUpdate, RoundPictures, Shard, TrainingError};
 
@@ -39,6 +39,8 @@ pub struct RoundPlan {
     pub state: ModelState,
     /// The room's cipher, if the relay holds the weights encrypted.
     pub cipher: Option<Arc<Cipher>>,
+    /// The secure sum that the update is for, if the relay sees no update.
+    pub sum: Option<SumPlan>,
     /// What the seed of this client's mask is drawn from.
     pub nonces: Nonces,
     /// A step of this round is made of at least this many updates.
@@ -81,7 +83,8 @@ impl RoundPlan {
         shard: Option<&Arc<Shard>>,
         mut weights: Vec<f32>,
     ) -> Result<Self, String> {
-        let PlanHeader { round, policy, model, defence, rule, batch, pictures, encryption: _, nonce, least } = header;
+        let PlanHeader { round, policy, model, defence, rule, batch, pictures, encryption: _, sum, nonce, least } =
+            header;
         let nonces = Nonces { own, relay: nonce };
         let (architecture, batch) = (known_architecture(model)?, usize::from(batch));
         let layout = architecture.layout();
@@ -116,6 +119,7 @@ impl RoundPlan {
             pictures,
             state,
             cipher: None,
+            sum,
             nonces,
             least,
         })

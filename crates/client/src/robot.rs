@@ -193,6 +193,7 @@ mod tests {
             batch: 1,
             pictures: Default::default(),
             encryption: None,
+            sum: None,
             nonce: [3; 16],
             least: 1,
         };

@@ -148,7 +148,7 @@ fn encrypted_training_equals_plain_training() {
             let (defence, rule): (Defence, Rule) = (defence.parse().unwrap(), rule.parse().unwrap());
             // Keys change norms, so clipping may affect other updates than in plaintext.
             let settings = RoundSettings::new(defence, rule, 4, "sgd:0.1".parse().unwrap()).unwrap();
-            settings.with_aggregation(Aggregation::Mean)
+            settings.with_aggregation(Aggregation::Mean).unwrap()
         };
         let plain = run(None).weights(settings("none"));
         let encrypted = run(Some(Arc::clone(&cipher))).weights(settings("encrypted"));

@@ -57,7 +57,8 @@ impl Relay {
         let (policy, model) = (1, architecture().into());
         let (defence, rule) = (defence.parse().unwrap(), rule.parse().unwrap());
         let (nonce, least) = ([9; 16], 3);
-        let header = PlanHeader { round, policy, model, defence, rule, batch, pictures, encryption, nonce, least };
+        let sum = None;
+        let header = PlanHeader { round, policy, model, defence, rule, batch, pictures, encryption, sum, nonce, least };
         self.send(RelayMessage::Plan(header), weights).await;
     }
 }
@@ -311,6 +312,7 @@ async fn private_label_beyond_the_models_classes_is_answered() {
             batch: 2,
             pictures: TrainingPictures::Private,
             encryption: None,
+            sum: None,
             nonce: [9; 16],
             least: 3,
         };

@@ -2,11 +2,11 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::text::serde_as_text;
+use crate::{ParseSecureSumError, SecureSumSettings, text::serde_as_text};
 
 /// How the relay averages a round's updates and treats outliers.
 ///
-/// Written `mean`, `clipped`, `aligned`, `trimmed-mean:0.2` or `median`.
+/// Written `mean`, `clipped`, `aligned`, `trimmed-mean:0.2`, `median` or `secure-sum:threshold=0.67,clip=1`.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Aggregation {
     /// The papers' weighted mean.
@@ -24,13 +24,20 @@ pub enum Aggregation {
     },
     /// The median of each parameter (Yin et al. 2018); every update counts once.
     Median,
+    /// The mean of updates that the relay never sees: the clients mask them so that only their sum can be read (Bonawitz
+    /// et al. 2017). Nobody can judge a single update; every update counts once.
+    SecureSum(SecureSumSettings),
 }
 
 /// A string that names no aggregation.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ParseAggregationError {
-    #[error("\"{0}\" is not an aggregation; choose mean, clipped, aligned, trimmed-mean:0.2 or median")]
+    #[error(
+        "\"{0}\" is not an aggregation; choose mean, clipped, aligned, trimmed-mean:0.2, median or secure-sum:clip=1"
+    )]
     Name(String),
+    #[error(transparent)]
+    SecureSum(#[from] ParseSecureSumError),
     /// A share that leaves nothing to average.
     #[error(
         "trimmed-mean cannot drop a share of \"{0}\" at either end; give a number of at least 0 and below 0.5, such as \
@@ -40,10 +47,27 @@ pub enum ParseAggregationError {
 }
 
 impl Aggregation {
+    /// What a page calls it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Mean => "Mean",
+            Self::Clipped => "Clipped mean",
+            Self::Aligned => "Aligned mean",
+            Self::TrimmedMean { .. } => "Trimmed mean",
+            Self::Median => "Median",
+            Self::SecureSum(_) => "Secure sum",
+        }
+    }
+
+    /// The secure sum, if the relay sees no single update.
+    pub fn secure_sum(self) -> Option<SecureSumSettings> {
+        if let Self::SecureSum(settings) = self { Some(settings) } else { None }
+    }
+
     /// Extra memory in bytes, on top of the sums, for a round of `updates` updates with `parameters` values each.
     pub fn memory(self, parameters: usize, updates: usize) -> u64 {
         let each = match self {
-            Self::Mean | Self::Clipped => 0,
+            Self::Mean | Self::Clipped | Self::SecureSum(_) => 0,
             Self::TrimmedMean { .. } | Self::Median => 4,
             // Under FedAvg, comparing directions also needs the change of the weights.
             Self::Aligned => 8,
@@ -60,6 +84,7 @@ impl fmt::Display for Aggregation {
             Self::Aligned => f.write_str("aligned"),
             Self::TrimmedMean { share } => write!(f, "trimmed-mean:{share}"),
             Self::Median => f.write_str("median"),
+            Self::SecureSum(settings) => write!(f, "secure-sum:{settings}"),
         }
     }
 }
@@ -69,6 +94,11 @@ impl FromStr for Aggregation {
 
     fn from_str(text: &str) -> Result<Self, ParseAggregationError> {
         let text = text.trim();
+        if let Some(settings) = text.strip_prefix("secure-sum") {
+            let settings = if settings.is_empty() { Some("") } else { settings.strip_prefix(':') };
+            let settings = settings.ok_or_else(|| ParseAggregationError::Name(text.to_owned()))?;
+            return Ok(Self::SecureSum(settings.parse()?));
+        }
         match (text, text.strip_prefix("trimmed-mean:")) {
             ("mean", _) => Ok(Self::Mean),
             ("clipped", _) => Ok(Self::Clipped),
@@ -93,15 +123,28 @@ mod tests {
 
     #[test]
     fn is_read_as_it_is_written() {
-        for text in ["mean", "clipped", "aligned", "trimmed-mean:0.2", "trimmed-mean:0", "median"] {
+        for text in [
+            "mean",
+            "clipped",
+            "aligned",
+            "trimmed-mean:0.2",
+            "trimmed-mean:0",
+            "median",
+            "secure-sum:threshold=0.67",
+            "secure-sum:threshold=0.8,clip=1.5",
+        ] {
             assert_eq!(text.parse::<Aggregation>().unwrap().to_string(), text);
         }
+        assert_eq!("secure-sum".parse::<Aggregation>().unwrap(), Aggregation::SecureSum(SecureSumSettings::default()));
     }
 
     #[test]
     fn bad_words_are_named() {
         let error = |text: &str| text.parse::<Aggregation>().unwrap_err().to_string();
-        assert!(error("krum").starts_with("\"krum\""));
+        for name in ["krum", "secure-sums", "secure-sum,clip=1"] {
+            assert!(error(name).starts_with(&format!("\"{name}\"")), "{}", error(name));
+        }
+        assert!(error("secure-sum:clip=0").contains("clip: \"0\" is no length"));
         for share in ["0.5", "-0.1", "NaN", "much", ""] {
             assert!(error(&format!("trimmed-mean:{share}")).contains(&format!("\"{share}\"")));
         }

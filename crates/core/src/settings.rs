@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Aggregation, Defence, EncryptionStart, NoiseUnit, OptimiserKind, Rule, TrainingPictures};
+use crate::{Aggregation, Defence, EncryptionStart, NoiseUnit, OptimiserKind, Rule, SecureSumError, TrainingPictures};
 
 /// The settings of a round, checked so that a room never holds contradictory ones.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -55,6 +55,8 @@ pub enum SettingsError {
         "per=picture clips the gradient of each picture, and {0} sends weights; choose fedsgd, or leave per=picture out"
     )]
     NoiseOfPictures(Rule),
+    #[error(transparent)]
+    SecureSum(#[from] SecureSumError),
 }
 
 impl RoundSettings {
@@ -62,8 +64,8 @@ impl RoundSettings {
     /// gradient.
     ///
     /// # Errors
-    /// A number is out of range, Adam would step on encrypted gradients, or noise is of pictures' gradients under FedAvg. FedAvg accepts any optimiser, since its
-    /// server takes no step.
+    /// A number is out of range, Adam would step on encrypted gradients, noise is of pictures' gradients under FedAvg, or
+    /// a secure sum cannot add up what the defence sends. FedAvg accepts any optimiser, since its server takes no step.
     pub fn new(defence: Defence, rule: Rule, batch: u16, optimiser: OptimiserKind) -> Result<Self, SettingsError> {
         Self {
             defence,
@@ -77,7 +79,7 @@ impl RoundSettings {
     }
 
     fn checked(self) -> Result<Self, SettingsError> {
-        let Self { defence, rule, batch, optimiser, .. } = self;
+        let Self { defence, rule, batch, optimiser, aggregation, pictures: _ } = self;
         if batch == 0 {
             return Err(SettingsError::Batch);
         }
@@ -94,6 +96,9 @@ impl RoundSettings {
         }
         if rule.is_fedavg() && defence.noise().is_some_and(|noise| noise.unit() == NoiseUnit::Picture) {
             return Err(SettingsError::NoiseOfPictures(rule));
+        }
+        if let Some(settings) = aggregation.secure_sum() {
+            settings.check_defence(defence)?;
         }
         Ok(self)
     }
@@ -123,9 +128,9 @@ impl RoundSettings {
         Self { pictures, ..self }
     }
 
-    #[must_use]
-    pub fn with_aggregation(self, aggregation: Aggregation) -> Self {
-        Self { aggregation, ..self }
+    /// The same with another aggregation; errors as in [`new`](Self::new).
+    pub fn with_aggregation(self, aggregation: Aggregation) -> Result<Self, SettingsError> {
+        Self { aggregation, ..self }.checked()
     }
 
     pub fn defence(&self) -> Defence {

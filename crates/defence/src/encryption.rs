@@ -18,7 +18,7 @@ use std::{fmt, ops::Range};
 
 use unmask_core::{KeyCheck, ParamLayout};
 
-pub use self::key::{KeyError, RoomKey};
+pub use self::key::{ClassKey, KeyError, RoomKey};
 use self::{matrix::PatchMatrix, permutation::PatchOrder};
 
 /// A room's keys prepared for one model. Encrypts and decrypts its weights, gradients and updates.

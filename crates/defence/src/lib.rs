@@ -15,7 +15,7 @@ mod protect;
 mod seed;
 mod update;
 
-pub use encryption::{Cipher, KeyError, RoomKey};
+pub use encryption::{Cipher, ClassKey, KeyError, RoomKey};
 pub use mask::Mask;
 pub use noise::clip_factor;
 pub use protect::{FROZEN_SEED, KeyMaterial, PlainUpdate, Protect, ProtectError};

@@ -43,6 +43,15 @@ impl Reports {
         positions.iter().filter_map(|position| self.0.get(*position)).map(|report| report.client).collect()
     }
 
+    pub(crate) fn remove(&mut self, client: ClientId) {
+        self.0.retain(|report| report.client != client);
+    }
+
+    /// Keeps the reports of these clients.
+    pub(crate) fn keep(&mut self, clients: &[ClientId]) {
+        self.0.retain(|report| clients.contains(&report.client));
+    }
+
     pub(crate) fn without(self, left_out: &[usize]) -> Self {
         Self(without(self.0, left_out))
     }

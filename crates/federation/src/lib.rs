@@ -24,7 +24,7 @@ pub use mean::WeightedMean;
 pub use norm_gate::CLIP_FACTOR;
 pub use optimiser::{Moments, Optimiser, OptimiserState};
 pub use room::{
-    Accepted, Effect, Event, GlobalModel, Quorum, ReceivedUpdate, Refusal, Refused, RestoreError, Room, RoomPhase,
-    RoomRecords, RoomState, RoundSummary, SavedRoom, Seal, Void,
+    Accepted, Effect, Event, GlobalModel, Quorum, ReceivedKeys, ReceivedUpdate, Refusal, Refused, RestoreError, Room,
+    RoomPhase, RoomRecords, RoomState, RoundSummary, SavedRoom, Seal, Void,
 };
 pub use update_counts::{CountBin, GroupCounts, UpdateCounts};

@@ -9,12 +9,13 @@ mod refusal;
 mod sealing;
 mod seeds;
 mod state;
+mod summing;
 mod training;
 
 use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
-use unmask_core::{Architecture, ClientId, ClientState, ModelState, RoundSettings, Rule};
+use unmask_core::{Architecture, ClientId, ClientState, KeyCheck, ModelState, RoundSettings, Rule};
 
 pub use self::{
     accepted::{Accepted, Refused},
@@ -22,6 +23,7 @@ pub use self::{
     refusal::Refusal,
     sealing::Seal,
     state::{RestoreError, RoomRecords, RoomState, SavedRoom},
+    summing::ReceivedKeys,
 };
 use self::{
     choices::Choices,
@@ -29,6 +31,7 @@ use self::{
     members::Members,
     sealing::{Encryption, Sealing},
     seeds::UsedSeeds,
+    summing::Summing,
     training::Round,
 };
 use crate::UpdateCounts;
@@ -86,6 +89,8 @@ enum Phase {
     Resting,
     Sealing(Sealing),
     Training(Round),
+    /// The clients have trained, and add up their updates.
+    Summing(Box<Summing>),
 }
 
 /// How many clients a round waits for and a step needs.
@@ -156,6 +161,8 @@ pub struct Room {
     encryption: Encryption,
     members: Members,
     seeds: UsedSeeds,
+    /// The class's key in the last round's sum, if that succeeded.
+    class_check: Option<KeyCheck>,
 }
 
 impl Room {
@@ -173,6 +180,7 @@ impl Room {
             encryption: Encryption::default(),
             members: Members::default(),
             seeds: UsedSeeds::default(),
+            class_check: None,
         }
     }
 
@@ -183,7 +191,7 @@ impl Room {
 
     pub fn phase(&self) -> RoomPhase {
         match (&self.phase, self.run) {
-            (Phase::Training(_), _) => RoomPhase::Training,
+            (Phase::Training(_) | Phase::Summing(_), _) => RoomPhase::Training,
             (Phase::Sealing(_), _) => RoomPhase::Sealing,
             (Phase::Idle | Phase::Resting, Run::Paused) => RoomPhase::Paused,
             (Phase::Resting, _) => RoomPhase::Between,
@@ -224,6 +232,11 @@ impl Room {
         self.encryption.seal()
     }
 
+    /// Tells the class's key from others, if the last round had a secure sum.
+    pub fn class_check(&self) -> Option<KeyCheck> {
+        self.class_check
+    }
+
     /// Update counts under the current policy.
     pub fn update_counts(&self) -> &UpdateCounts {
         self.learner.counts()
@@ -250,6 +263,7 @@ impl Room {
             }
             Event::Left(client) => {
                 self.members.leave(client);
+                self.leaves_sum(client);
                 if self.is_sealing(client) { self.give_up_sealing() } else { self.advance() }
             }
             Event::Forgotten(client) => {
@@ -272,6 +286,12 @@ impl Room {
                 self.checked(checked)
             }
             Event::Checked(checked) => self.checked(checked),
+            Event::SumTerms(terms) => {
+                self.begin_keying(terms);
+                Vec::new()
+            }
+            Event::SumKeys(received) => self.keys(received),
+            Event::Sum { client, round, policy, message } => self.summand(client, (round, policy), message),
             Event::Quick(client) => {
                 self.members.quick(client);
                 Vec::new()
@@ -363,6 +383,7 @@ impl Room {
     fn advance(&mut self) -> Vec<Effect> {
         match self.phase {
             Phase::Training(_) => self.close_if_complete(),
+            Phase::Summing(_) => self.go_on(),
             Phase::Idle => self.begin(),
             Phase::Resting | Phase::Sealing(_) => Vec::new(),
         }
@@ -379,11 +400,16 @@ impl Room {
                 return effects;
             }
             // Clients take turns at encrypting the model.
-            let is_locked = is_locked && self.settings.encryption().is_some();
+            let takes_passphrase =
+                self.settings.encryption().is_some() || self.settings.aggregation().secure_sum().is_some();
+            let is_locked = is_locked && takes_passphrase;
             let is_excused = is_locked || self.is_sealing(client);
             let sits_out = self.members.unable(client, is_excused);
             effects.extend(sits_out.then_some(Effect::SittingOut(client)));
         } else {
+            if task == current {
+                self.leaves_sum(client);
+            }
             self.members.unable_late(client);
         }
         effects.extend(if self.is_sealing(client) { self.give_up_sealing() } else { self.advance() });
@@ -407,6 +433,7 @@ impl Room {
     fn deadline(&mut self, round: u32, policy: u32) -> Vec<Effect> {
         match self.phase {
             Phase::Training(_) if (round, policy) == (self.number, self.policy) => self.close(),
+            Phase::Summing(_) if (round, policy) == (self.number, self.policy) => self.sum_deadline(),
             Phase::Sealing(_) if (round, policy) == (0, self.policy) => {
                 let mut effects = sit_out(self.members.end_round().sitting_out);
                 effects.extend(self.give_up_sealing());

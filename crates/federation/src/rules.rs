@@ -105,7 +105,7 @@ pub(crate) enum AggregationRule {
 impl AggregationRule {
     pub(crate) fn new(aggregation: Aggregation) -> Self {
         match aggregation {
-            Aggregation::Mean => Self::Mean(Mean),
+            Aggregation::Mean | Aggregation::SecureSum(_) => Self::Mean(Mean),
             Aggregation::Clipped => Self::Clipped(Clipped::default()),
             Aggregation::Aligned => Self::Aligned(Aligned::default()),
             Aggregation::TrimmedMean { share } => Self::Sorted(Sorted::trimmed_mean(share)),

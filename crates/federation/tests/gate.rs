@@ -18,7 +18,7 @@ fn room(defence: &str, rule: &str, optimiser: &str, aggregation: Aggregation, cl
     let settings =
         RoundSettings::new(defence.parse().unwrap(), rule.parse().unwrap(), 4, optimiser.parse().unwrap()).unwrap();
     let model = GlobalModel { architecture, state: architecture.initial(1) };
-    let mut room = Room::new(model, settings.with_aggregation(aggregation));
+    let mut room = Room::new(model, settings.with_aggregation(aggregation).unwrap());
     for client in 0..clients {
         room.handle(Event::Joined(ClientId(client)));
     }

@@ -34,7 +34,7 @@ fn adam_rounds(aggregation: Aggregation, held: usize) {
     let before = MEMORY.current_usage();
     let mut room = Room::new(
         GlobalModel { architecture, state: architecture.initial(1) },
-        settings.unwrap().with_aggregation(aggregation),
+        settings.unwrap().with_aggregation(aggregation).unwrap(),
     );
     for client in 0..CLIENTS {
         room.handle(Event::Joined(ClientId(client)));

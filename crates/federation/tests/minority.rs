@@ -39,7 +39,7 @@ impl Class {
     fn new(rule: Rule, defence: Defence, aggregation: Aggregation) -> Self {
         let architecture = Architecture::from(VitPreset::Pico);
         let model = GlobalModel { architecture, state: architecture.initial(1) };
-        let settings = settings(rule, defence).with_aggregation(aggregation);
+        let settings = settings(rule, defence).with_aggregation(aggregation).unwrap();
         let mut room = Room::new(model, settings);
         (0..CLIENTS).for_each(|client| drop(room.handle(Event::Joined(ClientId(client)))));
         room.handle(Event::Start);
@@ -121,9 +121,9 @@ fn a_minority_neither_stops_nor_drives_learning() {
                     for round in 0..12 {
                         if round == 6 {
                             for class in [&mut class, &mut honest] {
-                                class
-                                    .room
-                                    .handle(Event::SetSettings(settings(rule, after).with_aggregation(aggregation)));
+                                class.room.handle(Event::SetSettings(
+                                    settings(rule, after).with_aggregation(aggregation).unwrap(),
+                                ));
                             }
                         }
                         let (summary, moved) = class.round(size.at(round), first);

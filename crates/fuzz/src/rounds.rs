@@ -435,7 +435,7 @@ fn settings(chosen: Option<Settings>) -> RoundSettings {
     let optimiser = at(&OPTIMISERS, optimiser).parse().expect("an optimiser");
     let aggregation = AGGREGATIONS[usize::from(aggregation) % AGGREGATIONS.len()];
     match RoundSettings::new(defence, rule, batch.into(), optimiser) {
-        Ok(settings) => settings.with_aggregation(aggregation),
+        Ok(chosen) => chosen.with_aggregation(aggregation).unwrap_or_else(|_| settings(None)),
         Err(_) => settings(None),
     }
 }

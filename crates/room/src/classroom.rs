@@ -7,7 +7,7 @@ use anyhow::ensure;
 use tracing::warn;
 use unmask_core::{ClientId, RoundSettings, TrainOn};
 use unmask_defence::ProtectedUpdate;
-use unmask_federation::{Event, GlobalModel, ReceivedUpdate, Room, RoomPhase};
+use unmask_federation::{Event, GlobalModel, ReceivedKeys, ReceivedUpdate, Room, RoomPhase};
 use unmask_wire::{
     ClientMessage, FORGOTTEN, RelayMessage,
     view::{Control, RoomView},
@@ -36,6 +36,7 @@ use crate::{
     shadow::{self, Shadow, ShadowNews},
     sharing::Sharing,
     stage::Stage,
+    summing::{self, Summing},
     tasks::Task,
     text::clean,
     time::{Moment, Now},
@@ -65,6 +66,7 @@ pub struct Classroom {
     pub(crate) shadow: Shadow,
     pub(crate) outer: OuterWork,
     pub(crate) history: History,
+    pub(crate) summing: Summing,
     pub(crate) log: Log,
     pub(crate) initialiser: Initialiser,
     pub(crate) timers: Timers,
@@ -116,6 +118,7 @@ impl Classroom {
             shadow: Shadow::default(),
             outer: OuterWork::new(parts.federation),
             history: History::new(accountant),
+            summing: Summing::new(&mut randomness),
             log: Log::default(),
             initialiser,
             timers: Timers::new(now.moment),
@@ -325,6 +328,16 @@ impl Classroom {
                 let (update, statistics) = (ProtectedUpdate { form, values }, Vec::new());
                 self.take_update(ReceivedUpdate { client, round, policy, loss, samples, update, statistics }, draw);
             }
+            ClientMessage::SumKeys { round, policy, loss, samples, keys, check } => {
+                self.feed(Event::SumKeys(ReceivedKeys { client, round, policy, loss, samples, keys, check }));
+            }
+            ClientMessage::Sum { round, policy, message } => {
+                if let Some(entry) = self.roster.get_mut(client) {
+                    entry.count_bytes(bytes);
+                }
+                let message = summing::whole(message, &values);
+                self.feed(Event::Sum { client, round, policy, message });
+            }
             ClientMessage::Sealed { policy, check } => {
                 if let Some(entry) = self.roster.get_mut(client) {
                     entry.count_bytes(bytes);
@@ -472,7 +485,10 @@ fn first_room(
     let (model, _) = initialiser.begin(config.architecture, seed);
     config.defence.check(config.architecture)?;
     let mut settings = RoundSettings::new(config.defence, config.rule, config.batch, config.optimiser)?
-        .with_aggregation(config.aggregation);
+        .with_aggregation(config.aggregation)?;
+    if let Some(sum) = config.aggregation.secure_sum() {
+        sum.check_model(config.architecture)?;
+    }
     if config.data.train_on == TrainOn::Shared {
         settings = settings.with_pictures(sharing.shared()?);
     }

@@ -1,6 +1,6 @@
 //! Why the room does not do what the teacher asks.
 
-use unmask_core::{Architecture, NoEmbeddings, SettingsError, UnknownArchitecture};
+use unmask_core::{Architecture, NoEmbeddings, SecureSumError, SettingsError, UnknownArchitecture};
 
 use super::{
     initialiser::NoPretrained, measuring::BudgetError, memory::TooMuchMemory, moderation::ModerationError,
@@ -15,6 +15,8 @@ pub enum ControlError {
     Settings(#[from] SettingsError),
     #[error("{0}.")]
     Defence(#[from] NoEmbeddings),
+    #[error("{0}.")]
+    SecureSum(#[from] SecureSumError),
     #[error("{0}.")]
     Weights(#[from] NoPretrained),
     #[error(transparent)]
@@ -51,6 +53,8 @@ pub enum UnfitModel {
     NoBlock,
     #[error(transparent)]
     Defence(#[from] NoEmbeddings),
+    #[error(transparent)]
+    SecureSum(#[from] SecureSumError),
     #[error(transparent)]
     Weights(#[from] NoPretrained),
     #[error(transparent)]

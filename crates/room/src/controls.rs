@@ -45,6 +45,10 @@ impl Classroom {
             Control::Rule { rule } => {
                 self.choose(&format!("the rule {rule}"), |settings| settings.with_rule(rule))?;
             }
+            Control::Aggregation { aggregation } => {
+                let what = format!("the aggregation {aggregation}");
+                self.choose(&what, |settings| settings.with_aggregation(aggregation))?;
+            }
             Control::Optimiser { optimiser } => {
                 self.choose(&format!("the optimiser {optimiser}"), |settings| settings.with_optimiser(optimiser))?;
             }
@@ -179,6 +183,9 @@ impl Classroom {
         }
         let architecture = architecture.with_april_block(april_block);
         self.room.coming().defence().check(architecture)?;
+        if let Some(sum) = self.room.coming().aggregation().secure_sum() {
+            sum.check_model(architecture)?;
+        }
         self.initialiser.check(initial_weights, architecture)?;
         memory::check(&self.config, architecture)?;
         Ok(architecture)
@@ -220,6 +227,9 @@ impl Classroom {
         let before = self.room.coming();
         let settings = change(before)?;
         settings.defence().check(self.coming_architecture())?;
+        if let Some(sum) = settings.aggregation().secure_sum() {
+            sum.check_model(self.coming_architecture())?;
+        }
         let follows = (settings != before).then(|| self.what_follows(&settings)).flatten().unwrap_or_default();
         self.teacher(&format!("chose {what} from the next round on{follows}"), Event::SetSettings(settings));
         Ok(())

@@ -7,7 +7,7 @@ use unmask_core::{Aggregation, ClientId, EncryptionStart, OptimiserKind, RoundSe
 use unmask_federation::{Effect, Event, GlobalModel, RoundSummary};
 use unmask_wire::{EncryptionPlan, RelayMessage};
 
-use super::{Classroom, roster::Entry, sharing::Given, tasks::Task};
+use super::{Classroom, roster::Entry, sharing::Given, summing, tasks::Task};
 use crate::outbox::{OutboxMessage, Slot};
 
 impl Classroom {
@@ -26,11 +26,15 @@ impl Classroom {
                 self.outer.round_began();
                 let encryption = encryption.map(|(salt, check)| EncryptionPlan { salt, check });
                 let nonce = self.randomness.bytes();
-                let task = Task::train((round, policy, least), nonce, settings, encryption, model.architecture);
+                let sum = self.summing.plan(&settings, least, self.room.class_check());
+                let task = Task::train((round, policy, least), nonce, settings, (encryption, sum), model.architecture);
                 self.roster.fix_commitments(&cohort);
                 self.warn_of_turned_signs(&settings);
                 self.hand_out(&cohort);
                 self.ask(&cohort, task, &model);
+                if let Some(sum) = sum {
+                    self.handle(Event::SumTerms(summing::terms((round, policy), nonce, sum, &model)));
+                }
             }
             Effect::NeedSalt => {
                 let salt = self.randomness.bytes();
@@ -68,6 +72,11 @@ impl Classroom {
                 self.timers.begin(self.now.moment, self.config.deadline, round, policy);
             }
             Effect::Quorum { round, policy, awaited } => self.timers.quorum(round, policy, awaited),
+            Effect::Sum { round, policy, next } => self.add_up(round, policy, next),
+            Effect::SetSumDeadline { round, policy } => {
+                let time = self.config.deadline.min(summing::STEP);
+                self.timers.begin(self.now.moment, time, round, policy);
+            }
             Effect::Rest => self.timers.rest(self.now.moment, self.config.pace),
             Effect::Accepted { client, round } => {
                 if let Some(entry) = self.roster.get_mut(client) {

@@ -36,6 +36,7 @@ impl Classroom {
             sharing: _,
             measuring: _,
             history: _,
+            summing: _,
             shadow: _,
             outer: _,
             initialiser: _,

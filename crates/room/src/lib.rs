@@ -53,6 +53,7 @@ mod sharing;
 mod sizes;
 mod snapshot;
 mod stage;
+mod summing;
 mod tasks;
 mod text;
 mod ticket;

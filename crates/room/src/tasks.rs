@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use unmask_core::{Architecture, RoundSettings};
 use unmask_federation::GlobalModel;
-use unmask_wire::{EncryptionPlan, PlanHeader, RelayMessage};
+use unmask_wire::{EncryptionPlan, PlanHeader, RelayMessage, SumPlan};
 
 use crate::outbox::OutboxMessage;
 
@@ -21,7 +21,7 @@ impl Task {
         (round, policy, least): (u32, u32, u32),
         nonce: [u8; 16],
         settings: RoundSettings,
-        encryption: Option<EncryptionPlan>,
+        (encryption, sum): (Option<EncryptionPlan>, Option<SumPlan>),
         architecture: Architecture,
     ) -> Self {
         let header = PlanHeader {
@@ -33,6 +33,7 @@ impl Task {
             batch: settings.batch(),
             pictures: settings.pictures(),
             encryption,
+            sum,
             nonce,
             least,
         };

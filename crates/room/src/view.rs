@@ -112,6 +112,7 @@ impl Classroom {
             defence: (coming.defence() != now.defence()).then(|| coming.defence()),
             rule: (coming.rule() != now.rule()).then(|| coming.rule()),
             optimiser: (coming.optimiser() != now.optimiser()).then(|| coming.optimiser()),
+            aggregation: (coming.aggregation() != now.aggregation()).then(|| coming.aggregation()),
             batch: (coming.batch() != now.batch()).then(|| coming.batch()),
             architecture: self.begins_anew().then(|| self.coming_architecture()),
             train_on,

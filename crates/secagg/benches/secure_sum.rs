@@ -5,10 +5,9 @@ use std::hint::black_box;
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use rand::SeedableRng;
 use rand_chacha::ChaCha20Rng;
-use unmask_core::{Architecture, ClientId};
+use unmask_core::{Architecture, ClientId, Threshold};
 use unmask_secagg::{
-    Delivery, GroupKey, KeysSent, Member, Message, Next, SecureSum, SharesSent, Terms, Threshold, ValuesSent,
-    hash_of_weights,
+    Delivery, GroupKey, KeysSent, Member, Message, Next, SecureSum, SharesSent, Terms, ValuesSent, hash_of_weights,
 };
 
 const CLIENTS: u32 = 30;

@@ -28,12 +28,12 @@
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod client;
+mod encoding;
 mod fixed_point;
 mod keys;
 mod message;
 mod refusal;
 mod relay;
-mod settings;
 mod shares;
 mod terms;
 #[cfg(test)]
@@ -41,11 +41,11 @@ mod tests;
 mod whole;
 
 pub use client::{KeysSent, SharesSent, SurvivorsConfirmed, ValuesSent};
+pub use encoding::SumEncoding;
 pub use fixed_point::{FixedPoint, FixedPointError};
 pub use keys::GroupKey;
 pub use message::{Confirmation, Dealing, Delivery, Member, Message, PublicKeys, Revealed, SealedShare};
 pub use refusal::{Refusal, Void};
 pub use relay::{Next, SecureSum, Sum};
-pub use settings::{ParseSecureSumError, SecureSumSettings};
-pub use terms::{LEAST_PEOPLE, MOST_CLIENTS, Terms, Threshold, UnknownThreshold, hash_of_weights};
+pub use terms::{LEAST_PEOPLE, MOST_CLIENTS, Terms, hash_of_weights};
 pub use whole::{SumError, sum_in_one_process};

@@ -44,7 +44,7 @@ pub enum Refusal {
 }
 
 /// Why a sum ended without a result.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Void {
     #[error("{got} clients stayed in the secure sum, and {least} must: nobody can remove the masks of the others")]
     TooFew { got: usize, least: usize },

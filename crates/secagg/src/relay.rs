@@ -201,6 +201,15 @@ impl SecureSum {
         all.into_iter().filter(|client| !self.left.contains(client) && !self.has_answered(*client)).collect()
     }
 
+    /// Whether nobody has masked anything yet, too few clients stay for a result, and only accused ones have not answered.
+    pub fn is_lost(&self) -> bool {
+        let stays = |member: &&Member| !self.left.contains(&member.client);
+        let is_accused = |client: &ClientId| self.complaints.iter().any(|(_, about)| about == client);
+        matches!(self.phase, Phase::Shares)
+            && self.roster.iter().filter(stays).count() < self.least()
+            && self.waits_for().iter().all(is_accused)
+    }
+
     fn has_answered(&self, client: ClientId) -> bool {
         match &self.phase {
             Phase::Keys(members) => members.contains_key(&client),

@@ -1,9 +1,8 @@
 //! What everybody knows before a sum begins.
 
-use std::{fmt, str::FromStr};
-
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use unmask_core::Threshold;
 
 use crate::Member;
 
@@ -11,68 +10,6 @@ use crate::Member;
 pub const MOST_CLIENTS: usize = 50;
 /// People among whom a client lets its update be hidden. With two, each has the other's as the sum less its own.
 pub const LEAST_PEOPLE: u32 = 3;
-
-/// The least share of the clients that must stay until the end, in (0.5, 1].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "u8", into = "u8")]
-pub struct Threshold {
-    percent: u8,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no threshold: give a share of the clients above 0.5 and up to 1, such as 0.67")]
-pub struct UnknownThreshold(String);
-
-impl Threshold {
-    /// The number of clients of `all` that must stay.
-    pub fn of(self, all: usize) -> usize {
-        (all * usize::from(self.percent)).div_ceil(100)
-    }
-}
-
-/// Two thirds.
-impl Default for Threshold {
-    fn default() -> Self {
-        Self { percent: 67 }
-    }
-}
-
-impl TryFrom<u8> for Threshold {
-    type Error = UnknownThreshold;
-
-    /// From a share in per cent.
-    fn try_from(percent: u8) -> Result<Self, UnknownThreshold> {
-        // With half of the clients, a relay could split them and get both secrets of a client.
-        if (51..=100).contains(&percent) { Ok(Self { percent }) } else { Err(UnknownThreshold(format!("{percent} %"))) }
-    }
-}
-
-impl From<Threshold> for u8 {
-    fn from(threshold: Threshold) -> Self {
-        threshold.percent
-    }
-}
-
-impl FromStr for Threshold {
-    type Err = UnknownThreshold;
-
-    fn from_str(text: &str) -> Result<Self, UnknownThreshold> {
-        let unknown = || UnknownThreshold(text.to_owned());
-        let share: f64 = text.parse().map_err(|_| unknown())?;
-        // 0.56 * 100 is a little more than 56.
-        let percent = (share * 100.0 - 1e-9).ceil();
-        if !(percent > 50.0 && percent <= 100.0) {
-            return Err(unknown());
-        }
-        Self::try_from(percent as u8).map_err(|_| unknown())
-    }
-}
-
-impl fmt::Display for Threshold {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (f64::from(self.percent) / 100.0).fmt(f)
-    }
-}
 
 /// The terms of one sum. They go into every key, so that clients with other terms, such as other weights, do not fit
 /// together.
@@ -100,7 +37,7 @@ impl Terms {
             .chain_update(nonce)
             .chain_update(weights)
             .chain_update([*round, *policy, *values, *people].map(u32::to_le_bytes).concat())
-            .chain_update([threshold.percent])
+            .chain_update([u8::from(*threshold)])
             .finalize()
             .into()
     }
@@ -132,6 +69,11 @@ impl Terms {
     pub(crate) fn least_of(&self, roster: &[Member]) -> usize {
         let robots = roster.iter().filter(|member| member.keys.is_robot).count();
         self.least(roster.len() - robots, robots)
+    }
+
+    /// The number of people among `roster` whose values are in any sum that has a result.
+    pub fn least_people_of(&self, roster: &[Member]) -> usize {
+        self.least(roster.iter().filter(|member| !member.keys.is_robot).count(), 0)
     }
 }
 

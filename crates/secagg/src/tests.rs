@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use statrs::distribution::{ChiSquared, ContinuousCDF};
-use unmask_core::ClientId;
+use unmask_core::{ClientId, Threshold};
 
 use crate::{
     keys::{Purpose, Secret, Sign, apply_mask},

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use unmask_core::{
-    Architecture, Defence, InitialWeights, NoEmbeddings, OptimiserKind, Partition, RoundSettings, Rule, SettingsError,
-    UnknownArchitecture,
+    Architecture, Defence, InitialWeights, NoEmbeddings, OptimiserKind, Partition, RoundSettings, Rule, SecureSumError,
+    SecureSumSettings, SettingsError, UnknownArchitecture,
 };
 use unmask_data::datasets::Source;
 use unmask_federation::Quorum;
 use unmask_model::device::Compute;
-use unmask_secagg::{MOST_CLIENTS as MOST_IN_A_SUM, SecureSumSettings};
+use unmask_secagg::MOST_CLIENTS as MOST_IN_A_SUM;
 
 use crate::model_file::{ModelFileError, is_model_file, read_model_file};
 
@@ -72,7 +72,7 @@ pub struct Config {
     #[serde(skip_serializing_if = "is_default_minimum")]
     pub min_kept: u32,
     /// Whether the server learns only the sum of the updates, and how long they may be.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "write_sum", deserialize_with = "read_sum")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub secure_sum: Option<SecureSumSettings>,
     /// The passphrase for the clients' keys, if the defence encrypts. Never written to a file.
     #[serde(skip_serializing)]
@@ -171,21 +171,8 @@ pub enum ConfigError {
          secure-sum out"
     )]
     SumOf(usize),
-    #[error(
-        "secure-sum adds up plain vectors, which defence = \"{0}\" does not send; choose none, fixed-position or gaussian with a clip, or \
-         leave secure-sum out"
-    )]
-    SumDefence(Defence),
-    #[error(
-        "secure-sum would send the running statistics of {0}'s batch norm as they are; choose a ViT, or leave secure-sum out"
-    )]
-    SumStatistics(String),
-    #[error(
-        "secure-sum = \"{settings}\" {} with defence = \"{defence}\"; {}",
-        if settings.clip.is_some() { "clips a second time" } else { "clips nothing" },
-        if settings.clip.is_some() { "leave its clip out" } else { "add a length, such as clip=1, so that no sum overflows" }
-    )]
-    SumClip { settings: SecureSumSettings, defence: Defence },
+    #[error("secure-sum: {0}")]
+    Sum(#[from] SecureSumError),
     #[error(
         "masks = \"epoch\" keeps a client's mask for a pass over its pictures, but defence = \"{0}\" draws none; leave it out, or \
          choose random-binary:R"
@@ -285,21 +272,11 @@ impl Config {
 
     /// A sum needs a bound on every value: the noise's own clip or, without noise, the sum's.
     fn check_sum(&self, settings: SecureSumSettings, architecture: Architecture) -> Result<(), ConfigError> {
-        let defence = self.defence;
         if !(Quorum::HIDES as usize..=MOST_IN_A_SUM).contains(&self.clients) {
             return Err(ConfigError::SumOf(self.clients));
         }
-        if !architecture.statistics().is_empty() {
-            return Err(ConfigError::SumStatistics(architecture.to_string()));
-        }
-        let clips_itself = match defence {
-            Defence::None | Defence::FixedPosition => false,
-            Defence::Gaussian(noise) if noise.clip().is_some() => true,
-            _ => return Err(ConfigError::SumDefence(defence)),
-        };
-        if clips_itself == settings.clip.is_some() {
-            return Err(ConfigError::SumClip { settings, defence });
-        }
+        settings.check_model(architecture)?;
+        settings.check_defence(self.defence)?;
         Ok(())
     }
 
@@ -308,14 +285,6 @@ impl Config {
         // This cannot fail: TOML has numbers, flags and strings. An empty text would be noticed immediately.
         toml::to_string(self).unwrap_or_default()
     }
-}
-
-fn write_sum<S: Serializer>(settings: &Option<SecureSumSettings>, serializer: S) -> Result<S::Ok, S::Error> {
-    settings.map(|settings| settings.to_string()).serialize(serializer)
-}
-
-fn read_sum<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SecureSumSettings>, D::Error> {
-    String::deserialize(deserializer)?.parse().map(Some).map_err(D::Error::custom)
 }
 
 fn is_default_minimum(min_kept: &u32) -> bool {

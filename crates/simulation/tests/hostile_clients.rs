@@ -81,6 +81,7 @@ impl Lesson {
             .unwrap()
             .with_pictures(TrainingPictures::Shared { shard: 1 })
             .with_aggregation(aggregation)
+            .unwrap()
     }
 
     /// Whether each client trains on one picture of its own, of another class than the others'.

@@ -165,6 +165,8 @@ pub struct Training {
     pub shared: Option<u32>,
     /// Whether so few updates make a step that another client could compute this tab's.
     pub is_exposed: bool,
+    /// Whether the update leaves only as a part of a secure sum.
+    pub is_summed: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

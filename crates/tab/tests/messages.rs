@@ -114,7 +114,18 @@ fn what_the_worker_says_arrives() {
     ] {
         let (defence, rule): (Defence, Rule) = (defence.parse().expect("one"), rule.parse().expect("one"));
         let model = "vit_pico_patch4_16".to_owned();
-        check(&FromWorker::Training(Training { round: u32::MAX, model, defence, rule, shared, is_exposed: true }), 0);
+        check(
+            &FromWorker::Training(Training {
+                round: u32::MAX,
+                model,
+                defence,
+                rule,
+                shared,
+                is_exposed: true,
+                is_summed: true,
+            }),
+            0,
+        );
     }
     for partition in [Partition::Iid, Partition::Dirichlet { alpha: Partition::MIN_ALPHA }] {
         for (contact_sheet, pictures) in [(Some(picture(384, 128)), 1), (None, 0)] {

@@ -3,7 +3,7 @@
 use serde::{Serialize, de::DeserializeOwned};
 
 /// Version of the format; both sides must use the same one.
-pub const VERSION: u8 = 10;
+pub const VERSION: u8 = 11;
 /// Longest frame in bytes with its header: short enough that pings get through on a slow phone.
 pub const MAX_FRAME: usize = 256 * 1024;
 
@@ -12,8 +12,8 @@ const MAGIC: [u8; 2] = *b"um";
 const FRAME_HEADER: usize = 8;
 /// Longest part of a message in one frame.
 const MAX_CHUNK: usize = MAX_FRAME - FRAME_HEADER;
-/// Longest header of a message in bytes; senders shorten strings to fit.
-const MAX_HEADER: usize = 4096;
+/// Longest header of a message in bytes: the shares for a secure sum of 50 clients fit, and senders shorten strings.
+const MAX_HEADER: usize = 16 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
@@ -56,7 +56,7 @@ impl<V: AsRef<[f32]>> Framer<V> {
     /// The frames of `header` followed by `values`.
     ///
     /// # Errors
-    /// The header is longer than 4096 bytes (it holds an overlong string), or the message is longer than 4 GiB.
+    /// The header is longer than 16 KiB (it holds an overlong string), or the message is longer than 4 GiB.
     pub fn new(header: &impl Serialize, values: V) -> Result<Self, WireError> {
         Self::with_tail(header, values, Vec::new())
     }
@@ -167,7 +167,7 @@ impl Assembler {
 
     /// The limit for messages with at most `values` `f32` values.
     pub fn limit_for(values: usize) -> usize {
-        8 * 1024 + 4 * values
+        MAX_HEADER + 4096 + 4 * values
     }
 
     /// Takes the next frame; returns the message if this was its last frame.
@@ -392,6 +392,7 @@ mod tests {
             batch: 1,
             pictures: TrainingPictures::Shared { shard: 7 },
             encryption: Some(EncryptionPlan { salt: [1; 16], check: KeyCheck([2; 16]) }),
+            sum: None,
             nonce: [3; 16],
             least: 3,
         });

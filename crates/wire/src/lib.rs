@@ -18,7 +18,7 @@ pub mod view;
 pub use frame::{Assembler, Framer, MAX_FRAME, VERSION, WireError, frames};
 pub use message::{
     ClientMessage, EncryptionPlan, FORGOTTEN, FORGOTTEN_BUT, LessonState, LoanHeader, PlanHeader, PollState,
-    RelayMessage, SeedDraw, TAKEN_OVER,
+    RelayMessage, SeedDraw, SumPlan, SumTask, TAKEN_OVER,
 };
 pub use original::{ORIGINAL_SIDE, ORIGINAL_VALUES, OriginalError, check_original};
 pub use shard::{MAX_CLASS_NAME, MAX_CLASSES, MAX_SHARD, ShardError, ShardHeader};

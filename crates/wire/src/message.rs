@@ -1,8 +1,11 @@
 //! The messages between relay and clients.
 
 use serde::{Deserialize, Serialize};
-use unmask_core::{AttackMethod, ClientId, Defence, KeyCheck, ModelDescription, Rule, TrainingPictures, UpdateForm};
+use unmask_core::{
+    AttackMethod, ClientId, Defence, KeyCheck, ModelDescription, Rule, SecureSumSettings, TrainingPictures, UpdateForm,
+};
 use unmask_lesson::{Poll, Scene};
+use unmask_secagg::{Confirmation, Delivery, Member, Message, PublicKeys};
 
 use crate::ShardHeader;
 
@@ -23,6 +26,31 @@ pub struct EncryptionPlan {
     pub check: KeyCheck,
 }
 
+/// What a client needs, with the passphrase, to add its update to a secure sum.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct SumPlan {
+    /// Salt of the class's key.
+    pub salt: [u8; 16],
+    pub settings: SecureSumSettings,
+    /// The check of the key in the last round's sum.
+    pub check: Option<KeyCheck>,
+    /// Least number of people in the sum.
+    pub people: u32,
+}
+
+/// What a client of a secure sum needs for its next message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SumTask {
+    /// Everybody's keys: deal shares.
+    Roster(Vec<Member>),
+    /// The shares from each of the others: send masked values.
+    Deliveries(Vec<Delivery>),
+    /// The clients in the sum: confirm them.
+    Survivors(Vec<ClientId>),
+    /// The others' confirmations: reveal shares.
+    Confirmations(Vec<Confirmation>),
+}
+
 /// The task of a client in a round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanHeader {
@@ -36,6 +64,8 @@ pub struct PlanHeader {
     pub batch: u16,
     pub pictures: TrainingPictures,
     pub encryption: Option<EncryptionPlan>,
+    /// The answer is [`ClientMessage::SumKeys`] in place of an update.
+    pub sum: Option<SumPlan>,
     /// The relay's half of the seed of each client's mask, drawn after the clients have committed to theirs.
     pub nonce: [u8; 16],
     /// A step of this round is made of at least this many updates. With two, each client can compute the other's.
@@ -115,6 +145,20 @@ pub enum ClientMessage {
         /// How the seed was drawn, under a mask of the client's own.
         draw: Option<SeedDraw>,
     },
+    /// The client has trained, and is ready to add up: the answer to a plan with a secure sum.
+    SumKeys {
+        round: u32,
+        policy: u32,
+        /// As in [`ClientMessage::Update`].
+        loss: f32,
+        samples: u32,
+        keys: PublicKeys,
+        /// Distinguishes the class's key from others.
+        check: KeyCheck,
+    },
+    /// The client's answer to a [`SumTask`]. Masked values follow the header, as `f32` of the same bits; `message` then has
+    /// none.
+    Sum { round: u32, policy: u32, message: Message },
     /// The client cannot take part in this round; `reason` is for people. If `is_locked`, only the room's passphrase is
     /// missing.
     Unable { round: u32, policy: u32, reason: String, is_locked: bool },
@@ -174,6 +218,8 @@ pub enum RelayMessage {
     Seal { policy: u32, model: ModelDescription, salt: [u8; 16] },
     /// The task of this round. The global weights follow the header, encrypted if the plan has an encryption.
     Plan(PlanHeader),
+    /// The next step of a secure sum that this client is in.
+    Sum { round: u32, policy: u32, task: SumTask },
     /// The client's share of the room's data set: public pictures to train on. Labels and pixels follow the header.
     Shard(ShardHeader),
     /// The client's new nickname, chosen by the teacher.

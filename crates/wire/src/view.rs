@@ -347,6 +347,8 @@ pub struct NextView {
     pub defence: Option<Defence>,
     pub rule: Option<Rule>,
     pub optimiser: Option<OptimiserKind>,
+    #[serde(default)]
+    pub aggregation: Option<Aggregation>,
     /// Samples per step.
     pub batch: Option<u16>,
     /// A model that starts with new weights, even if it is the same model; `model`, `april_block` and `classes` in the
@@ -580,6 +582,8 @@ pub enum Control {
     Defence { defence: Defence },
     /// Sets the update rule, such as `fedavg:epochs=2,rate=0.1`.
     Rule { rule: Rule },
+    /// Sets how updates are combined, such as `clipped` or `secure-sum:clip=1`.
+    Aggregation { aggregation: Aggregation },
     /// Sets the server's optimiser, such as `sgd:0.1`.
     Optimiser { optimiser: OptimiserKind },
     /// Sets the samples per step.

@@ -172,6 +172,7 @@ room-your-answer = deine Antwort
 room-show = Der Klasse mein Bild zeigen
 room-show-hint = Die Klasse sieht es dann neben dem, was davon durchgesickert ist, 32 Pixel breit. Ein Tipp nimmt es zurück.
 room-exposed = Es machen so wenige Geräte mit, dass ein anderes deine Zahlen ausrechnen könnte.
+room-summed = Der Server erfährt nur die Summe aller Updates, nicht deines. Die Größe eines einzelnen Updates kann niemand prüfen.
 room-no-secure-socket = Dieser Browser öffnet die Seite, aber nicht die Verbindung zum Raum. Ältere iPhones und iPads nehmen dafür das eigene Zertifikat des Servers nicht an, und Blocker und VPN können sie verhindern. Schalte diese aus, aktualisiere das Gerät, verwende einen anderen Browser, oder frag die Lehrkraft, ob es eine Adresse gibt, die mit http:// beginnt.
 room-no-socket = Die Seite öffnet sich, aber nicht die Verbindung zum Raum: Etwas blockiert WebSockets. Schalte Blocker und VPN für diese Adresse aus, oder verwende einen anderen Browser.
 room-hide = Mein Bild zurücknehmen

@@ -173,6 +173,7 @@ room-your-answer = your answer
 room-show = Show my picture to the class
 room-show-hint = The class then sees it, 32 pixels wide, beside what leaked from it. One tap withdraws it.
 room-exposed = So few devices take part that another one could work out your numbers.
+room-summed = The relay learns only the sum of everybody’s updates, not yours. Nobody can check the size of one update.
 room-no-secure-socket = This browser opens the page but not the room’s connection. Older iPhones and iPads do not accept the server’s own certificate for it, and blockers and VPN may stop it. Turn those off, update the device, use another browser, or ask the teacher whether there is an address that begins with http://.
 room-no-socket = The page opens but the room’s connection does not: something blocks WebSockets. Turn off blockers and VPN for this address, or use another browser.
 room-hide = Take my picture back

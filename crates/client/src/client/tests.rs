@@ -63,6 +63,7 @@ fn plan_header(model: &str, defence: &str, rule: &str, encryption: Option<Encryp
         batch: 1,
         pictures: TrainingPictures::Private,
         encryption,
+        sum: None,
         nonce: [9; 16],
         least: 3,
     })

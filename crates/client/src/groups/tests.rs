@@ -27,6 +27,7 @@ fn plan(preset: VitPreset, defence: &str, rule: Rule) -> RoundPlan {
         pictures: PictureSelection::Private,
         state: ModelState::from_weights(weights),
         cipher,
+        sum: None,
         nonces: Nonces::default(),
         least: 1,
     }

@@ -48,22 +48,7 @@ impl RoomKey {
     /// # Errors
     /// If the passphrase is empty or there is no memory for the password hash.
     pub fn derive(passphrase: &str, salt: &[u8; 16], start: EncryptionStart) -> Result<Self, KeyError> {
-        // Composing at most triples the length (UAX 15), so the string never reallocates and leaves no copy behind.
-        let mut composed = Zeroizing::new(String::with_capacity(3 * passphrase.len()));
-        composed.extend(passphrase.trim().nfc());
-        if composed.is_empty() {
-            return Err(KeyError::Empty);
-        }
-        let failed = |error: &dyn fmt::Display| KeyError::Derivation(error.to_string());
-        let params =
-            Params::new(Self::MEMORY_KIB, Self::PASSES, Self::LANES, Some(32)).map_err(|error| failed(&error))?;
-        let mut blocks = Zeroizing::new(Vec::new());
-        blocks.try_reserve_exact(params.block_count()).map_err(|error| failed(&error))?;
-        blocks.resize(params.block_count(), Block::new());
-        let mut hash = Zeroizing::new([0; 32]);
-        Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
-            .hash_password_into_with_memory(composed.as_bytes(), salt, hash.as_mut(), blocks.as_mut_slice())
-            .map_err(|error| failed(&error))?;
+        let hash = stretch(passphrase, salt)?;
         Self::expand(&hash, start)
     }
 
@@ -96,6 +81,68 @@ impl RoomKey {
 impl fmt::Debug for RoomKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RoomKey").field("check", &self.check).finish_non_exhaustive()
+    }
+}
+
+/// Argon2id of the passphrase under the salt.
+fn stretch(passphrase: &str, salt: &[u8; 16]) -> Result<Zeroizing<[u8; 32]>, KeyError> {
+    // Composing at most triples the length (UAX 15), so the string never reallocates and leaves no copy behind.
+    let mut composed = Zeroizing::new(String::with_capacity(3 * passphrase.len()));
+    composed.extend(passphrase.trim().nfc());
+    if composed.is_empty() {
+        return Err(KeyError::Empty);
+    }
+    let failed = |error: &dyn fmt::Display| KeyError::Derivation(error.to_string());
+    let params =
+        Params::new(RoomKey::MEMORY_KIB, RoomKey::PASSES, RoomKey::LANES, Some(32)).map_err(|error| failed(&error))?;
+    let mut blocks = Zeroizing::new(Vec::new());
+    blocks.try_reserve_exact(params.block_count()).map_err(|error| failed(&error))?;
+    blocks.resize(params.block_count(), Block::new());
+    let mut hash = Zeroizing::new([0; 32]);
+    Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
+        .hash_password_into_with_memory(composed.as_bytes(), salt, hash.as_mut(), blocks.as_mut_slice())
+        .map_err(|error| failed(&error))?;
+    Ok(hash)
+}
+
+/// The key that a class's clients share and the relay does not have, for what they tell each other through the relay. It
+/// says nothing about the [`RoomKey`] of the same passphrase, even under the same salt.
+pub struct ClassKey {
+    seed: Zeroizing<[u8; 32]>,
+    check: KeyCheck,
+}
+
+impl ClassKey {
+    /// Derives the key as [`RoomKey::derive`] does.
+    ///
+    /// # Errors
+    /// As [`RoomKey::derive`].
+    pub fn derive(passphrase: &str, salt: &[u8; 16]) -> Result<Self, KeyError> {
+        let expander = Hkdf::<Sha256>::new(None, stretch(passphrase, salt)?.as_ref());
+        let fill = |label: &[u8], out: &mut [u8]| {
+            expander.expand(label, out).map_err(|error| KeyError::Derivation(error.to_string()))
+        };
+        let mut key = Self { seed: Zeroizing::default(), check: KeyCheck([0; 16]) };
+        fill(b"unmask class key", key.seed.as_mut())?;
+        fill(b"unmask class key check", &mut key.check.0)?;
+        Ok(key)
+    }
+
+    /// The secret itself.
+    pub fn seed(&self) -> &[u8; 32] {
+        &self.seed
+    }
+
+    /// Tells clients with another passphrase apart. The relay can try passphrases with it, at the price of one Argon2id each.
+    pub fn check(&self) -> KeyCheck {
+        self.check
+    }
+}
+
+/// Shows only the check.
+impl fmt::Debug for ClassKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClassKey").field("check", &self.check).finish_non_exhaustive()
     }
 }
 
@@ -139,6 +186,16 @@ mod tests {
         let key = RoomKey::derive("swordfish", &SALT, EncryptionStart::Plain).unwrap();
         assert_ne!(*key.patch_seed, *key.position_seed);
         assert!(!key.patch_seed.starts_with(&key.check().0) && !key.position_seed.starts_with(&key.check().0));
+    }
+
+    #[test]
+    fn a_class_key_says_nothing_about_the_rooms() {
+        let class = ClassKey::derive(" swordfish", &SALT).unwrap();
+        let room = RoomKey::derive("swordfish", &SALT, EncryptionStart::Plain).unwrap();
+        assert!(class.check() != room.check() && *class.seed() != *room.patch_seed);
+        assert_eq!(*class.seed(), *ClassKey::derive("swordfish", &SALT).unwrap().seed());
+        assert_ne!(class.check(), ClassKey::derive("swordfish", &[8; 16]).unwrap().check());
+        assert_eq!(format!("{class:?}"), format!("ClassKey {{ check: {:?}, .. }}", class.check()));
     }
 
     #[test]

@@ -107,6 +107,9 @@ impl Room {
         form: UpdateForm,
     ) -> Result<(), Refusal> {
         self.check_turn(client, round, policy)?;
+        if self.settings.aggregation().secure_sum().is_some() {
+            return Err(Refusal::NotSummed);
+        }
         if !loss.is_finite() {
             return Err(Refusal::Loss(loss.to_string()));
         }
@@ -163,7 +166,7 @@ impl Room {
     }
 
     /// Most samples that this client's update may count for: the pictures it was given, or one batch of its own.
-    fn most_samples(&self, client: ClientId) -> u32 {
+    pub(super) fn most_samples(&self, client: ClientId) -> u32 {
         let batch = u32::from(self.settings.batch());
         match (self.settings.pictures(), self.settings.rule()) {
             (TrainingPictures::Shared { .. }, Rule::FedAvg { .. }) => {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use unmask_core::{Defence, ModelState, OptimiserKind, ParamLayout, RoundSettings, Rule};
 
-use super::{Accepted, GlobalModel};
+use super::{Accepted, GlobalModel, Refusal};
 use crate::{Aggregate, Optimiser, Overflow, UpdateCounts, gate::Statistics, norm_gate::NormGate};
 
 /// No training step moves the weights by this many times their own norm, not even if training diverges. A larger update
@@ -139,6 +139,14 @@ impl Learner {
     pub(super) fn add(&mut self, accepted: Accepted, reference: Option<&[f32]>) -> Option<Vec<f32>> {
         self.statistics.add(accepted.statistics, accepted.update.weight);
         self.aggregate.take(accepted.update, reference).map(|spent| spent.update.into_values())
+    }
+
+    /// Adds the mean `[P]` of `updates` updates that nobody sees.
+    ///
+    /// # Errors
+    /// The mean is not finite or does not fit the model.
+    pub(super) fn add_mean(&mut self, mean: Vec<f32>, updates: u32) -> Result<(), Refusal> {
+        self.aggregate.add_mean(mean, updates, updates)
     }
 
     /// Judges the updates that wait, now that no more will arrive. Returns the positions of those left out.

@@ -179,11 +179,24 @@ impl Members {
     }
 
     pub(super) fn accepted(&mut self, client: ClientId) {
+        self.answered(client);
+        self.is_flawless(client);
+    }
+
+    /// Nothing was wrong with what this client sent.
+    pub(super) fn is_flawless(&mut self, client: ClientId) {
+        if let Some(member) = self.present(client) {
+            member.refusals = 0;
+        }
+    }
+
+    /// A client answered the running round. Whether all is well with its answer may be seen later.
+    pub(super) fn answered(&mut self, client: ClientId) {
         self.free_after_answer(client);
         if let Some(member) = self.present(client) {
             member.debt = member.debt.saturating_sub(1);
             member.is_charged = false;
-            (member.state, member.refusals) = (ClientState::Sent, 0);
+            member.state = ClientState::Sent;
         }
         // The round has waited for this one, and not yet in vain for those still at work.
         self.at_work().for_each(|member| member.is_charged = false);

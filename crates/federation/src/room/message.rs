@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use unmask_core::{Architecture, ClientId, KeyCheck, ModelState, RoundSettings};
 use unmask_defence::ProtectedUpdate;
+use unmask_secagg::{Message, Next, Terms};
 
-use super::{Accepted, GlobalModel, Refusal, Refused};
+use super::{Accepted, GlobalModel, ReceivedKeys, Refusal, Refused};
 use crate::Overflow;
 
 #[derive(Debug, Clone)]
@@ -29,6 +30,12 @@ pub enum Event {
     /// The same, after [`Room::accept`](super::Room::accept) has checked it, so that an accepted update can be read
     /// before the room takes it.
     Checked(Result<Accepted, Refused>),
+    /// The terms of the running round's secure sum. Send them after the plan, if the round has one.
+    SumTerms(Terms),
+    /// A client has trained, and answers the plan of a secure sum with its keys.
+    SumKeys(ReceivedKeys),
+    /// A client of a secure sum answers what [`Effect::Sum`] asked.
+    Sum { client: ClientId, round: u32, policy: u32, message: Message },
     /// The client's late update that follows came as quickly as rounds wait for anybody.
     Quick(ClientId),
     /// A connected client was given this many pictures of the room's data set, until it leaves. Otherwise its update
@@ -116,6 +123,10 @@ pub enum Effect {
     /// if that is sooner. `awaited` means that a working client is in the foreground and usually answers: leave it some
     /// time, however fast the others are.
     Quorum { round: u32, policy: u32, awaited: bool },
+    /// Send the clients of the secure sum what they need for their next message.
+    Sum { round: u32, policy: u32, next: Next },
+    /// Send [`Event::Deadline`] when the time for one message of a secure sum is over.
+    SetSumDeadline { round: u32, policy: u32 },
     /// Send [`Event::Begin`] after the pause between rounds.
     Rest,
     /// Tell the client that its update was accepted.
@@ -176,6 +187,15 @@ pub enum Void {
         /// Updates required for a step.
         least: u32,
     },
+    /// The clients of a secure sum did not carry it to its end.
+    #[error(transparent)]
+    Sum(#[from] unmask_secagg::Void),
+    /// The secure sum is beyond what clipped updates add up to.
+    #[error("the secure sum is larger than clipped updates can make it: somebody sent an update that is not clipped")]
+    NotClipped,
+    /// The secure sum of a round could not begin.
+    #[error("the secure sum cannot begin with these settings")]
+    NoSum,
     /// Too few people answered. With fewer, one could compute another's update from the step.
     #[error(
         "only {people} of at least {least} updates came from people; with fewer, one could compute another's update"
@@ -186,4 +206,11 @@ pub enum Void {
         /// Updates of people required for a step.
         least: u32,
     },
+}
+
+impl Void {
+    /// Whether more updates would have made a step.
+    pub(super) fn is_lack(self) -> bool {
+        matches!(self, Self::TooFew { .. } | Self::TooFewPeople { .. })
+    }
 }

@@ -35,6 +35,15 @@ pub enum Refusal {
     Statistics(#[from] StatisticsError),
     #[error("the update is {times:.0e} times as large as the others; the client's training has diverged")]
     Implausible { times: f64 },
+    #[error(
+        "the update came in plain, and this round adds up updates that the relay does not see; reload the page or update this \
+         client"
+    )]
+    NotSummed,
+    #[error("{by} clients of the secure sum say that its keys or shares are wrong; check its passphrase")]
+    Accused { by: usize },
+    #[error(transparent)]
+    Sum(#[from] unmask_secagg::Refusal),
     #[error("the loss is {0}; the client's training has diverged")]
     Loss(String),
     #[error("this client is not asked to encrypt the model now; it is in from the next round on")]
@@ -48,7 +57,8 @@ pub enum Refusal {
 impl Refusal {
     /// Whether it answers a request that is no longer open, so that the sender need not react.
     pub fn is_outdated(&self) -> bool {
-        matches!(self, Self::Stale { .. } | Self::Policy { .. })
+        use unmask_secagg::Refusal::{Again, Phase, Stranger};
+        matches!(self, Self::Stale { .. } | Self::Policy { .. } | Self::Sum(Again(_) | Phase | Stranger(_)))
     }
 
     /// Whether the update itself is wrong. A late update, a second one or another passphrase's key is not the client's
@@ -63,7 +73,12 @@ impl Refusal {
             | Self::Update(_)
             | Self::Statistics(_)
             | Self::Implausible { .. }
+            | Self::NotSummed
+            | Self::Accused { .. }
             | Self::Loss(_) => true,
+            Self::Sum(refusal) => {
+                matches!(refusal, unmask_secagg::Refusal::WrongShares | unmask_secagg::Refusal::Length { .. })
+            }
             Self::Stale { .. }
             | Self::Policy { .. }
             | Self::NotInCohort

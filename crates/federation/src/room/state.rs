@@ -101,7 +101,8 @@ impl Room {
     }
 
     pub fn state(&self) -> RoomState {
-        let (is_training, optimiser) = (matches!(self.phase, Phase::Training(_)), self.learner.optimiser());
+        let (is_training, optimiser) =
+            (matches!(self.phase, Phase::Training(_) | Phase::Summing(_)), self.learner.optimiser());
         RoomState {
             run: match self.run {
                 // The running round is repeated, even if it was the last before a pause.
@@ -170,6 +171,7 @@ impl Room {
             encryption: Encryption::resumed(state.seal, state.salt, state.asked),
             members: Members::restore(state.members),
             seeds: records.seeds.into_iter().collect(),
+            class_check: None,
         })
     }
 }

@@ -8,6 +8,7 @@ use super::{
     Accepted, Effect, GlobalModel, Phase, Refused, Room, RoundSummary, Run, Void,
     members::{MAX_REFUSALS, Silent},
     sit_out,
+    summing::Keying,
 };
 use crate::gate::{Reports, mean_loss};
 
@@ -18,8 +19,10 @@ pub(super) struct Round {
     /// People and robots that it waits for.
     counted: Counted,
     quorum: Reached,
-    model: Arc<GlobalModel>,
-    reports: Reports,
+    pub(super) model: Arc<GlobalModel>,
+    pub(super) reports: Reports,
+    /// The sum of a round whose updates nobody sees.
+    pub(super) keying: Option<Keying>,
 }
 
 /// What has been said of a round's quorum.
@@ -78,6 +81,7 @@ impl Room {
             quorum: Reached::No,
             model: Arc::clone(&model),
             reports: Reports::default(),
+            keying: None,
         });
         let (round, policy, settings) = (self.number, self.policy, self.settings);
         let encryption = self.seal().map(|seal| (seal.salt, seal.check));
@@ -140,7 +144,8 @@ impl Room {
         let counted = current.cohort.saturating_sub(others);
         let answered = counted.saturating_sub(awaited);
         // Each update that may be left out may be a person's.
-        let updates = self.learner.aggregate().updates();
+        let (aggregate, is_sum) = (self.learner.aggregate(), current.keying.is_some());
+        let updates = if is_sum { current.reports.len() } else { aggregate.updates() };
         let doubtful = current.reports.len().saturating_sub(updates);
         let people = current.reports.people().saturating_sub(doubtful);
         let is_enough = self.quorum.needs(current.counted.numbers()).lack(updates, people).is_none()
@@ -155,8 +160,27 @@ impl Room {
         vec![Effect::Quorum { round, policy, awaited: awaited > 0 }]
     }
 
+    /// Why the clients that reported are too few for a step.
+    pub(super) fn lack_of(&self, round: &Round) -> Option<Void> {
+        let (updates, people) = (round.reports.len(), round.reports.people());
+        self.quorum.needs(round.counted.numbers()).lack(updates, people).filter(|_| updates > 0)
+    }
+
     pub(super) fn close(&mut self) -> Vec<Effect> {
-        let Phase::Training(round) = std::mem::replace(&mut self.phase, Phase::Resting) else { return Vec::new() };
+        let Phase::Training(mut round) = std::mem::replace(&mut self.phase, Phase::Resting) else { return Vec::new() };
+        // If nobody fits it any longer, the class has agreed on another one.
+        self.class_check = None;
+        if let (Some(keying), Some(settings)) = (round.keying.take(), self.settings.aggregation().secure_sum())
+            && round.reports.len() > 0
+        {
+            return self.begin_summing(round, keying, settings);
+        }
+        self.end(round, None)
+    }
+
+    /// Steps, unless the round is `void`, and tells everybody.
+    pub(super) fn end(&mut self, round: Round, mut void: Option<Void>) -> Vec<Effect> {
+        self.phase = Phase::Resting;
         let Round { model, counted, reports, .. } = round;
         let reference = model.reference(self.settings.rule());
         let left_out = self.learner.judge(reference).to_vec();
@@ -165,16 +189,17 @@ impl Room {
         let reports = reports.without(&left_out);
         let (updates, clipped, opposed) = (aggregate.updates(), aggregate.clipped(), aggregate.opposed());
         let (samples, losses) = (reports.samples(), reports.plausible_losses(model.architecture.classes()));
-        let (mut loss, mut void) = (None, None);
-        if updates > 0 {
+        let mut loss = None;
+        if void.is_none() && updates > 0 {
             void = self.quorum.needs(counted.numbers()).lack(updates, reports.people());
-            if void.is_some() {
-                let without = counted.0.iter().map(|(client, _)| *client).filter(|client| !reports.has(*client));
-                self.members.spoiled(without);
-            } else {
+            if void.is_none() {
                 void = self.learner.step(model, &self.settings).err().map(Void::from);
                 loss = mean_loss(&losses);
             }
+        }
+        if void.is_some_and(Void::is_lack) {
+            let without = counted.0.iter().map(|(client, _)| *client).filter(|client| !reports.has(*client));
+            self.members.spoiled(without);
         }
         if void.is_some() {
             self.learner.forget_norms();

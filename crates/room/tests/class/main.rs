@@ -22,3 +22,4 @@ mod rounds;
 mod rules;
 mod search;
 mod silence;
+mod summing;

@@ -51,7 +51,8 @@ impl RunPlan {
         }
         let epochs_per_round = seen as f64 / pictures.max(1) as f64;
         let of = |sum| SecureRound::new(sum, config.defence, config.clients);
-        let secure = config.secure_sum.map(of);
+        let no_sum = |source| SimulationError::SecureSum { round: 1, source };
+        let secure = config.secure_sum.map(of).transpose().map_err(no_sum)?;
         Ok(Self { config: config.clone(), settings, secure, train, rounds, epochs_per_round })
     }
 

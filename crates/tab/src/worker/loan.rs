@@ -122,6 +122,7 @@ mod tests {
             pictures: PictureSelection::Private,
             state: architecture.initial(7),
             cipher: None,
+            sum: None,
             nonces: Nonces::default(),
             least: 1,
         }
@@ -138,7 +139,7 @@ mod tests {
         let pictures = lender.pictures(plan).expect("one picture");
         let network = Network::new(plan.architecture, OpenDevice::cpu().device()).expect("a network");
         let trained = plan.task().train(&network, &pictures).await.expect("a step");
-        let update = lender.update(plan, trained, [7; 32]).expect("an update").update;
+        let update = lender.update(plan, trained, [7; 32]).expect("an update").update.expect("in plain");
         let RoundPlan { round, architecture, rule, batch, .. } = *plan;
         (lender, Box::new(Loan { round, architecture, rule, batch, samples: 1, update }))
     }

@@ -163,6 +163,7 @@ mod tests {
             pictures: PictureSelection::Private,
             state: architecture.initial(7),
             cipher: None,
+            sum: None,
             nonces: Nonces::default(),
             least: 1,
         }
@@ -183,10 +184,10 @@ mod tests {
         let trained = plan.task().train(&network, &pictures).await.expect("a step");
         let outgoing = client.update(&plan, trained, [7; 32]).expect("an update");
         let mut own = OwnAttacks::default();
-        own.offer(&plan, 1, outgoing.update.clone());
+        own.offer(&plan, 1, outgoing.update.clone().expect("in plain"));
         assert!(own.is_due());
         let attack = own.run(&plan, &client).expect("an attack");
-        own.offer(&plan, 1, outgoing.update);
+        own.offer(&plan, 1, outgoing.update.expect("in plain"));
         assert!(!own.is_due(), "the last one was a moment ago");
         attack
     }

@@ -128,6 +128,7 @@ mod tests {
             pictures: PictureSelection::Private,
             state: architecture.initial(7),
             cipher: None,
+            sum: None,
             nonces: Nonces::default(),
             least: 1,
         };

@@ -198,6 +198,7 @@ impl Session {
                 PictureSelection::Shared { positions, .. } => Some(positions.len() as u32),
             },
             is_exposed: plan.least < 3,
+            is_summed: plan.sum.is_some(),
         }));
         match self.update(&plan, (open, device), page).await {
             Ok((frames, sent)) => {
@@ -261,7 +262,10 @@ impl Session {
             rule: plan.rule,
             groups: outgoing.groups.into_iter().map(views::group).collect(),
         };
-        self.own_attacks.offer(plan, samples, outgoing.update);
+        // Of an update in a secure sum nobody gets anything to attack.
+        if let Some(update) = outgoing.update {
+            self.own_attacks.offer(plan, samples, update);
+        }
         Ok((outgoing.frames, sent))
     }
 

@@ -222,6 +222,7 @@ impl FlowerOptions {
             pictures: self.pictures.selection(),
             state,
             cipher: None,
+            sum: None,
             nonces: Nonces::default(),
             least: 1,
         }

@@ -130,7 +130,7 @@ fn samples_beyond_the_batch_count_as_one_batch() {
 #[test]
 fn samples_weigh_under_fedavg_alone() {
     for (rule, expected) in [("fedavg", 3.5), ("fedsgd", 0.0)] {
-        let settings = settings("none", rule).with_batch(5).unwrap().with_aggregation(Aggregation::Mean);
+        let settings = settings("none", rule).with_batch(5).unwrap().with_aggregation(Aggregation::Mean).unwrap();
         let mut room = Room::new(model(1), settings);
         room.handle(Event::Joined(A));
         room.handle(Event::Joined(B));

@@ -48,7 +48,7 @@ struct State {
 
 impl State {
     fn new() -> Self {
-        let settings = settings("none", "fedsgd").with_aggregation(Aggregation::Mean);
+        let settings = settings("none", "fedsgd").with_aggregation(Aggregation::Mean).unwrap();
         Self { room: Room::new(model(1), settings), held: [None; 3], counted: BTreeSet::new() }
     }
 

@@ -232,6 +232,13 @@ impl Socket {
         world.settle();
     }
 
+    /// Closes the socket.
+    pub fn leave(&mut self) {
+        let mut world = self.class.0.borrow_mut();
+        world.bench.close(self.number);
+        world.settle();
+    }
+
     /// Stops reading, or goes on.
     pub fn reads(&mut self, on: bool) {
         let deaf = &mut self.class.0.borrow_mut().deaf;

@@ -164,6 +164,11 @@ impl Class {
         self.0.borrow().bench.timed_view()
     }
 
+    /// The weights of the room's model, `[P]`.
+    pub fn weights(&self) -> Vec<f32> {
+        self.0.borrow().bench.model().state.weights.clone()
+    }
+
     pub fn room_when(&self, what: &str, is_wanted: impl Fn(&RoomView) -> bool) -> RoomView {
         let end = self.passed() + PATIENCE;
         loop {

@@ -9,7 +9,7 @@ use crate::page::{
     logic::{self, drafts::sgd_would_help},
     widgets::{
         feed::{Feed, Link},
-        fields::DiscardButton,
+        fields::{DiscardButton, Segments},
         optional, part,
         session::Teacher,
     },
@@ -62,7 +62,7 @@ pub fn OwnControls(feed: Feed, teacher: Teacher) -> impl IntoView {
         <Refusal feed teacher/>
         <div class="editor" hidden=move || !is_defence_open.get()>
             <DefenceEditor feed teacher/>
-            <Averaging feed/>
+            <Averaging feed teacher/>
         </div>
         <div class="editor" hidden=move || !is_training_open.get()><TrainingEditor feed teacher/></div>
         <div class="editor" hidden=move || !is_data_open.get()><DataEditor feed teacher/></div>
@@ -123,9 +123,26 @@ fn InForce(feed: Feed) -> impl IntoView {
 /// How updates are averaged and which attackers that does not stop. It is next to the choice of defence, which may stop
 /// even fewer.
 #[component]
-fn Averaging(feed: Feed) -> impl IntoView {
+fn Averaging(feed: Feed, teacher: Teacher) -> impl IntoView {
     let aggregation = feed.part(|room| (room.aggregation, room.encryption.is_some()));
+    let wanted = feed.part(|room| room.next.as_ref().and_then(|next| next.aggregation).unwrap_or(room.aggregation));
+    let defence = feed.part(|room| room.next.as_ref().and_then(|next| next.defence).unwrap_or(room.defence));
+    let options =
+        logic::AGGREGATIONS.map(|aggregation| (aggregation.title(), aggregation.title(), aggregation.title(), ""));
+    let choose = move |title: &'static str| {
+        let chosen = logic::AGGREGATIONS.into_iter().find(|aggregation| aggregation.title() == title);
+        if let Some(aggregation) = chosen {
+            let aggregation = logic::fitting(aggregation, defence.get_untracked().unwrap_or_default());
+            teacher.send(Control::Aggregation { aggregation });
+        }
+    };
     view! {
+        <Segments
+            row="aggregation"
+            options=options.to_vec()
+            chosen=Signal::derive(move || wanted.get().unwrap_or_default().title())
+            on_choose=choose
+        />
         <p class="hint" data-testid="aggregation" data-aggregation=part(aggregation, |(aggregation, _)| aggregation.to_string())>
             {part(aggregation, |(aggregation, is_encrypted)| logic::aggregation(*aggregation, *is_encrypted))}
         </p>

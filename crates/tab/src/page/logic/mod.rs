@@ -19,7 +19,10 @@ pub mod votes;
 pub mod wall;
 
 use serde::Serialize;
-use unmask_core::{Aggregation, Architecture, Defence, EncryptionStart, GaussianNoise, NoiseUnit, OptimiserKind, Rule};
+use unmask_core::{
+    Aggregation, Architecture, Defence, EncryptionStart, GaussianNoise, NoiseUnit, OptimiserKind, Rule,
+    SecureSumSettings, Threshold,
+};
 use unmask_data::metrics::RECOGNISABLE_FROM;
 use unmask_wire::view::{ClientState, EncryptionView, FederationLink, FederationView, JournalView, NextView, Phase};
 
@@ -63,6 +66,7 @@ pub fn next(next: &NextView, architecture: Architecture) -> String {
         next.defence.as_ref().map(Defence::phrase),
         next.rule.map(rule),
         next.optimiser.map(optimiser),
+        next.aggregation.map(|aggregation| aggregation.title().to_lowercase()),
         next.batch.map(|batch| format!("batch {batch}")),
         next.train_on.map(|pictures| trains_on(pictures).to_owned()),
         next.partition.map(|form| format!("shared pictures divided {}", partition(form))),
@@ -127,6 +131,26 @@ pub fn encryption(encryption: &EncryptionView) -> String {
     }
 }
 
+/// What the teacher can choose from.
+pub const AGGREGATIONS: [Aggregation; 6] = [
+    Aggregation::Mean,
+    Aggregation::Clipped,
+    Aggregation::Aligned,
+    Aggregation::TrimmedMean { share: 0.2 },
+    Aggregation::Median,
+    Aggregation::SecureSum(SecureSumSettings { threshold: Threshold::TWO_THIRDS, clip: Some(1.0) }),
+];
+
+/// The aggregation for updates under this defence: noise clips by itself.
+pub fn fitting(aggregation: Aggregation, defence: Defence) -> Aggregation {
+    match aggregation {
+        Aggregation::SecureSum(sum) if defence.noise().is_some() => {
+            Aggregation::SecureSum(SecureSumSettings { clip: None, ..sum })
+        }
+        aggregation => aggregation,
+    }
+}
+
 /// Says how updates are averaged and which attackers that does not stop.
 pub fn aggregation(aggregation: Aggregation, is_encrypted: bool) -> String {
     let does = match aggregation {
@@ -146,6 +170,11 @@ pub fn aggregation(aggregation: Aggregation, is_encrypted: bool) -> String {
         ),
         Aggregation::Median => {
             "Median of each parameter: hostile clients move the model once they are half of the class.".to_owned()
+        }
+        Aggregation::SecureSum(_) => {
+            "Secure sum: the tabs mask their updates so that the relay reads only the sum of all. \
+                                      Nobody can check the size of one update."
+                .to_owned()
         }
     };
     if is_encrypted {
@@ -330,7 +359,7 @@ mod tests {
 
     #[test]
     fn what_no_aggregation_stops_is_said_and_encryption_stops_less() {
-        for by in ["mean", "clipped", "aligned", "trimmed-mean:0.2", "median"] {
+        for by in ["mean", "clipped", "aligned", "trimmed-mean:0.2", "median", "secure-sum:clip=1"] {
             let by: Aggregation = by.parse().unwrap();
             let (open, encrypted) = (aggregation(by, false), aggregation(by, true));
             assert!(encrypted.starts_with(&open) && encrypted.contains("cannot be judged"), "{encrypted}");

@@ -180,6 +180,7 @@ fn Leak(place: Memo<Place>, leak: Memo<Option<Leaked>>) -> impl IntoView {
 fn WhoSees(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     let who = move || turn::who_sees(draft.has_own_picture(), draft.may_be_shown(), trainer.given());
     let is_exposed = holds(trainer.training, |training| training.is_exposed);
+    let is_summed = holds(trainer.training, |training| training.is_summed);
     let withdraw = move |_| {
         trainer.hide_original();
         // This also withdraws what leaks from the student's own photograph; samples are public.
@@ -190,6 +191,7 @@ fn WhoSees(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
     };
     view! {
         <p data-testid="who-sees">{who}</p>
+        <p data-testid="summed" hidden=move || !is_summed()>{say::room::summed()}</p>
         <p data-testid="exposed" hidden=move || !is_exposed()>{say::room::exposed()}</p>
         <button
             type="button"

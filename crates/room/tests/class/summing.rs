@@ -1,0 +1,303 @@
+//! Rounds whose updates the relay adds up without seeing one.
+
+use std::time::Duration;
+
+use unmask_client::{Action, Client as Tab, ClientEvent, LocalUpdate};
+use unmask_core::{Aggregation, Rule};
+use unmask_secagg::{Message, PublicKeys};
+use unmask_wire::{ClientMessage, RelayMessage, frames, view::Control};
+
+use crate::support::{Class, RATE, Socket, gradient, layout};
+
+const PASSPHRASE: &str = "violet otter 1867";
+
+fn class(aggregation: &str) -> Class {
+    let aggregation: Aggregation = aggregation.parse().unwrap();
+    Class::unattacked(|config| config.aggregation = aggregation)
+}
+
+/// A tab without a page: its messages, and the client that answers them.
+struct Student {
+    tab: Tab,
+    socket: Socket,
+    number: usize,
+    /// What training gives; by default a gradient of its own.
+    values: Option<Vec<f32>>,
+    /// What it has heard, for the test.
+    events: Vec<ClientEvent>,
+    questions: Vec<String>,
+    weights: Vec<f32>,
+    /// Leaves when it is asked for this task of the sum, or answers nothing more.
+    until: Option<(fn(&RelayMessage) -> bool, Silence)>,
+    is_gone: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Silence {
+    Leaves,
+    Stalls,
+}
+
+impl Student {
+    fn join(class: &Class, number: usize, passphrase: Option<&str>) -> Self {
+        let mut socket = Socket::open(class);
+        let mut tab = Tab::new(&format!("student {number}"), "CPU").with_consent(true, true);
+        tab.set_passphrase(passphrase.map(str::to_owned));
+        tab.hello([number as u8; 32]).unwrap().iter().for_each(|frame| socket.frame(frame));
+        Self {
+            tab,
+            socket,
+            number,
+            values: None,
+            events: Vec::new(),
+            questions: Vec::new(),
+            weights: Vec::new(),
+            until: None,
+            is_gone: false,
+        }
+    }
+
+    /// Answers what has come. Returns whether anything had.
+    fn answer(&mut self) -> bool {
+        let Some((message, values)) = self.socket.waiting().filter(|_| !self.is_gone) else { return false };
+        if let Some((is_it, silence)) = self.until
+            && is_it(&message)
+        {
+            self.is_gone = true;
+            if silence == Silence::Leaves {
+                self.socket.leave();
+            }
+            return true;
+        }
+        for frame in frames(&message, &values).unwrap() {
+            match self.tab.receive(&frame).unwrap() {
+                Some(Action::Send(frames)) => frames.iter().for_each(|frame| self.socket.frame(frame)),
+                Some(Action::Train(plan)) => {
+                    self.weights.clone_from(&plan.state.weights);
+                    let values = self.values.clone().unwrap_or_else(|| gradient(self.number));
+                    let trained = LocalUpdate { loss: 1.0, values, statistics: Vec::new(), samples: 1 };
+                    let fresh = [100 + self.number as u8; 32];
+                    let update = self.tab.update(&plan, trained, fresh).unwrap();
+                    update.frames.iter().for_each(|frame| self.socket.frame(frame));
+                }
+                Some(Action::AskPassphrase { frames, reason, .. }) => {
+                    frames.iter().for_each(|frame| self.socket.frame(frame));
+                    self.questions.push(reason);
+                }
+                Some(Action::Report(event)) => self.events.push(event),
+                Some(Action::Seal(_)) | None => {}
+            }
+        }
+        true
+    }
+}
+
+/// Lets the students answer until a round has closed, and one more has begun if rounds go on.
+fn play(class: &Class, students: &mut [Student], seconds: u64) {
+    let end = class.passed() + Duration::from_secs(seconds);
+    while class.passed() < end {
+        while students.iter_mut().fold(false, |any, student| student.answer() || any) {}
+        class.pass(Duration::from_millis(10));
+    }
+}
+
+/// The mean of these gradients, each shortened to `clip`.
+fn mean(numbers: &[usize], clip: f64) -> Vec<f64> {
+    let mut mean = vec![0.0; layout().len()];
+    for number in numbers {
+        let gradient = gradient(*number);
+        let norm = gradient.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
+        let factor = (clip / norm).min(1.0) / numbers.len() as f64;
+        mean.iter_mut().zip(gradient).for_each(|(mean, value)| *mean += factor * f64::from(value));
+    }
+    mean
+}
+
+/// Checks the step between two plans.
+fn assert_stepped(before: &[f32], after: &[f32], mean: &[f64]) {
+    assert!(before.len() == mean.len() && after.len() == mean.len());
+    for ((before, after), mean) in before.iter().zip(after).zip(mean) {
+        let expected = f64::from(*before) - f64::from(RATE) * mean;
+        assert!((f64::from(*after) - expected).abs() < 1e-6, "{after} {expected}");
+    }
+}
+
+/// Plays one round, and returns the weights before and after.
+fn one_round(class: &Class, students: &mut [Student], seconds: u64) -> (Vec<f32>, Vec<f32>) {
+    class.control(Control::OneRound);
+    play(class, students, seconds);
+    let before = students.iter().find(|student| !student.weights.is_empty()).unwrap().weights.clone();
+    (before, class.weights())
+}
+
+fn students(class: &Class, count: usize) -> Vec<Student> {
+    (1..=count).map(|number| Student::join(class, number, Some(PASSPHRASE))).collect()
+}
+
+#[test]
+fn the_step_is_that_of_clipped_updates_that_nobody_saw() {
+    let class = class("secure-sum:clip=1");
+    let mut students = students(&class, 4);
+    let (before, after) = one_round(&class, &mut students, 1);
+    assert_stepped(&before, &after, &mean(&[1, 2, 3, 4], 1.0));
+    let room = class.room();
+    assert_eq!(room.losses.last().unwrap().updates, 4);
+    assert!(room.attacks.is_empty(), "there is no update to attack: {:?}", room.attacks);
+}
+
+#[test]
+fn weights_are_added_up_as_changes() {
+    let class = class("secure-sum:clip=100");
+    class.control(Control::Rule { rule: "fedavg:epochs=1,rate=0.1".parse::<Rule>().unwrap() });
+    let mut students = students(&class, 3);
+    let initial = class.weights();
+    for student in &mut students {
+        let change = gradient(student.number);
+        student.values = Some(initial.iter().zip(change).map(|(weight, change)| weight + change).collect());
+    }
+    let (before, after) = one_round(&class, &mut students, 1);
+    let change: Vec<f64> = mean(&[1, 2, 3], 100.0).iter().map(|mean| -mean / f64::from(RATE)).collect();
+    assert_stepped(&before, &after, &change);
+}
+
+#[test]
+fn those_who_stay_remove_the_masks_of_those_who_leave() {
+    let asked_for_values: fn(&RelayMessage) -> bool = |message| is_task(message, 1);
+    let asked_to_confirm: fn(&RelayMessage) -> bool = |message| is_task(message, 2);
+    for (when, silence, others) in [
+        (asked_for_values, Silence::Leaves, &[1, 2, 3][..]),
+        // Its values are in the sum.
+        (asked_to_confirm, Silence::Leaves, &[1, 2, 3, 4]),
+        (asked_for_values, Silence::Stalls, &[1, 2, 3]),
+    ] {
+        let class = class("secure-sum:clip=1");
+        let mut students = students(&class, 4);
+        students[3].until = Some((when, silence));
+        let (before, after) = one_round(&class, &mut students, if silence == Silence::Stalls { 30 } else { 1 });
+        assert_stepped(&before, &after, &mean(others, 1.0));
+    }
+}
+
+/// Whether the message is the task with this number of a secure sum.
+fn is_task(message: &RelayMessage, number: usize) -> bool {
+    use unmask_wire::SumTask::{Confirmations, Deliveries, Roster, Survivors};
+    let RelayMessage::Sum { task, .. } = message else { return false };
+    let place = match task {
+        Roster(_) => 0,
+        Deliveries(_) => 1,
+        Survivors(_) => 2,
+        Confirmations(_) => 3,
+    };
+    place == number
+}
+
+#[test]
+fn too_few_make_no_sum_and_the_room_says_so() {
+    let class = class("secure-sum:clip=1");
+    let mut students = students(&class, 4);
+    for student in &mut students[2..] {
+        student.until = Some((|message| is_task(message, 1), Silence::Leaves));
+    }
+    let (before, after) = one_round(&class, &mut students, 1);
+    assert_eq!(before, after);
+    class.log_line("2 clients stayed in the secure sum, and 3 must");
+}
+
+#[test]
+fn two_people_hide_nobody() {
+    let class = class("secure-sum:clip=1");
+    let mut students = students(&class, 2);
+    let (before, after) = one_round(&class, &mut students, 1);
+    assert_eq!(before, after);
+    class.log_line("and 3 must");
+}
+
+#[test]
+fn a_missing_passphrase_is_asked_for_and_another_one_is_named() {
+    let class = class("secure-sum:clip=1");
+    let mut students = students(&class, 3);
+    students.push(Student::join(&class, 4, None));
+    students.push(Student::join(&class, 5, Some("other words")));
+    let (before, after) = one_round(&class, &mut students, 2);
+    assert_stepped(&before, &after, &mean(&[1, 2, 3], 1.0));
+    assert!(
+        students[3].questions.iter().any(|question| question.contains("passphrase")),
+        "{:?}",
+        students[3].questions
+    );
+    let refused = |event: &ClientEvent| matches!(event, ClientEvent::Refused { reason } if reason.contains("check the passphrase"));
+    assert!(students[4].events.iter().any(refused), "{:?}", students[4].events);
+}
+
+#[test]
+fn an_update_in_plain_is_refused() {
+    let class = class("secure-sum:clip=1");
+    let mut students = students(&class, 3);
+    let mut client = class.client("outdated");
+    class.control(Control::OneRound);
+    let plan = client.plan();
+    client.update(&plan, gradient(9));
+    assert!(client.refusal().contains("came in plain"));
+    play(&class, &mut students, 1);
+    assert_eq!(class.room().losses.last().unwrap().updates, 3);
+}
+
+/// Everybody else sees that its keys are not the class's, and the relay hears it from most of them.
+#[test]
+fn a_client_with_keys_of_its_own_is_excluded_in_the_end() {
+    let class = class("secure-sum:clip=1");
+    let mut students = students(&class, 4);
+    let mut liar = class.client("liar");
+    for round in 1..=3_u8 {
+        class.control(Control::OneRound);
+        let plan = liar.plan();
+        // The check is public: the relay sees it, and so may a stranger.
+        let key = unmask_defence::ClassKey::derive(PASSPHRASE, &plan.sum.unwrap().salt).unwrap();
+        let check = key.check();
+        let keys = PublicKeys { channel: [round; 32], mask: [round + 100; 32], is_robot: false, tag: [0; 32] };
+        let message =
+            ClientMessage::SumKeys { round: plan.round, policy: plan.policy, loss: 1.0, samples: 1, keys, check };
+        liar.socket.send(&message, &[]);
+        play(&class, &mut students, 1);
+    }
+    class.log_line("4 clients of the secure sum say that its keys or shares are wrong");
+    class.log_line("liar is left out after 3 refused updates in a row");
+    let (before, after) = one_round(&class, &mut students, 1);
+    assert_stepped(&before, &after, &mean(&[1, 2, 3, 4], 1.0));
+}
+
+/// A message of the wrong phase, for another round or from a stranger harms nobody.
+#[test]
+fn messages_out_of_turn_change_nothing() {
+    let class = class("secure-sum:clip=1");
+    let mut students = students(&class, 3);
+    let mut stranger = class.client("stranger");
+    class.control(Control::OneRound);
+    let plan = stranger.plan();
+    for (round, policy) in [(plan.round, plan.policy), (plan.round + 1, plan.policy), (0, 0)] {
+        for message in
+            [Message::Values(Vec::new()), Message::Complaint(stranger.id), Message::Confirmations(Vec::new())]
+        {
+            stranger.socket.send(&ClientMessage::Sum { round, policy, message }, &gradient(7));
+        }
+    }
+    stranger.socket.send(
+        &ClientMessage::Unable { round: plan.round, policy: plan.policy, reason: "no".to_owned(), is_locked: false },
+        &[],
+    );
+    play(&class, &mut students, 1);
+    assert_stepped(&plan.weights, &class.weights(), &mean(&[1, 2, 3], 1.0));
+}
+
+#[test]
+fn what_cannot_be_added_up_is_refused_in_words() {
+    let class = class("secure-sum:clip=1");
+    let refused = class.refusal_of(&Control::Defence { defence: "random-binary:0.5".parse().unwrap() });
+    assert!(refused.contains("choose none, fixed-position or gaussian"), "{refused}");
+    let refused = class.refusal_of(&Control::Aggregation { aggregation: "secure-sum".parse().unwrap() });
+    assert!(refused.contains("add a length, such as clip=1"), "{refused}");
+    class.control(Control::Aggregation { aggregation: Aggregation::Median });
+    class.control(Control::Defence { defence: "random-binary:0.5".parse().unwrap() });
+    let refused = class.refusal_of(&Control::Aggregation { aggregation: "secure-sum:clip=1".parse().unwrap() });
+    assert!(refused.contains("which the defence random-binary:0.5 does not send"), "{refused}");
+}
