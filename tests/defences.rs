@@ -21,7 +21,7 @@ async fn a_secure_sum_of_tabs() {
     };
     let teacher = browser.open(&relay.teacher_link(), DESKTOP).await;
     teacher.click("fold-defence").await;
-    teacher.click("aggregation-Secure sum").await;
+    teacher.click("aggregation-secure-sum").await;
     teacher.screenshot("expert-secure-sum").await;
     let known = format!("&passphrase={fragment}");
     let ada = browser.open(&join("Ada", &known), PHONE).await;

@@ -2,7 +2,8 @@
 //!
 //!     cargo xtask example batch vit_lab_patch8_32 2,3,4 f32 10
 //!
-//! The arguments are a model, sizes of batches, the type of the gradient (f32 or f64) and the number of batches. Batch k
+//! The arguments are a model, sizes of batches, the type of the gradient (f32, f64, or sum:CLIP for a secure sum of clients
+//! with one picture each, which shorten their gradients to an L2 norm of CLIP) and the number of batches. Batch k
 //! has other pictures and labels, and fresh weights of seed k. The pictures are the samples and, if CIFAR-10 is there,
 //! twelve of its test set, all rounded to 8 bits. With a number of steps as the fifth argument, the weights are first
 //! trained on CIFAR-10 by AdamW, once for all batches. A picture counts as back from 60 dB on.
@@ -10,9 +11,10 @@
 use std::{error::Error, fs, ops::ControlFlow, path::Path};
 
 use unmask_attack::{AttackError, Evidence, Levels, Needs, Rounding, TensorSource, Tensors, batch};
-use unmask_core::{Architecture, InitOptions, ParamLayout, VitConfig, initial_weights};
+use unmask_core::{Architecture, Defence, InitOptions, ParamLayout, SecureSumSettings, VitConfig, initial_weights};
 use unmask_data::{chw_to_hwc, decode, hwc_to_chw, metrics};
 use unmask_engine::{Engine, Normalisation, Wanted};
+use unmask_secagg::SumEncoding;
 
 /// PSNR from which a picture counts as back.
 const BACK: f64 = 60.0;
@@ -25,10 +27,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         );
     };
     let config = model.parse::<Architecture>()?.vit().ok_or("the model must be a ViT")?;
-    let rounding = match precision.as_str() {
-        "f32" => Rounding::F32,
-        "f64" => Rounding::F64,
-        other => return Err(format!("{other} is not a precision; give f32 or f64").into()),
+    let kind = match (precision.as_str(), precision.strip_prefix("sum:")) {
+        ("f32", _) => Kind::Batch(Rounding::F32),
+        ("f64", _) => Kind::Batch(Rounding::F64),
+        (_, Some(clip)) => Kind::SecureSum { clip: clip.parse()? },
+        (other, None) => return Err(format!("{other} is not a precision; give f32, f64 or sum:CLIP").into()),
     };
     let photographs = photographs(config.image)?;
     let steps: usize = rest.first().map_or(Ok(0), |steps| steps.parse())?;
@@ -52,11 +55,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             let names = Needs::of_batch(&config)?.weights;
             let evidence = Evidence {
                 weights: read(&config, TensorSource::Weights, Rounding::F32, &wide(&weights), &names.all())?,
-                gradients: gradient(&config, &truths, &labels, &weights, rounding)?,
+                gradients: gradient(&config, &truths, &labels, &weights, kind)?,
             };
             let mut last = None;
             let mut own = |label: usize, picture: &[f32]| {
-                let own = gradient(&config, &[&picture.to_vec()], &[label], &weights, Rounding::F64);
+                let own = gradient(&config, &[&picture.to_vec()], &[label], &weights, Kind::Batch(Rounding::F64));
                 own.map_err(|error| AttackError::Search { reason: error.to_string() })
             };
             let found = batch(&evidence, Levels::default(), Some(&mut own), &mut |at| {
@@ -164,24 +167,54 @@ fn wide(values: &[f32]) -> Vec<f64> {
     values.iter().map(|&value| f64::from(value)).collect()
 }
 
+/// How a gradient comes about.
+#[derive(Clone, Copy)]
+enum Kind {
+    Batch(Rounding),
+    SecureSum { clip: f64 },
+}
+
+/// The mean that a secure sum of these pictures' clients gives, in f32.
+fn of_secure_sum(gradients: Vec<Vec<f32>>, clip: f64) -> Result<Vec<f64>, Box<dyn Error>> {
+    let settings = SecureSumSettings { clip: Some(clip), ..SecureSumSettings::default() };
+    let clients = gradients.len();
+    let encoding = SumEncoding::new(settings, Defence::None, clients, clients)?;
+    let mut sum = vec![0_u32; gradients.first().map_or(0, Vec::len)];
+    for gradient in gradients {
+        let encoded = encoding.encode(gradient, None)?;
+        sum.iter_mut().zip(encoded).for_each(|(sum, value)| *sum = sum.wrapping_add(value));
+    }
+    Ok(wide(&encoding.mean(&sum, clients, None)?))
+}
+
 /// The gradient of a batch.
 fn gradient(
     config: &VitConfig,
     pictures: &[&Vec<f32>],
     labels: &[usize],
     weights: &[f32],
-    rounding: Rounding,
+    kind: Kind,
 ) -> Result<Tensors, Box<dyn Error>> {
     let images: Vec<f32> =
         pictures.iter().flat_map(|picture| hwc_to_chw(picture, config.image, config.image)).collect();
     let architecture = Architecture::Vit(*config);
     let wanted = Wanted { weights: weights.len(), images: false };
-    let gradient = if rounding == Rounding::F64 {
-        let engine = Engine::<f64>::new(architecture);
-        engine.differentiate(&wide(weights), &[], &wide(&images), labels, Normalisation::Running, wanted).gradient
-    } else {
+    let single = |images: &[f32], labels: &[usize]| {
         let engine = Engine::<f32>::new(architecture);
-        wide(&engine.differentiate(weights, &[], &images, labels, Normalisation::Running, wanted).gradient)
+        engine.differentiate(weights, &[], images, labels, Normalisation::Running, wanted).gradient
+    };
+    let (gradient, rounding) = match kind {
+        Kind::Batch(Rounding::F64) => {
+            let engine = Engine::<f64>::new(architecture);
+            let found =
+                engine.differentiate(&wide(weights), &[], &wide(&images), labels, Normalisation::Running, wanted);
+            (found.gradient, Rounding::F64)
+        }
+        Kind::Batch(rounding) => (wide(&single(&images, labels)), rounding),
+        Kind::SecureSum { clip } => {
+            let each = images.chunks(images.len() / labels.len()).zip(labels);
+            (of_secure_sum(each.map(|(image, label)| single(image, &[*label])).collect(), clip)?, Rounding::F32)
+        }
     };
     read(config, TensorSource::Gradients, rounding, &gradient, &Needs::of_batch(config)?.gradients.all())
 }

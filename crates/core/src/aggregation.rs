@@ -47,6 +47,18 @@ pub enum ParseAggregationError {
 }
 
 impl Aggregation {
+    /// The name without parameters.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mean => "mean",
+            Self::Clipped => "clipped",
+            Self::Aligned => "aligned",
+            Self::TrimmedMean { .. } => "trimmed-mean",
+            Self::Median => "median",
+            Self::SecureSum(_) => "secure-sum",
+        }
+    }
+
     /// What a page calls it.
     pub fn title(self) -> &'static str {
         match self {
@@ -78,13 +90,11 @@ impl Aggregation {
 
 impl fmt::Display for Aggregation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())?;
         match self {
-            Self::Mean => f.write_str("mean"),
-            Self::Clipped => f.write_str("clipped"),
-            Self::Aligned => f.write_str("aligned"),
-            Self::TrimmedMean { share } => write!(f, "trimmed-mean:{share}"),
-            Self::Median => f.write_str("median"),
-            Self::SecureSum(settings) => write!(f, "secure-sum:{settings}"),
+            Self::Mean | Self::Clipped | Self::Aligned | Self::Median => Ok(()),
+            Self::TrimmedMean { share } => write!(f, ":{share}"),
+            Self::SecureSum(settings) => write!(f, ":{settings}"),
         }
     }
 }

@@ -263,6 +263,32 @@ impl Attacks {
         }
     }
 
+    /// Attacks the mean `[P]` of these clients' updates, one picture each, which came only as a secure sum.
+    pub(crate) fn read_sum(
+        &mut self,
+        (round, settings): (u32, RoundSettings),
+        clients: Vec<ClientId>,
+        mean: Vec<f32>,
+        model: &GlobalModel,
+    ) {
+        let Some(client) = clients.first().copied() else { return };
+        if !clients.iter().all(|client| self.pictures.original(*client).is_some()) {
+            return;
+        }
+        self.serial += 1;
+        let about = About {
+            epoch: self.epoch,
+            serial: self.serial,
+            gathering: self.gathering,
+            client,
+            round,
+            defence: settings.defence(),
+            rule: settings.rule(),
+            samples: 1,
+        };
+        self.sums.take(about, clients, mean, model, &self.attackers);
+    }
+
     /// Attacks the update that was read; the room has taken it.
     pub(crate) fn begin(&mut self) {
         if let Some(job) = self.leak.take() {

@@ -77,6 +77,10 @@ impl Classroom {
                 let time = self.config.deadline.min(summing::STEP);
                 self.timers.begin(self.now.moment, time, round, policy);
             }
+            Effect::Summed { round, settings, clients, is_of_single_pictures: true, mean, model } => {
+                self.read_sum((round, settings), clients, mean, &model);
+            }
+            Effect::Summed { .. } => {}
             Effect::Rest => self.timers.rest(self.now.moment, self.config.pace),
             Effect::Accepted { client, round } => {
                 if let Some(entry) = self.roster.get_mut(client) {

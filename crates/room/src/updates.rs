@@ -1,8 +1,8 @@
 //! Clients' updates, and what the attacks report about them.
 
-use unmask_core::{AttackMethod, ClientId, UpdateForm};
+use unmask_core::{AttackMethod, ClientId, RoundSettings, UpdateForm};
 use unmask_defence::drawn_seed;
-use unmask_federation::{Accepted, Event, ReceivedUpdate, Refusal};
+use unmask_federation::{Accepted, Event, GlobalModel, ReceivedUpdate, Refusal};
 use unmask_wire::SeedDraw;
 
 use super::{Classroom, roster::Entry, tasks::Task};
@@ -41,6 +41,23 @@ impl Classroom {
         }
         self.feed(Event::Checked(checked));
         self.attacks.forget_read();
+    }
+
+    /// Reads the mean of updates that came only as a sum, if the class looks at sums and each of the clients agreed.
+    pub(super) fn read_sum(
+        &mut self,
+        (round, settings): (u32, RoundSettings),
+        clients: Vec<ClientId>,
+        mean: Vec<f32>,
+        model: &GlobalModel,
+    ) {
+        let members: Vec<ClientId> =
+            self.published.situation().suspects().into_iter().map(|suspect| suspect.client).collect();
+        let agrees =
+            |client: &ClientId| members.contains(client) && self.roster.get(*client).is_some_and(Entry::may_show);
+        if clients.iter().all(agrees) {
+            self.attacks.read_sum((round, settings), clients, mean, model);
+        }
     }
 
     /// Checks that client and relay drew the seed of a mask together.

@@ -27,25 +27,42 @@
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+#[cfg(feature = "sums")]
 mod client;
+#[cfg(feature = "sums")]
 mod encoding;
+#[cfg(feature = "sums")]
 mod fixed_point;
+#[cfg(feature = "sums")]
 mod keys;
 mod message;
+#[cfg(feature = "sums")]
 mod refusal;
+#[cfg(feature = "sums")]
 mod relay;
+#[cfg(feature = "sums")]
 mod shares;
+#[cfg(feature = "sums")]
 mod terms;
-#[cfg(test)]
+#[cfg(all(test, feature = "sums"))]
 mod tests;
+#[cfg(feature = "sums")]
 mod whole;
 
+#[cfg(feature = "sums")]
 pub use client::{KeysSent, SharesSent, SurvivorsConfirmed, ValuesSent};
+#[cfg(feature = "sums")]
 pub use encoding::SumEncoding;
+#[cfg(feature = "sums")]
 pub use fixed_point::{FixedPoint, FixedPointError};
+#[cfg(feature = "sums")]
 pub use keys::GroupKey;
 pub use message::{Confirmation, Dealing, Delivery, Member, Message, PublicKeys, Revealed, SealedShare};
+#[cfg(feature = "sums")]
 pub use refusal::{Refusal, Void};
+#[cfg(feature = "sums")]
 pub use relay::{Next, SecureSum, Sum};
+#[cfg(feature = "sums")]
 pub use terms::{LEAST_PEOPLE, MOST_CLIENTS, Terms, hash_of_weights};
+#[cfg(feature = "sums")]
 pub use whole::{SumError, sum_in_one_process};

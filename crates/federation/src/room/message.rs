@@ -127,6 +127,18 @@ pub enum Effect {
     Sum { round: u32, policy: u32, next: Next },
     /// Send [`Event::Deadline`] when the time for one message of a secure sum is over.
     SetSumDeadline { round: u32, policy: u32 },
+    /// The mean of these clients' updates is known from their secure sum.
+    Summed {
+        round: u32,
+        settings: RoundSettings,
+        clients: Vec<ClientId>,
+        /// Whether each of them says that it trained on one picture.
+        is_of_single_pictures: bool,
+        /// `[P]`
+        mean: Vec<f32>,
+        /// The model from which the clients made their updates.
+        model: Arc<GlobalModel>,
+    },
     /// Send [`Event::Begin`] after the pause between rounds.
     Rest,
     /// Tell the client that its update was accepted.

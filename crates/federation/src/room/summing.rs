@@ -1,6 +1,6 @@
 //! The secure sum of a round: clients answer with keys, then add up their updates without showing one.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use unmask_core::{ClientId, ClientState, KeyCheck, SecureSumSettings};
 use unmask_secagg::{Message, Next, PublicKeys, SecureSum, Sum, SumEncoding, Terms};
@@ -212,8 +212,16 @@ impl Room {
             let count = u32::try_from(clients.len()).unwrap_or(u32::MAX);
             let reference = round.model.reference(self.settings.rule());
             let mean = encoding.mean(&values, clients.len(), reference).map_err(|_| Void::NotClipped)?;
-            self.learner.add_mean(mean, count).map_err(|_| Void::NotClipped)?;
+            self.learner.add_mean(mean.clone(), count).map_err(|_| Void::NotClipped)?;
             round.reports.keep(&clients);
+            effects.push(Effect::Summed {
+                round: self.number,
+                settings: self.settings,
+                is_of_single_pictures: round.reports.samples() == clients.len() as u64,
+                mean,
+                model: Arc::clone(&round.model),
+                clients: clients.clone(),
+            });
             clients.iter().for_each(|client| self.members.is_flawless(*client));
             Ok(())
         });

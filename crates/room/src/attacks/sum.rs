@@ -147,6 +147,28 @@ impl Sums {
         self.part = is_awaited.then(|| (client, accepted.update().values().to_vec()));
     }
 
+    /// Attacks the mean `[P]` of these clients' updates of one picture each, if the class looks at a sum, no defence is in
+    /// the way and the attack reaches so many.
+    pub(super) fn take(
+        &mut self,
+        about: About,
+        clients: Vec<ClientId>,
+        mean: Vec<f32>,
+        model: &GlobalModel,
+        attackers: &Attackers,
+    ) {
+        let is_plain = about.defence == Defence::None && about.rule == Rule::FedSgd;
+        let is_within_reach = (2..=within_reach(model.architecture)).contains(&clients.len());
+        if !self.is_on || !is_plain || !is_within_reach || self.view.is_some() {
+            return;
+        }
+        let GlobalModel { architecture, state: ModelState { weights, statistics } } = model.clone();
+        let pictures = clients.len();
+        self.tries = TRIES;
+        self.view = Some((about.serial, SumView { round: about.round, clients, ..SumView::default() }));
+        attackers.attack_sum(Some(Mean { about, architecture, weights, statistics, gradient: mean, pictures }));
+    }
+
     /// Adds the update that was read; the room has taken it. Attacks the sum once it is complete.
     pub(super) fn begin(&mut self, attackers: &Attackers) {
         let (Some((client, values)), Some(adding)) = (self.part.take(), &mut self.adding) else { return };

@@ -89,9 +89,9 @@ fn closed_forms_are_checked_by_their_own_gradient() {
 
 /// A model that runs.
 #[derive(Debug)]
-struct Running;
+pub struct Running;
 
-fn mean_gradient(architecture: Architecture, weights: &[f32], pictures: &[f32], labels: &[usize]) -> Vec<f32> {
+pub fn mean_gradient(architecture: Architecture, weights: &[f32], pictures: &[f32], labels: &[usize]) -> Vec<f32> {
     let side = architecture.side();
     let images: Vec<f32> =
         pictures.chunks(3 * side * side).flat_map(|picture| hwc_to_chw(picture, side, side)).collect();
@@ -108,7 +108,7 @@ impl Searches for Running {
 }
 
 /// A picture of 8-bit pixels, `[32, 32, 3]`, different for each seed.
-fn levels(seed: usize) -> Vec<f32> {
+pub fn levels(seed: usize) -> Vec<f32> {
     let value = |i: usize| {
         let (x, y) = ((i / 3 % 32) as f32, (i / 96) as f32);
         let wave = (x * 0.31 * (seed + 1) as f32).sin() * (y * 0.17).cos() + 0.3 * ((i * (seed + 7)) as f32).sin();

@@ -1,13 +1,17 @@
 //! Rounds whose updates the relay adds up without seeing one.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use unmask_client::{Action, Client as Tab, ClientEvent, LocalUpdate};
-use unmask_core::{Aggregation, Rule};
+use unmask_core::{Aggregation, Architecture, Rule, VitPreset};
+use unmask_lesson::Scene;
 use unmask_secagg::{Message, PublicKeys};
-use unmask_wire::{ClientMessage, RelayMessage, frames, view::Control};
+use unmask_wire::{ClientMessage, ORIGINAL_SIDE, RelayMessage, frames, view::Control};
 
-use crate::support::{Class, RATE, Socket, gradient, layout};
+use crate::{
+    attacks::{Running, levels, mean_gradient},
+    support::{Class, RATE, Socket, gradient, layout},
+};
 
 const PASSPHRASE: &str = "violet otter 1867";
 
@@ -21,8 +25,8 @@ struct Student {
     tab: Tab,
     socket: Socket,
     number: usize,
-    /// What training gives; by default a gradient of its own.
-    values: Option<Vec<f32>>,
+    /// What training gives at these weights; by default a gradient of its own.
+    train: Option<Training>,
     /// What it has heard, for the test.
     events: Vec<ClientEvent>,
     questions: Vec<String>,
@@ -31,6 +35,8 @@ struct Student {
     until: Option<(fn(&RelayMessage) -> bool, Silence)>,
     is_gone: bool,
 }
+
+type Training = Box<dyn Fn(&[f32]) -> Vec<f32>>;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Silence {
@@ -48,7 +54,7 @@ impl Student {
             tab,
             socket,
             number,
-            values: None,
+            train: None,
             events: Vec::new(),
             questions: Vec::new(),
             weights: Vec::new(),
@@ -74,7 +80,8 @@ impl Student {
                 Some(Action::Send(frames)) => frames.iter().for_each(|frame| self.socket.frame(frame)),
                 Some(Action::Train(plan)) => {
                     self.weights.clone_from(&plan.state.weights);
-                    let values = self.values.clone().unwrap_or_else(|| gradient(self.number));
+                    let trained = self.train.as_ref().map(|train| train(&plan.state.weights));
+                    let values = trained.unwrap_or_else(|| gradient(self.number));
                     let trained = LocalUpdate { loss: 1.0, values, statistics: Vec::new(), samples: 1 };
                     let fresh = [100 + self.number as u8; 32];
                     let update = self.tab.update(&plan, trained, fresh).unwrap();
@@ -150,10 +157,11 @@ fn weights_are_added_up_as_changes() {
     let class = class("secure-sum:clip=100");
     class.control(Control::Rule { rule: "fedavg:epochs=1,rate=0.1".parse::<Rule>().unwrap() });
     let mut students = students(&class, 3);
-    let initial = class.weights();
     for student in &mut students {
         let change = gradient(student.number);
-        student.values = Some(initial.iter().zip(change).map(|(weight, change)| weight + change).collect());
+        let moved =
+            move |weights: &[f32]| weights.iter().zip(&change).map(|(weight, change)| weight + change).collect();
+        student.train = Some(Box::new(moved));
     }
     let (before, after) = one_round(&class, &mut students, 1);
     let change: Vec<f64> = mean(&[1, 2, 3], 100.0).iter().map(|mean| -mean / f64::from(RATE)).collect();
@@ -300,4 +308,30 @@ fn what_cannot_be_added_up_is_refused_in_words() {
     class.control(Control::Defence { defence: "random-binary:0.5".parse().unwrap() });
     let refused = class.refusal_of(&Control::Aggregation { aggregation: "secure-sum:clip=1".parse().unwrap() });
     assert!(refused.contains("which the defence random-binary:0.5 does not send"), "{refused}");
+}
+
+/// The second act: the relay is honest, and the sum is of three pictures.
+#[test]
+fn a_small_secure_sum_is_taken_apart_by_an_honest_relay() {
+    let architecture = Architecture::from(VitPreset::NanoPatch8);
+    let class = Class::with_model(Arc::new(Running), |config| {
+        config.architecture = architecture;
+        config.aggregation = "secure-sum:clip=1".parse().unwrap();
+    });
+    let mut students = students(&class, 3);
+    for (seed, student) in students.iter_mut().enumerate() {
+        student.socket.send(&ClientMessage::Original { side: ORIGINAL_SIDE }, &levels(seed));
+        let train = move |weights: &[f32]| mean_gradient(architecture, weights, &levels(seed), &[3 * seed]);
+        student.train = Some(Box::new(train));
+    }
+    class.control(Control::Lesson { scene: Scene::Sum, beat: 0 });
+    class.control(Control::OneRound);
+    play(&class, &mut students, 1);
+    let room = class.room_when("the sum", |room| room.sum.as_ref().is_some_and(|sum| !sum.pictures.is_empty()));
+    let sum = room.sum.clone().expect("a sum");
+    for (seed, address) in sum.pictures.iter().enumerate() {
+        let png = class.picture(address.as_ref().expect("a picture")).expect("a picture");
+        let wanted: Vec<u8> = levels(seed).iter().map(|value| (value * 255.0).round() as u8).collect();
+        assert!(unmask_data::decode(&png).expect("a PNG").rgb() == wanted, "picture {seed} of {sum:?} is not exact");
+    }
 }

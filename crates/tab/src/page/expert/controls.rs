@@ -127,10 +127,9 @@ fn Averaging(feed: Feed, teacher: Teacher) -> impl IntoView {
     let aggregation = feed.part(|room| (room.aggregation, room.encryption.is_some()));
     let wanted = feed.part(|room| room.next.as_ref().and_then(|next| next.aggregation).unwrap_or(room.aggregation));
     let defence = feed.part(|room| room.next.as_ref().and_then(|next| next.defence).unwrap_or(room.defence));
-    let options =
-        logic::AGGREGATIONS.map(|aggregation| (aggregation.title(), aggregation.title(), aggregation.title(), ""));
-    let choose = move |title: &'static str| {
-        let chosen = logic::AGGREGATIONS.into_iter().find(|aggregation| aggregation.title() == title);
+    let options = logic::AGGREGATIONS.map(|by| (by.name(), by.name(), by.title(), ""));
+    let choose = move |name: &'static str| {
+        let chosen = logic::AGGREGATIONS.into_iter().find(|aggregation| aggregation.name() == name);
         if let Some(aggregation) = chosen {
             let aggregation = logic::fitting(aggregation, defence.get_untracked().unwrap_or_default());
             teacher.send(Control::Aggregation { aggregation });
@@ -140,7 +139,7 @@ fn Averaging(feed: Feed, teacher: Teacher) -> impl IntoView {
         <Segments
             row="aggregation"
             options=options.to_vec()
-            chosen=Signal::derive(move || wanted.get().unwrap_or_default().title())
+            chosen=Signal::derive(move || wanted.get().unwrap_or_default().name())
             on_choose=choose
         />
         <p class="hint" data-testid="aggregation" data-aggregation=part(aggregation, |(aggregation, _)| aggregation.to_string())>
