@@ -12,6 +12,7 @@ mod finite;
 mod mask;
 mod noise;
 mod protect;
+pub mod published;
 mod seed;
 mod update;
 
