@@ -7,7 +7,10 @@
 use std::{env, path::Path};
 
 use anyhow::Context;
-use unmask_client::native::{JoinOptions, join, load_samples, sample_photographs};
+use unmask_client::{
+    Caution,
+    native::{JoinOptions, join, load_samples, sample_photographs},
+};
 use unmask_model::device::OpenDevice;
 
 #[tokio::main]
@@ -33,6 +36,7 @@ async fn main() -> anyhow::Result<()> {
         answer_seed: Some(1),
         passphrase: None,
         device: OpenDevice::cpu(),
+        caution: Caution::Weights,
         // A relay signs its own certificate; over plain HTTP there is none.
         accept_any_certificate: true,
     })

@@ -4,7 +4,10 @@
 
 use std::{env, time::Duration};
 
-use unmask_client::native::{JoinOptions, join, sample_photographs};
+use unmask_client::{
+    Caution,
+    native::{JoinOptions, join, sample_photographs},
+};
 use unmask_model::device::OpenDevice;
 use unmask_relay::{RelayConfig, RoomConfig, serve};
 
@@ -30,6 +33,8 @@ async fn main() -> anyhow::Result<()> {
             answer_seed: None,
             passphrase: None,
             device,
+            // Its relay is this process.
+            caution: Caution::Off,
             accept_any_certificate: false,
         }));
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use unmask_core::{AttackMethod, ClientId, EncryptionStart, MaskSeed, ModelDescription};
-use unmask_defence::{KeyError, ProtectError, ProtectedUpdate, commitment};
+use unmask_defence::{KeyError, ProtectError, ProtectedUpdate, commitment, published::SentContent};
 use unmask_secagg::{Message, Refusal};
 use unmask_wire::{
     Assembler, ClientMessage, EncryptionPlan, Framer, LessonState, ORIGINAL_SIDE, OriginalError, RelayMessage,
@@ -11,13 +11,15 @@ use unmask_wire::{
 };
 
 use crate::{
-    GroupComparison, Loan, LocalUpdate, PrivatePicture, ReconstructionScore, RoundPictures, RoundPlan, SealTask, Shard,
-    compare_groups,
+    Caution, Doubt, GroupComparison, ListedRound, Loan, LocalUpdate, PrivatePicture, ReconstructionScore,
+    RoundPictures, RoundPlan, SealTask, Shard, compare_groups,
     history::PictureHistory,
     keys::{Keys, Locked},
+    listed::SentUpdates,
     pictures::PrivatePictures,
     plan::{check_len, known_architecture},
     summing::{Adding, LeftSum},
+    watch::{PlanWatch, reason},
 };
 
 /// Largest plan a client accepts, in parameters: larger than every preset, and within a phone's memory.
@@ -43,6 +45,8 @@ pub enum ClientEvent {
     Accepted { round: u32 },
     /// A round closed: mean loss of the cohort, and number of averaged updates.
     Closed { round: u32, loss: Option<f32>, updates: u32 },
+    /// The published list of a round's updates.
+    Listed(ListedRound),
     /// The relay's reconstruction from this client's update; the picture is `[side, side, 3]` in `[0, 1]`.
     Reconstruction { round: u32, attack: AttackMethod, side: usize, picture: Vec<f32> },
     /// The current scene of the lesson.
@@ -173,6 +177,10 @@ pub struct Client {
     pictures: PrivatePictures,
     history: PictureHistory,
     shard: Option<Arc<Shard>>,
+    watch: PlanWatch,
+    /// Whether its last answer to a plan was a [refusal](Self::refuse).
+    has_refused: bool,
+    sent: SentUpdates,
     assembler: Assembler,
 }
 
@@ -194,6 +202,9 @@ impl Client {
             pictures: PrivatePictures::default(),
             history: PictureHistory::default(),
             shard: None,
+            watch: PlanWatch::default(),
+            has_refused: false,
+            sent: SentUpdates::default(),
             assembler: assembler(),
         }
     }
@@ -237,6 +248,15 @@ impl Client {
     /// neither is anything that reveals it, except by guessing.
     pub fn set_passphrase(&mut self, passphrase: Option<String>) {
         self.keys.set(passphrase);
+    }
+
+    /// Sets what this client does about plans that look doctored, from the next plan on. The default is nothing.
+    pub fn set_caution(&mut self, caution: Caution) {
+        self.watch.set_caution(caution);
+    }
+
+    pub fn caution(&self) -> Caution {
+        self.watch.caution()
     }
 
     pub fn shard(&self) -> Option<&Arc<Shard>> {
@@ -337,15 +357,21 @@ impl Client {
                 self.nickname = cut(&nickname);
                 Action::Report(ClientEvent::Renamed { nickname })
             }
+            // Who refuses two plans in a row is left out like a client that is silent, and wants to see the next plan.
+            RelayMessage::SittingOut if self.has_refused => Action::Send(self.come_back()?),
             RelayMessage::SittingOut => Action::Report(ClientEvent::SittingOut),
             RelayMessage::Pong => return Ok(None),
             RelayMessage::Plan(header) => {
-                let (round, policy, encryption) = (header.round, header.policy, header.encryption);
+                let (round, policy, encryption, server) =
+                    (header.round, header.policy, header.encryption, header.server);
                 let nonce = self.nonce.ok_or(ClientError::NoHello)?;
                 let plan = RoundPlan::new(header, nonce, self.shard.as_ref(), values).map_err(Obstacle::Unable);
                 let plan = plan.and_then(|plan| self.decrypted(plan, encryption)).and_then(|plan| self.keyed(plan));
                 match plan {
-                    Ok(plan) => Action::Train(Box::new(plan)),
+                    Ok(mut plan) => {
+                        plan.doubts = self.watch.look(&plan, server, encryption);
+                        Action::Train(Box::new(plan))
+                    }
                     Err(obstacle) => self.decline(round, policy, obstacle)?,
                 }
             }
@@ -359,10 +385,14 @@ impl Client {
                 self.shard = Some(Arc::clone(&shard));
                 Action::Report(ClientEvent::Shard(shard))
             }
-            RelayMessage::Accepted { round } => Action::Report(ClientEvent::Accepted { round }),
+            RelayMessage::Accepted { round } => {
+                self.sent.accepted(round);
+                Action::Report(ClientEvent::Accepted { round })
+            }
             RelayMessage::Closed { round, loss, updates } => {
                 Action::Report(ClientEvent::Closed { round, loss, updates })
             }
+            RelayMessage::Listed(listing) => Action::Report(ClientEvent::Listed(self.sent.look(listing))),
             RelayMessage::Reconstruction { round, attack, side } => {
                 let side = usize::from(side);
                 if values.len() != side * side * 3 {
@@ -419,6 +449,7 @@ impl Client {
         trained: LocalUpdate,
         fresh: [u8; 32],
     ) -> Result<OutgoingUpdate, UpdateFailure> {
+        self.has_refused = false;
         if let Some(sum) = plan.sum {
             return self.begin_sum(plan, sum, trained, fresh);
         }
@@ -430,6 +461,8 @@ impl Client {
         let (round, policy) = (plan.round, plan.policy);
         let draw = draws.then(|| SeedDraw { nonce: plan.nonces.own, next: commitment(&fresh) });
         let header = ClientMessage::Update { round, policy, loss, samples, form: update.form, draw };
+        let values_sent = [update.values.as_slice(), statistics.as_slice()];
+        self.sent.sent(&SentContent { round, policy, loss, samples, form: update.form, values: values_sent });
         let frames: Vec<_> = Framer::with_tail(&header, &update.values, statistics)?.collect();
         let bytes = frames.iter().map(Vec::len).sum();
         let groups = compare_groups(plan, values, &update);
@@ -508,6 +541,13 @@ impl Client {
     /// Reports that this client cannot take part in a round.
     pub fn unable(&self, round: u32, policy: u32, reason: &str) -> Result<Vec<Vec<u8>>, WireError> {
         frames(&ClientMessage::Unable { round, policy, reason: cut(reason), is_locked: false }, &[])
+    }
+
+    /// Tells the relay that this client does not train on a plan, because of these doubts. If the relay leaves it out for
+    /// that, it asks to come back by itself.
+    pub fn refuse(&mut self, plan: &RoundPlan, doubts: &[Doubt]) -> Result<Vec<Vec<u8>>, WireError> {
+        self.has_refused = true;
+        self.unable(plan.round, plan.policy, &reason(doubts))
     }
 
     /// Reports how close a reconstruction is to the private image: two numbers, never the image.

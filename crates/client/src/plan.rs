@@ -7,7 +7,7 @@ use unmask_defence::{Cipher, drawn_seed};
 use unmask_model::{Device, Network};
 use unmask_wire::{PlanHeader, SumPlan};
 
-use crate::{LocalTask, LocalUpdate, RoundPictures, Shard, TrainingError};
+use crate::{Doubt, LocalTask, LocalUpdate, RoundPictures, Shard, TrainingError};
 
 /// The pictures of one round.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,6 +45,8 @@ pub struct RoundPlan {
     pub nonces: Nonces,
     /// A step of this round is made of at least this many updates.
     pub least: u32,
+    /// What the weights show of doctoring, if the client looks at them.
+    pub doubts: Vec<Doubt>,
 }
 
 /// The two nonces that [draw](drawn_seed) the seed of a mask.
@@ -83,7 +85,20 @@ impl RoundPlan {
         shard: Option<&Arc<Shard>>,
         mut weights: Vec<f32>,
     ) -> Result<Self, String> {
-        let PlanHeader { round, policy, model, defence, rule, batch, pictures, encryption: _, sum, nonce, least } =
+        let PlanHeader {
+            round,
+            policy,
+            model,
+            defence,
+            rule,
+            batch,
+            pictures,
+            encryption: _,
+            sum,
+            nonce,
+            least,
+            server: _,
+        } =
             header;
         let nonces = Nonces { own, relay: nonce };
         let (architecture, batch) = (known_architecture(model)?, usize::from(batch));
@@ -122,6 +137,7 @@ impl RoundPlan {
             sum,
             nonces,
             least,
+            doubts: Vec::new(),
         })
     }
 

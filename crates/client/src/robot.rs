@@ -7,8 +7,8 @@ use unmask_wire::WireError;
 
 use self::volunteer::Volunteer;
 use crate::{
-    Action, Client, ClientError, ClientEvent, LocalUpdate, ReconstructionScore, RoundPictures, RoundPlan, ShowError,
-    UpdateFailure,
+    Action, Caution, Client, ClientError, ClientEvent, Doubt, LocalUpdate, ReconstructionScore, RoundPictures,
+    RoundPlan, ShowError, UpdateFailure,
 };
 
 /// The names of the sample photographs that a room's robots train on, in the order of the robots. The search of the
@@ -132,6 +132,19 @@ impl Robot {
         self.client.pictures(plan)
     }
 
+    /// What it does about plans that look doctored.
+    pub fn caution(&self) -> Caution {
+        self.client.caution()
+    }
+
+    /// The frames that refuse a plan because of these doubts.
+    ///
+    /// # Errors
+    /// If they cannot be encoded.
+    pub fn refuse(&mut self, plan: &RoundPlan, doubts: &[Doubt]) -> Result<Vec<Vec<u8>>, RobotError> {
+        Ok(self.client.refuse(plan, doubts)?)
+    }
+
     /// The frames with the update of a round, or with the reason why there is none.
     ///
     /// # Errors
@@ -196,6 +209,7 @@ mod tests {
             sum: None,
             nonce: [3; 16],
             least: 1,
+            server: Default::default(),
         };
         frames(&RelayMessage::Plan(header), &architecture.initial(1).weights).unwrap()
     }

@@ -5,7 +5,10 @@ use std::time::Duration;
 use futures_util::{SinkExt, StreamExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::{WebSocketStream, accept_async, tungstenite::Message};
-use unmask_client::native::{JoinOptions, Passphrase, Sample, join};
+use unmask_client::{
+    Caution,
+    native::{JoinOptions, Passphrase, Sample, join},
+};
 use unmask_core::{
     Architecture, AttackMethod, EncryptionStart, KeyCheck, ModelState, Partition, TrainingPictures, UpdateForm,
     VitPreset,
@@ -13,7 +16,9 @@ use unmask_core::{
 use unmask_data::{PHOTOGRAPH_CLASSES, Picture, chw_to_hwc};
 use unmask_defence::{Cipher, RoomKey};
 use unmask_model::{Network, device::OpenDevice};
-use unmask_wire::{Assembler, ClientMessage, EncryptionPlan, PlanHeader, RelayMessage, ShardHeader, frames};
+use unmask_wire::{
+    Assembler, ClientMessage, EncryptionPlan, PlanHeader, RelayMessage, ServerPlan, ShardHeader, frames,
+};
 
 const SALT: [u8; 16] = [4; 16];
 
@@ -56,9 +61,9 @@ impl Relay {
     ) {
         let (policy, model) = (1, architecture().into());
         let (defence, rule) = (defence.parse().unwrap(), rule.parse().unwrap());
-        let (nonce, least) = ([9; 16], 3);
-        let sum = None;
-        let header = PlanHeader { round, policy, model, defence, rule, batch, pictures, encryption, sum, nonce, least };
+        let (sum, nonce, least, server) = (None, [9; 16], 3, ServerPlan::default());
+        let header =
+            PlanHeader { round, policy, model, defence, rule, batch, pictures, encryption, sum, nonce, least, server };
         self.send(RelayMessage::Plan(header), weights).await;
     }
 }
@@ -93,6 +98,10 @@ fn inputs(positions: &[usize]) -> (Vec<f32>, Vec<usize>) {
 }
 
 async fn with_client(passphrase: Option<&str>, script: impl AsyncFnOnce(&mut Relay)) {
+    with_careful_client(passphrase, Caution::Weights, script).await;
+}
+
+async fn with_careful_client(passphrase: Option<&str>, caution: Caution, script: impl AsyncFnOnce(&mut Relay)) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let options = JoinOptions {
         address: format!("http://{}", listener.local_addr().unwrap()),
@@ -104,6 +113,7 @@ async fn with_client(passphrase: Option<&str>, script: impl AsyncFnOnce(&mut Rel
         answer_seed: None,
         passphrase: passphrase.and_then(Passphrase::new),
         device: OpenDevice::cpu(),
+        caution,
         accept_any_certificate: false,
     };
     let relay = async {
@@ -315,12 +325,43 @@ async fn private_label_beyond_the_models_classes_is_answered() {
             sum: None,
             nonce: [9; 16],
             least: 3,
+            server: ServerPlan::default(),
         };
         relay.send(RelayMessage::Plan(header(1)), &weights).await;
         assert!(matches!(relay.receive().await.0, ClientMessage::Update { .. }));
         relay.send(RelayMessage::Plan(header(2)), &weights).await;
         let (ClientMessage::Unable { reason, .. }, _) = relay.receive().await else { panic!("trained") };
         assert!(reason.contains("class number 2, and the room's model has the classes 0 to 1"), "{reason}");
+    })
+    .await;
+}
+
+/// A head that is sure of a class looks doctored. A careful client refuses such rounds and no others.
+#[tokio::test]
+async fn a_careful_client_refuses_doctored_plans_and_stays() {
+    let mut doctored = weights();
+    let layout = architecture().layout();
+    doctored[layout.get("head.bias").unwrap().range.clone()][1..].fill(1000.0);
+    with_careful_client(None, Caution::Refuse, async |relay| {
+        for round in [1, 2] {
+            relay.plan(round, ["none", "fedsgd"], None, &doctored).await;
+            match relay.receive().await.0 {
+                ClientMessage::Unable { round: answered, reason, is_locked: false, .. } => {
+                    assert_eq!(answered, round);
+                    assert!(reason.starts_with("the plan looks doctored: "), "{reason}");
+                }
+                other => panic!("{other:?} instead of a refusal"),
+            }
+        }
+        relay.send(RelayMessage::SittingOut, &[]).await;
+        assert_eq!(relay.receive().await.0, ClientMessage::Return);
+        relay.plan(3, ["none", "fedsgd"], None, &weights()).await;
+        assert!(matches!(relay.receive().await.0, ClientMessage::Update { round: 3, .. }));
+    })
+    .await;
+    with_client(None, async |relay| {
+        relay.plan(1, ["none", "fedsgd"], None, &doctored).await;
+        assert!(matches!(relay.receive().await.0, ClientMessage::Update { round: 1, .. }), "it only says so");
     })
     .await;
 }
@@ -337,6 +378,7 @@ async fn without_pictures_it_does_not_join() {
         answer_seed: None,
         passphrase: None,
         device: OpenDevice::cpu(),
+        caution: Caution::Weights,
         accept_any_certificate: false,
     };
     let error = join(options).await.unwrap_err().to_string();

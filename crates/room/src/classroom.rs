@@ -15,6 +15,7 @@ use unmask_wire::{
 
 use crate::{
     attacks::{Attacks, Pictures},
+    checks::Checks,
     config::RoomConfig,
     contest::Contest,
     door::Door,
@@ -65,6 +66,7 @@ pub struct Classroom {
     pub(crate) measuring: Measuring,
     pub(crate) shadow: Shadow,
     pub(crate) outer: OuterWork,
+    pub(crate) checks: Checks,
     pub(crate) history: History,
     pub(crate) summing: Summing,
     pub(crate) log: Log,
@@ -117,6 +119,7 @@ impl Classroom {
             measuring: Measuring::new(evaluator, config.data.evaluation_budget),
             shadow: Shadow::default(),
             outer: OuterWork::new(parts.federation),
+            checks: Checks::new(randomness.seed()),
             history: History::new(accountant),
             summing: Summing::new(&mut randomness),
             log: Log::default(),

@@ -120,6 +120,7 @@ impl Classroom {
                 self.begin_with(&name, april_block, initial_weights)?;
             }
             Control::TestPicture { client } => self.test_picture(client)?,
+            Control::Careful { on } => self.set_careful(on),
             Control::ForgetCandidate => self.attacks.forget_candidate(),
             Control::Partition { partition } => self.choose_partition(partition)?,
             Control::Model { initial_weights } => self.begin_from(initial_weights)?,

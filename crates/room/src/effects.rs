@@ -18,7 +18,9 @@ impl Classroom {
                 self.roster.begin_round();
                 if round == 1 {
                     self.forget_earlier_model();
+                    self.weights_begin_again();
                 }
+                self.checks.begin_round();
                 if self.room.update_counts().rounds() == 0 {
                     self.history.restart_counts();
                 }
@@ -27,7 +29,9 @@ impl Classroom {
                 let encryption = encryption.map(|(salt, check)| EncryptionPlan { salt, check });
                 let nonce = self.randomness.bytes();
                 let sum = self.summing.plan(&settings, least, self.room.class_check());
-                let task = Task::train((round, policy, least), nonce, settings, (encryption, sum), model.architecture);
+                let server = self.server_plan();
+                let task =
+                    Task::train((round, policy, least), nonce, settings, (encryption, sum), model.architecture, server);
                 self.roster.fix_commitments(&cohort);
                 self.warn_of_turned_signs(&settings);
                 self.hand_out(&cohort);
@@ -204,6 +208,7 @@ impl Classroom {
         let closed = RelayMessage::Closed { round, loss, updates };
         let Some(message) = OutboxMessage::encode(&closed, &[]) else { return };
         self.put_to_all(Slot::All, &message);
+        self.publish_list(round);
         self.deal_loans(round);
     }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use unmask_core::ClientId;
 use unmask_recording::Forgotten;
 
-use super::{Classroom, contest::Contest, journaling::Journaling, log::Log, roster::Roster, stage::Stage};
+use super::{
+    Classroom, checks::Checks, contest::Contest, journaling::Journaling, log::Log, roster::Roster, stage::Stage,
+};
 use crate::{
     attacks::{Attacks, Pictures},
     recording::Recorder,
@@ -20,7 +22,7 @@ pub(super) trait Forget {
 impl Classroom {
     /// Everything in the relay that may keep something of a client, in no particular order. Each part answers on its
     /// own. A new part does not compile until it is here, or among those that keep nothing.
-    pub(super) fn keepers(&mut self) -> [&mut dyn Forget; 8] {
+    pub(super) fn keepers(&mut self) -> [&mut dyn Forget; 9] {
         let Self {
             roster,
             attacks,
@@ -30,6 +32,7 @@ impl Classroom {
             log,
             recorder,
             journaling,
+            checks,
             config: _,
             room: _,
             door: _,
@@ -48,7 +51,7 @@ impl Classroom {
             now: _,
             published: _,
         } = self;
-        [roster, attacks, pictures, stage, contest, log, recorder, journaling]
+        [roster, attacks, pictures, stage, contest, log, recorder, journaling, checks]
     }
 }
 
@@ -68,6 +71,12 @@ impl Forget for Arc<Pictures> {
     fn forget(&mut self, client: ClientId) {
         Pictures::forget(self, |other| other == client);
         self.forget_original(client);
+    }
+}
+
+impl Forget for Checks {
+    fn forget(&mut self, client: ClientId) {
+        Self::forget(self, client);
     }
 }
 

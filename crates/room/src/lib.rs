@@ -10,6 +10,7 @@ mod answers;
 mod attacks;
 #[doc(hidden)]
 pub mod bench;
+mod checks;
 mod classroom;
 mod clock;
 mod config;

@@ -94,6 +94,8 @@ pub(crate) enum Slot {
     Task,
     Shard,
     Lesson,
+    /// The published list of the last round.
+    Listing,
     /// Whether the class sees this client's picture.
     Original,
     /// Another client's update to attack.

@@ -46,6 +46,7 @@ impl Classroom {
         let which = round.map_or_else(String::new, |round| format!(" for its round {round}"));
         let long = if rounds == 1 { "one round".to_owned() } else { format!("{rounds} rounds") };
         self.say(format!("The federation has sent weights{which}; the room trains them for {long}."));
+        self.weights_begin_again();
         self.handle(Event::SetWeights(Some(state)));
     }
 

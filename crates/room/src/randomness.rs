@@ -16,6 +16,10 @@ impl Randomness {
         self.0.random()
     }
 
+    pub(crate) fn nonce(&mut self) -> [u8; 32] {
+        self.0.random()
+    }
+
     pub(crate) fn seed(&mut self) -> u64 {
         self.0.random()
     }

@@ -24,6 +24,9 @@ pub(crate) struct Stage {
     /// Counts the questions.
     asked: u32,
     poll: Option<AskedPoll>,
+    /// Whether clients are asked to check plans carefully. A relay that starts again does not ask for it.
+    #[serde(skip)]
+    is_careful: bool,
 }
 
 /// The last question with the clients' votes.
@@ -171,6 +174,15 @@ impl Stage {
         self.rename(client, GONE);
     }
 
+    pub(crate) fn is_careful(&self) -> bool {
+        self.is_careful
+    }
+
+    /// Asks clients to check plans carefully, or no longer. Returns whether that is new.
+    pub(crate) fn set_careful(&mut self, is_careful: bool) -> bool {
+        std::mem::replace(&mut self.is_careful, is_careful) != is_careful
+    }
+
     /// The stage as projector and teacher see it.
     pub(crate) fn view(&self) -> LessonView {
         let poll = self.poll.as_ref().map(|asked| PollView {
@@ -196,7 +208,7 @@ impl Stage {
                 counts: if asked.is_open { Vec::new() } else { counts() },
             }
         });
-        LessonState { scene: self.scene, beat: self.beat, poll }
+        LessonState { scene: self.scene, beat: self.beat, poll, is_careful: self.is_careful }
     }
 }
 

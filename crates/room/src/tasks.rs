@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use unmask_core::{Architecture, RoundSettings};
 use unmask_federation::GlobalModel;
-use unmask_wire::{EncryptionPlan, PlanHeader, RelayMessage, SumPlan};
+use unmask_wire::{EncryptionPlan, PlanHeader, RelayMessage, ServerPlan, SumPlan};
 
 use crate::outbox::OutboxMessage;
 
@@ -23,6 +23,7 @@ impl Task {
         settings: RoundSettings,
         (encryption, sum): (Option<EncryptionPlan>, Option<SumPlan>),
         architecture: Architecture,
+        server: ServerPlan,
     ) -> Self {
         let header = PlanHeader {
             round,
@@ -36,6 +37,7 @@ impl Task {
             sum,
             nonce,
             least,
+            server,
         };
         Self { header: Arc::new(RelayMessage::Plan(header)), has_weights: true }
     }

@@ -1,7 +1,7 @@
 //! Clients' updates, and what the attacks report about them.
 
-use unmask_core::{AttackMethod, ClientId, RoundSettings, UpdateForm};
-use unmask_defence::drawn_seed;
+use unmask_core::{AttackMethod, ClientId, ClientState, RoundSettings, UpdateForm};
+use unmask_defence::{drawn_seed, published::SentContent};
 use unmask_federation::{Accepted, Event, GlobalModel, ReceivedUpdate, Refusal};
 use unmask_wire::SeedDraw;
 
@@ -18,6 +18,9 @@ impl Classroom {
         let statistics = self.room.model().state.statistics.len();
         received.statistics = values.split_off(values.len().saturating_sub(statistics));
         let client = received.client;
+        // An update that nobody waits for is not worth the time of a hash.
+        let is_awaited = self.room.member(client) == ClientState::Training;
+        let content = is_awaited.then(|| content(&received).hash());
         let loan = self.loan(client, (received.round, received.samples), &received.update);
         let is_quick = self.timers.is_quick(self.now.moment, received.round, received.policy);
         let checked = self.room.accept(received).and_then(|accepted| match self.check_draw(client, &accepted, draw) {
@@ -26,6 +29,9 @@ impl Classroom {
         });
         if let (Some(SeedDraw { next, .. }), Some(entry)) = (draw, self.roster.get_mut(client)) {
             entry.commits(next);
+        }
+        if let (Ok(_), Some(content)) = (&checked, content) {
+            self.checks.take(client, content);
         }
         if let Ok(accepted) = &checked {
             let may_show = self.roster.get(client).is_some_and(Entry::may_show);
@@ -86,4 +92,11 @@ impl Classroom {
             self.send(client, Slot::Reconstruction(slot), &message, &values);
         }
     }
+}
+
+/// What the client sent, for the published list.
+fn content(received: &ReceivedUpdate) -> SentContent<'_> {
+    let ReceivedUpdate { round, policy, loss, samples, update, statistics, .. } = received;
+    let (round, policy, loss, samples) = (*round, *policy, *loss, *samples);
+    SentContent { round, policy, loss, samples, form: update.form, values: [&update.values, statistics] }
 }

@@ -63,6 +63,8 @@ impl Classroom {
             banned: u32::try_from(self.door.banned()).unwrap_or(u32::MAX),
             journal: self.journaling.view(),
             federation: self.outer.view(),
+            is_careful: self.stage.is_careful(),
+            listed: self.checks.view(),
             clients: self.roster.shown().into_iter().map(|entry| self.client(entry)).collect(),
             losses: self.history.losses().cloned().collect(),
             initial_weights: self.initialiser.in_force(),

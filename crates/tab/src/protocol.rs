@@ -66,6 +66,18 @@ impl DeviceChoice {
     }
 }
 
+/// What the student does about rounds whose weights look doctored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Caution {
+    /// The tab looks at the weights, and trains.
+    #[default]
+    Weights,
+    /// It also looks at what they let its picture teach, and trains.
+    Pictures,
+    /// It looks at both, and leaves such rounds out.
+    Refuse,
+}
+
 /// Messages from the page to the worker. Pictures and passphrases never leave this device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ToWorker {
@@ -99,6 +111,8 @@ pub enum ToWorker {
     /// Sets whether the class may see what leaks from the private picture and attack its masked numbers, replacing the
     /// values in [`Self::Join`].
     Consent { may_show: bool, may_lend: bool },
+    /// What to do about rounds whose weights look doctored, from the next one on.
+    Caution(Caution),
     /// Asks what leaks of the private picture under a random mask with this rate, in percent. The answer is
     /// [`FromWorker::OwnMask`], for the last rate asked for.
     TryMask { percent: u8 },
@@ -225,6 +239,49 @@ pub struct ClosedRound {
     pub updates: u32,
 }
 
+/// What looks doctored in a round's weights.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FoundDoubts {
+    pub round: u32,
+    /// At most one of each kind.
+    pub doubts: Vec<Doubt>,
+    /// Whether the tab left the round out.
+    pub is_refused: bool,
+}
+
+/// A trace of doctored weights.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Doubt {
+    /// The weights are those of another model.
+    Length,
+    /// A layer moved further than the announced step can move it.
+    Jump { layer: String },
+    /// A layer holds numbers that training does not reach.
+    Size { layer: String },
+    /// The model is sure of a class before it sees a picture.
+    Biases,
+    /// Only one class would be learnt.
+    Rows,
+    /// No picture would teach the model anything.
+    ZeroHead,
+    /// So many of the pictures teach it nothing.
+    Flat { flat: u32, pictures: u32 },
+}
+
+/// The published list of a round's updates.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ListedRound {
+    pub round: u32,
+    /// Its root as four words.
+    pub words: String,
+    /// The root in hexadecimal.
+    pub root: String,
+    /// The number of updates in it.
+    pub updates: u32,
+    /// Whether this tab's update is in it; `None` if the tab sent none in this round.
+    pub is_in: Option<bool>,
+}
+
 /// This tab's shard of the room's data set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ShardView {
@@ -346,6 +403,9 @@ pub enum FromWorker {
     /// The relay leaves this tab out of the rounds until it asks to come back. A later [`Self::Training`] cancels this.
     SittingOut,
     Closed(ClosedRound),
+    /// What looks doctored in a round's weights. [`Self::Sent`] of another round withdraws it.
+    Doubts(FoundDoubts),
+    Listed(ListedRound),
     Attacked(Reconstruction),
     /// The state of the lesson, sent after [`Connection::Online`] and on every change.
     Lesson(LessonState),

@@ -11,9 +11,9 @@ use unmask_lesson::{Poll, Question, Scene, Suspect};
 use unmask_tab::{
     post::{decode, encode},
     protocol::{
-        ClosedRound, Comparison, Connection, Device, DeviceChoice, FromWorker, GroupView, LoanAttack, LoanResult,
-        Notice, OwnAttack, PICTURE_SIDE, PassphraseRequest, Prediction, Reconstruction, Rgba, SentUpdate, ShardView,
-        ToWorker, Training,
+        Caution, ClosedRound, Comparison, Connection, Device, DeviceChoice, Doubt, FoundDoubts, FromWorker, GroupView,
+        ListedRound, LoanAttack, LoanResult, Notice, OwnAttack, PICTURE_SIDE, PassphraseRequest, Prediction,
+        Reconstruction, Rgba, SentUpdate, ShardView, ToWorker, Training,
     },
 };
 use unmask_wire::{LessonState, PollState};
@@ -69,6 +69,8 @@ fn what_the_page_says_arrives() {
     check(&ToWorker::Passphrase(String::new()), 0);
     check(&ToWorker::Classify { number: u32::MAX, picture: picture(1, 1) }, 1);
     for is_so in [false, true] {
+        let caution = if is_so { Caution::Refuse } else { Caution::Pictures };
+        check(&ToWorker::Caution(caution), 0);
         check(&ToWorker::Consent { may_show: is_so, may_lend: !is_so }, 0);
         check(&ToWorker::Visibility { is_hidden: is_so }, 0);
     }
@@ -176,6 +178,20 @@ fn what_the_worker_says_arrives() {
     for loss in [None, Some(f32::NAN), Some(2.25)] {
         check(&FromWorker::Closed(ClosedRound { round: u32::MAX, loss, updates: 0 }), 0);
     }
+    let doubts = vec![
+        Doubt::Length,
+        Doubt::Jump { layer: "head.weight".to_owned() },
+        Doubt::Size { layer: String::new() },
+        Doubt::Biases,
+        Doubt::Rows,
+        Doubt::ZeroHead,
+        Doubt::Flat { flat: 0, pictures: u32::MAX },
+    ];
+    check(&FromWorker::Doubts(FoundDoubts { round: u32::MAX, doubts, is_refused: true }), 0);
+    for is_in in [None, Some(false), Some(true)] {
+        let (words, root) = ("acorn zone".to_owned(), "ff".to_owned());
+        check(&FromWorker::Listed(ListedRound { round: 1, words, root, updates: 3, is_in }), 0);
+    }
     for attack in AttackMethod::ALL {
         check(&FromWorker::Attacked(Reconstruction { round: 1, attack, picture: None, comparison: None }), 0);
     }
@@ -195,7 +211,7 @@ fn what_the_worker_says_arrives() {
     let rate = Poll { question: Question::Rate, suspects: Vec::new(), correct: Some(u16::MAX) };
     for (poll, counts) in [(whose, Vec::new()), (rate, vec![0, u32::MAX])] {
         let poll = Some(PollState { number: u32::MAX, poll, is_open: counts.is_empty(), counts });
-        check(&FromWorker::Lesson(LessonState { scene: Scene::TradeOff, beat: u8::MAX, poll }), 0);
+        check(&FromWorker::Lesson(LessonState { scene: Scene::TradeOff, beat: u8::MAX, poll, is_careful: true }), 0);
     }
     check(&FromWorker::Lesson(LessonState::default()), 0);
     for is_so in [false, true] {

@@ -11,7 +11,10 @@ use std::{
 use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
-use unmask_client::native::{JoinOptions, Passphrase, RoomAddress, join, load_samples, sample_photographs};
+use unmask_client::{
+    Caution,
+    native::{JoinOptions, Passphrase, RoomAddress, join, load_samples, sample_photographs},
+};
 use unmask_core::{Architecture, VitPreset};
 use unmask_model::device::{Compute, OpenDevice, open_blocking, probe_blocking};
 
@@ -88,6 +91,10 @@ pub struct Join {
     /// A file whose only line is the passphrase of an encrypted room; without it, the variable UNMASK_PASSPHRASE.
     #[arg(long, value_name = "FILE", conflicts_with = "flower")]
     passphrase_file: Option<PathBuf>,
+    /// Look at the weights of every round before training, and leave rounds out whose weights look doctored. Without it,
+    /// the client trains on them and says so in the log.
+    #[arg(long, conflicts_with = "flower")]
+    careful: bool,
     /// Accept the relay's self-signed HTTPS certificate, as you would in a browser.
     #[arg(long, conflicts_with = "flower")]
     insecure: bool,
@@ -138,6 +145,7 @@ impl Join {
             answer_seed: self.answer_seed,
             passphrase: passphrase(self.passphrase_file.as_deref()).map_err(Failure::Input)?,
             device: device(self.device).map_err(Failure::Input)?,
+            caution: if self.careful { Caution::Refuse } else { Caution::Weights },
             accept_any_certificate: self.insecure,
         };
         tokio::select! {

@@ -15,7 +15,7 @@ use clap::Args;
 use tokio::{task::JoinSet, time::sleep};
 use tracing::warn;
 use unmask_client::{
-    PHOTOGRAPHS,
+    Caution, PHOTOGRAPHS,
     native::{JoinOptions, Passphrase, join, sample_photographs},
     nickname,
 };
@@ -402,6 +402,8 @@ fn headless(
             answer_seed: Some(seed.wrapping_add(number as u64)),
             passphrase: passphrase.cloned(),
             device: OpenDevice::cpu(),
+            // Its relay is this process.
+            caution: Caution::Off,
             // The relay is this process, and a given certificate does not name the loopback address.
             accept_any_certificate: running.is_https_only(),
         };

@@ -261,11 +261,14 @@ mod tests {
 
     use super::*;
     use unmask_core::{
-        Architecture, AttackMethod, ClientId, GroupRates, KeyCheck, MaskSeed, Rule, TrainingPictures, UpdateForm,
+        Architecture, AttackMethod, ClientId, GroupRates, KeyCheck, MaskSeed, OptimiserKind, Rule, TrainingPictures,
+        UpdateForm,
     };
     use unmask_lesson::{MAX_SUSPECTS, Poll, Question, Scene, Suspect};
 
-    use crate::{ClientMessage, EncryptionPlan, LessonState, PlanHeader, PollState, RelayMessage, SeedDraw};
+    use crate::{
+        ClientMessage, EncryptionPlan, LessonState, PlanHeader, PollState, RelayMessage, SeedDraw, ServerPlan,
+    };
 
     /// A tail belongs to the values, no matter where it begins.
     #[test]
@@ -395,6 +398,7 @@ mod tests {
             sum: None,
             nonce: [3; 16],
             least: 3,
+            server: ServerPlan { optimiser: OptimiserKind::Sgd { rate: 0.5 }, start: u64::MAX },
         });
         let frames = frames(&header, &[f32::MIN, -0.0, 1e-40]).unwrap();
         assert_eq!(assemble(&frames, 1000).unwrap().unwrap(), (header, vec![f32::MIN, -0.0, 1e-40]));
@@ -409,7 +413,12 @@ mod tests {
         poll.check().unwrap();
         let counts = vec![u32::MAX; MAX_SUSPECTS];
         let poll = PollState { number: u32::MAX, poll, is_open: false, counts };
-        let header = RelayMessage::Lesson(LessonState { scene: Scene::Debrief, beat: u8::MAX, poll: Some(poll) });
+        let header = RelayMessage::Lesson(LessonState {
+            scene: Scene::Debrief,
+            beat: u8::MAX,
+            poll: Some(poll),
+            is_careful: true,
+        });
         let frames = frames(&header, &[]).unwrap();
         assert_eq!(assemble(&frames, Assembler::limit_for(0)).unwrap().unwrap(), (header, Vec::new()));
     }

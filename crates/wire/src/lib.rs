@@ -7,15 +7,19 @@
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod announced;
 mod bytes;
 pub mod channel;
 mod frame;
+mod listing;
 mod message;
 mod original;
 mod shard;
 pub mod view;
 
+pub use announced::ServerPlan;
 pub use frame::{Assembler, Framer, MAX_FRAME, VERSION, WireError, frames};
+pub use listing::{ListPath, Listing};
 pub use message::{
     ClientMessage, EncryptionPlan, FORGOTTEN, FORGOTTEN_BUT, LessonState, LoanHeader, PlanHeader, PollState,
     RelayMessage, SeedDraw, SumPlan, SumTask, TAKEN_OVER,

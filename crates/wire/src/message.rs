@@ -7,7 +7,7 @@ use unmask_core::{
 use unmask_lesson::{Poll, Scene};
 use unmask_secagg::{Confirmation, Delivery, Member, Message, PublicKeys};
 
-use crate::ShardHeader;
+use crate::{Listing, ServerPlan, ShardHeader};
 
 /// Reason of [`RelayMessage::Goodbye`] when a newer socket comes with this one's ticket.
 pub const TAKEN_OVER: &str = "this place in the room was taken over by another tab or connection";
@@ -70,6 +70,8 @@ pub struct PlanHeader {
     pub nonce: [u8; 16],
     /// A step of this round is made of at least this many updates. With two, each client can compute the other's.
     pub least: u32,
+    /// What a careful client compares the weights with.
+    pub server: ServerPlan,
 }
 
 /// The client's half of a mask's seed, and its commitment to the next one.
@@ -202,6 +204,8 @@ pub struct LessonState {
     pub beat: u8,
     /// The last question, open or closed, until the scene changes.
     pub poll: Option<PollState>,
+    /// Whether the teacher asks clients to check plans carefully.
+    pub is_careful: bool,
 }
 
 /// A message from the relay to a client.
@@ -233,6 +237,8 @@ pub enum RelayMessage {
     /// A round is over: mean loss over the received updates, absent if there were none, and the number of averaged
     /// updates.
     Closed { round: u32, loss: Option<f32>, updates: u32 },
+    /// The published list of a round's updates, after [`Self::Closed`] if the round has any.
+    Listed(Listing),
     /// The result of an attack on this client's update. The picture's values `[side, side, 3]` in `[0, 1]` follow the
     /// header.
     Reconstruction { round: u32, attack: AttackMethod, side: u16 },

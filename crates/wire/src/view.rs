@@ -16,7 +16,7 @@ pub use unmask_core::ClientState;
 
 pub use self::{
     learning::{AccuracyPoint, DataView, EvaluationView},
-    lesson::{LessonView, PodiumView, PollView, WinnerView},
+    lesson::{LessonView, ListedView, PodiumView, PollView, WinnerView},
     tables::TablesView,
 };
 
@@ -515,6 +515,12 @@ pub struct RoomView {
     pub journal: Option<JournalView>,
     /// Absent if this room is in no federation.
     pub federation: Option<FederationView>,
+    /// Whether the teacher asks clients to look for doctored weights before they train.
+    #[serde(default)]
+    pub is_careful: bool,
+    /// The published list of the last round with an update.
+    #[serde(default)]
+    pub listed: Option<ListedView>,
     pub clients: Vec<ClientView>,
     pub losses: Vec<LossPoint>,
     /// The data set that clients can train on, if the room has one.
@@ -635,6 +641,8 @@ pub enum Control {
     Collude { passphrase: Option<String> },
     /// Asks the update about the picture that this client shows to the class.
     TestPicture { client: ClientId },
+    /// Asks clients to look for doctored weights before they train, or no longer.
+    Careful { on: bool },
     /// Forgets the candidate picture (`POST /api/candidate` sets one).
     ForgetCandidate,
     /// Goes to a scene of the lesson and a step in it.

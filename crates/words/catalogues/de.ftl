@@ -145,6 +145,31 @@ api-no-answer = Der Server antwortet nicht ({ $error }). Läuft er noch?
 api-no-cookies = Dieser Browser behält keine Cookies, und ohne ein Cookie vergisst der Raum diese Seite. Erlaube Cookies für diese Adresse und lade die Seite neu.
 api-unreadable = Die Antwort des Servers auf { $route } ist nicht lesbar ({ $error }). Lade die Seite neu.
 
+## Vorsichtiges Training
+
+careful-title = Den Raum prüfen
+careful-switch = Vor dem Training nach manipulierten Gewichten suchen
+careful-hint = Der Server wählt die Gewichte, und manche Gewichte sorgen dafür, dass deine Zahlen dein Bild verraten. Dieses Gerät sieht sich die Gewichte immer an. Hiermit probiert es sie auch zuerst an deinem Bild aus; das dauert ein Drittel länger.
+careful-asked = Die Lehrkraft bittet alle Geräte um Vorsicht.
+careful-what = Runden, die manipuliert aussehen
+careful-refuse = Auslassen
+careful-anyway = Trotzdem trainieren
+careful-found = Runde { $round } sieht manipuliert aus.
+careful-trained = Dieses Gerät hat trotzdem mitgemacht.
+careful-refused = Dieses Gerät hat nichts gesendet.
+careful-length = Die Gewichte gehören zu einem anderen Modell.
+careful-jump = Die Schicht „{ $layer }“ hat sich weiter bewegt, als Training sie bewegen kann.
+careful-size = Die Schicht „{ $layer }“ enthält Zahlen, die Training nicht erreicht.
+careful-biases = Das Modell ist sich einer Klasse sicher, bevor es ein Bild sieht.
+careful-rows = Nur eine Klasse würde gelernt.
+careful-zero-head = Kein Bild würde dem Modell etwas beibringen.
+careful-flat = { $flat } von { $pictures } Bildern würden dem Modell nichts beibringen.
+careful-list = Die Liste der Runde { $round } (Updates: { $updates }):
+careful-listed = ✓ Deine Zahlen stehen darin, so wie du sie gesendet hast.
+careful-missing = ✕ Deine Zahlen stehen nicht darin, obwohl du welche gesendet hast.
+careful-compare = Vergleiche die vier Wörter mit der Wand und mit deinen Nachbarn. Sind sie verschieden, zeigt der Raum verschiedene Listen. Sind sie gleich, kann die Summe trotzdem falsch sein: Die Wörter beweisen sie nicht.
+careful-wall = Liste der Runde { $round }:
+
 ## The student's place in the room
 
 room-try-now = Jetzt versuchen

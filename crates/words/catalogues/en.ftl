@@ -146,6 +146,31 @@ api-no-answer = The server does not answer ({ $error }). Is it still running?
 api-no-cookies = This browser keeps no cookies, and without one the room forgets this page. Allow cookies for this address, then reload the page.
 api-unreadable = The server’s answer to { $route } cannot be read ({ $error }). Reload the page.
 
+## Careful training
+
+careful-title = Check the room
+careful-switch = Look for doctored weights before training
+careful-hint = The server chooses the weights, and some weights make your numbers show your picture. This device always looks at the weights. With this it also tries them on your picture first, which takes a third longer.
+careful-asked = The teacher asks all devices to be careful.
+careful-what = Rounds that look doctored
+careful-refuse = Leave them out
+careful-anyway = Train anyway
+careful-found = Round { $round } looks doctored.
+careful-trained = This device took part all the same.
+careful-refused = This device sent nothing.
+careful-length = The weights are those of another model.
+careful-jump = The layer “{ $layer }” moved further than training can move it.
+careful-size = The layer “{ $layer }” holds numbers that training does not reach.
+careful-biases = The model is sure of a class before it sees a picture.
+careful-rows = Only one class would be learnt.
+careful-zero-head = No picture would teach the model anything.
+careful-flat = { $flat } of { $pictures } pictures would teach the model nothing.
+careful-list = The list of round { $round } (updates: { $updates }):
+careful-listed = ✓ Your numbers are in it, as you sent them.
+careful-missing = ✕ Your numbers are not in it, although you sent some.
+careful-compare = Compare the four words with the wall and your neighbours. If they differ, the room shows people different lists. If they agree, the sum can still be wrong: the words do not prove it.
+careful-wall = List of round { $round }:
+
 ## The student's place in the room
 
 room-try-now = Try now

@@ -145,6 +145,31 @@ api-no-answer = サーバーが応答しません（{ $error }）。サーバー
 api-no-cookies = このブラウザーはCookieを保存しません。Cookieがないと、ルームはこのページを忘れます。このアドレスのCookieを許可してから、再読み込みしてください。
 api-unreadable = { $route }へのサーバーの応答を読めません（{ $error }）。ページを再読み込みしてください。
 
+## 慎重な学習
+
+careful-title = ルームを確かめる
+careful-switch = 学習の前に、細工された重みがないか調べる
+careful-hint = 重みを選ぶのはサーバーです。重みによっては、あなたの数値から写真が見えてしまいます。この端末は重みをいつも調べます。これをオンにすると、先にあなたの写真でも試します。時間は3分の1ほど増えます。
+careful-asked = 先生がすべての端末に慎重な学習を求めています。
+careful-what = 細工が疑われるラウンド
+careful-refuse = 参加しない
+careful-anyway = それでも学習する
+careful-found = ラウンド{ $round }には細工の疑いがあります。
+careful-trained = この端末はそれでも参加しました。
+careful-refused = この端末は何も送りませんでした。
+careful-length = 別のモデルの重みです。
+careful-jump = 層「{ $layer }」が、学習で動ける範囲を超えて動きました。
+careful-size = 層「{ $layer }」に、学習では届かない数値があります。
+careful-biases = モデルは写真を見る前から、あるクラスだと決めています。
+careful-rows = 1つのクラスしか学習されません。
+careful-zero-head = どの写真からもモデルは何も学べません。
+careful-flat = 写真{ $pictures }枚のうち{ $flat }枚からは、モデルは何も学べません。
+careful-list = ラウンド{ $round }の一覧（更新{ $updates }件）：
+careful-listed = ✓ あなたの数値は、送ったとおりに入っています。
+careful-missing = ✕ 送ったのに、あなたの数値は入っていません。
+careful-compare = 4つの単語を、スクリーンや隣の人のものと比べてください。違っていれば、ルームは人によって違う一覧を見せています。同じでも、合計が正しいとは限りません。単語はそれを証明しません。
+careful-wall = ラウンド{ $round }の一覧：
+
 ## The student's place in the room
 
 room-try-now = 今すぐ試す

@@ -8,7 +8,7 @@ use unmask_core::{
 use unmask_data::{Picture, chw_to_hwc};
 use unmask_defence::{Cipher, FROZEN_SEED, Mask, RoomKey, drawn_seed};
 use unmask_lesson::Scene;
-use unmask_wire::{PlanHeader, ShardHeader, check_original};
+use unmask_wire::{PlanHeader, ServerPlan, ShardHeader, check_original};
 
 use super::*;
 use crate::PictureSelection;
@@ -66,6 +66,7 @@ fn plan_header(model: &str, defence: &str, rule: &str, encryption: Option<Encryp
         sum: None,
         nonce: [9; 16],
         least: 3,
+        server: ServerPlan::default(),
     })
 }
 
@@ -168,7 +169,7 @@ fn a_student_votes_shows_a_picture_and_is_forgotten() {
 #[test]
 fn news_of_the_lesson_is_passed_on() {
     let mut client = client(None);
-    let lesson = LessonState { scene: Scene::April, beat: 2, poll: None };
+    let lesson = LessonState { scene: Scene::April, beat: 2, poll: None, is_careful: true };
     for (message, told) in [
         (RelayMessage::Lesson(lesson.clone()), ClientEvent::Lesson(lesson)),
         (

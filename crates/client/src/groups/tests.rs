@@ -30,6 +30,7 @@ fn plan(preset: VitPreset, defence: &str, rule: Rule) -> RoundPlan {
         sum: None,
         nonces: Nonces::default(),
         least: 1,
+        doubts: Vec::new(),
     }
 }
 

@@ -30,7 +30,7 @@ use super::{
     session::{Session, SessionEnd},
     session_secret::{classes, exchange},
 };
-use crate::{Client, Robot};
+use crate::{Caution, Client, Robot};
 
 /// Longest wait for an answer from an address that may no longer exist.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -55,6 +55,8 @@ pub struct JoinOptions {
     /// Passphrase of an encrypted room; never sent.
     pub passphrase: Option<Passphrase>,
     pub device: OpenDevice,
+    /// What to do about plans that look doctored. The log says what was found.
+    pub caution: Caution,
     /// Accept any certificate over HTTPS, as a browser does after its warning.
     pub accept_any_certificate: bool,
 }
@@ -86,6 +88,7 @@ pub async fn join(options: JoinOptions) -> anyhow::Result<()> {
         .with_pictures(pictures)
         .with_consent(options.may_show, options.may_show)
         .as_robot(options.answer_seed.is_some());
+    client.set_caution(options.caution);
     client.set_passphrase(options.passphrase.map(Passphrase::into_inner));
     let robot = Robot::new(client, options.shows, options.answer_seed, fresh);
     let mut session = Session::new(robot, options.device.device().clone());

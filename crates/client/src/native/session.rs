@@ -12,7 +12,9 @@ use tokio_tungstenite::tungstenite::{self, Message};
 use tracing::{info, warn};
 use unmask_model::{Device, block_on};
 
-use crate::{ClientEvent, LocalUpdate, Reaction, Robot, RobotEvent, RoundPlan};
+use crate::{
+    ClientEvent, Doubt, ListedRound, LocalUpdate, OwnUpdate, Reaction, Robot, RobotEvent, RoundPlan, TrainingError,
+};
 
 /// A relay pings every few seconds. If it is silent or accepts nothing for this long, it is out of reach: this device
 /// slept or changed its address without noticing.
@@ -25,8 +27,17 @@ pub(crate) enum SessionEnd {
     Dismissed(String),
 }
 
-/// A finished or failed step, with the plan it answers.
-type Trained = (Box<RoundPlan>, Result<LocalUpdate, String>);
+/// What followed from a plan.
+enum Outcome {
+    /// The doubts that it raised, and the step that was taken all the same.
+    Trained(Vec<Doubt>, LocalUpdate),
+    Refused(Vec<Doubt>),
+    /// Why there was no step.
+    Failed(String),
+}
+
+/// An outcome, with the plan it answers.
+type Trained = (Box<RoundPlan>, Outcome);
 
 /// The part of a client that outlives its socket.
 pub(crate) struct Session {
@@ -71,13 +82,7 @@ impl Session {
                 trained = trained => {
                     running = None;
                     let (plan, trained) = trained.context("the training thread stopped")?;
-                    match &trained {
-                        Ok(LocalUpdate { loss, samples, .. }) => {
-                            info!(round = plan.round, loss, samples, "sending the update");
-                        }
-                        Err(reason) => warn!(round = plan.round, "cannot take part: {reason}"),
-                    }
-                    outbox = self.robot.trained(&plan, trained)?;
+                    outbox = self.answer(&plan, trained)?;
                 }
                 message = timeout_at(heard + SILENCE, receiver.next()) => {
                     let Ok(Some(Ok(message))) = message else { return Ok(SessionEnd::Dropped) };
@@ -102,11 +107,43 @@ impl Session {
     /// Trains on another thread, so that pings are answered.
     fn train(&mut self, plan: Box<RoundPlan>) -> JoinHandle<Trained> {
         self.question = None;
-        let (pictures, device) = (self.robot.pictures(&plan), self.device.clone());
+        let (pictures, device, caution) = (self.robot.pictures(&plan), self.device.clone(), self.robot.caution());
         tokio::task::spawn_blocking(move || {
-            let trained = pictures
-                .and_then(|pictures| block_on(plan.train(&pictures, &device)).map_err(|error| error.to_string()));
-            (plan, trained)
+            let step = |pictures| -> Result<Outcome, TrainingError> {
+                let doubts = block_on(plan.examine(&pictures, &device, caution))?;
+                if caution.refuses() && !doubts.is_empty() {
+                    return Ok(Outcome::Refused(doubts));
+                }
+                Ok(Outcome::Trained(doubts, block_on(plan.train(&pictures, &device))?))
+            };
+            let outcome = pictures.and_then(|pictures| step(pictures).map_err(|error| error.to_string()));
+            let outcome = outcome.unwrap_or_else(Outcome::Failed);
+            (plan, outcome)
+        })
+    }
+
+    /// The frames that answer a plan.
+    fn answer(&mut self, plan: &RoundPlan, outcome: Outcome) -> anyhow::Result<Vec<Vec<u8>>> {
+        let round = plan.round;
+        Ok(match outcome {
+            Outcome::Trained(doubts, trained) => {
+                for doubt in doubts {
+                    warn!(round, "trains although {doubt}; --careful refuses such rounds");
+                }
+                let LocalUpdate { loss, samples, .. } = trained;
+                info!(round, loss, samples, "sending the update");
+                self.robot.trained(plan, Ok(trained))?
+            }
+            Outcome::Refused(doubts) => {
+                for doubt in &doubts {
+                    warn!(round, "does not train, because {doubt}");
+                }
+                self.robot.refuse(plan, &doubts)?
+            }
+            Outcome::Failed(reason) => {
+                warn!(round, "cannot take part: {reason}");
+                self.robot.trained(plan, Err(reason))?
+            }
         })
     }
 
@@ -137,6 +174,11 @@ fn report_of_client(event: &ClientEvent) {
         ClientEvent::Accepted { round } => info!(round, "update accepted"),
         ClientEvent::Closed { round, loss: Some(loss), updates } => info!(round, loss, updates, "round closed"),
         ClientEvent::Closed { round, loss: None, .. } => info!(round, "round closed without an update"),
+        ClientEvent::Listed(ListedRound { round, words, updates, own, .. }) => match own {
+            OwnUpdate::Listed => info!(round, updates, "this update is in the published list: {words}"),
+            OwnUpdate::Missing => warn!(round, updates, "this update is not in the published list: {words}"),
+            OwnUpdate::None => info!(round, updates, "the published list: {words}"),
+        },
         ClientEvent::Refused { reason } => warn!("{reason}"),
         ClientEvent::Shard(shard) => info!(pictures = shard.len(), "shared pictures of {} came", shard.data()),
         ClientEvent::Renamed { nickname } => info!("the teacher renamed this client {nickname}"),

@@ -6,6 +6,7 @@ mod support;
 mod attacks;
 mod budget;
 mod candidate;
+mod checks;
 mod choices;
 mod consent;
 mod contest;

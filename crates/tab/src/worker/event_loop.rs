@@ -11,13 +11,14 @@ use wasm_bindgen_futures::spawn_local;
 use web_time::Instant;
 
 use super::{
+    caution,
     device::ChosenDevice,
     page::Page,
     session::Session,
     socket::{Socket, SocketEvent},
     views,
 };
-use crate::protocol::{ClosedRound, Connection, FromWorker, Notice, PassphraseRequest, ToWorker};
+use crate::protocol::{self, ClosedRound, Connection, FromWorker, Notice, PassphraseRequest, ToWorker};
 
 /// How often the socket is checked.
 const BEAT: Duration = Duration::from_secs(5);
@@ -218,6 +219,7 @@ impl Worker {
                     client = client.resuming(ticket);
                 }
                 client.set_passphrase(passphrase);
+                client.set_caution(caution::of_page(protocol::Caution::default()));
                 self.session = Some(Session::new(socket, client, device));
                 self.connect();
             }
@@ -241,6 +243,11 @@ impl Worker {
                     session.wants_shown &= may_show;
                     let consent = session.client.consent(may_show, may_lend);
                     session.send(consent, &self.page);
+                }
+            }
+            ToWorker::Caution(chosen) => {
+                if let Some(session) = &mut self.session {
+                    session.client.set_caution(caution::of_page(chosen));
                 }
             }
             ToWorker::TryMask { percent } => {
@@ -403,6 +410,7 @@ impl Worker {
             Action::Report(ClientEvent::Closed { round, loss, updates }) => {
                 page.tell(FromWorker::Closed(ClosedRound { round, loss, updates }));
             }
+            Action::Report(ClientEvent::Listed(listed)) => page.tell(FromWorker::Listed(caution::listed(listed))),
             Action::Report(ClientEvent::Reconstruction { round, attack, side, picture }) => {
                 session.compare(round, attack, side, &picture, page);
             }

@@ -125,6 +125,7 @@ mod tests {
             sum: None,
             nonces: Nonces::default(),
             least: 1,
+            doubts: Vec::new(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The worker, the only place that holds the private picture, the socket and the model.
 
+mod caution;
 mod device;
 mod event_loop;
 mod gpu;

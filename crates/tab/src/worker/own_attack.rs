@@ -166,6 +166,7 @@ mod tests {
             sum: None,
             nonces: Nonces::default(),
             least: 1,
+            doubts: Vec::new(),
         }
     }
 

@@ -131,6 +131,7 @@ mod tests {
             sum: None,
             nonces: Nonces::default(),
             least: 1,
+            doubts: Vec::new(),
         };
         let byte = |i: u32| (i.wrapping_mul(2_654_435_761) >> 24) as u8 / 4 + (i % 160) as u8;
         let picture = Picture::new(16, 16, (0..16 * 16 * 3).map(byte).collect()).expect("a picture");

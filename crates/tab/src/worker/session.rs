@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, rc::Rc, time::Duration};
 
-use unmask_client::{Client, PictureSelection, ReconstructionScore, RoundPlan, SealTask, TrainingError};
+use unmask_client::{Client, Doubt, PictureSelection, ReconstructionScore, RoundPlan, SealTask, TrainingError};
 use unmask_core::{AttackMethod, Backoff};
 use unmask_data::{Picture, chw_to_hwc};
 use unmask_model::{
@@ -13,6 +13,7 @@ use unmask_wire::WireError;
 use web_time::Instant;
 
 use super::{
+    caution,
     device::ChosenDevice,
     loan::Loans,
     own_attack::{OwnAttacks, compared},
@@ -33,6 +34,13 @@ const NAMED: usize = 5;
 const SLOWEST: f64 = 50_000.0;
 /// The longest time an update may take to upload, whatever its size.
 const LONGEST_UPLOAD: Duration = Duration::from_secs(60);
+
+/// What a session answers to a plan.
+enum Answer {
+    Update(Vec<Vec<u8>>, Box<SentUpdate>),
+    /// The plan looks doctored, for these reasons.
+    Refusal(Vec<Doubt>),
+}
 
 /// A client that is in a room or about to be.
 pub struct Session {
@@ -201,9 +209,14 @@ impl Session {
             is_summed: plan.sum.is_some(),
         }));
         match self.update(&plan, (open, device), page).await {
-            Ok((frames, sent)) => {
+            Ok(Answer::Update(frames, sent)) => {
                 self.send(Ok(frames), page);
-                page.tell(FromWorker::Sent(sent));
+                page.tell(FromWorker::Sent(*sent));
+            }
+            Ok(Answer::Refusal(doubts)) => {
+                let refusal = self.client.refuse(&plan, &doubts);
+                self.send(refusal, page);
+                page.tell(FromWorker::Doubts(caution::found(plan.round, &doubts, true)));
             }
             Err(reason) => {
                 let unable = self.client.unable(plan.round, plan.policy, &reason);
@@ -220,11 +233,26 @@ impl Session {
         plan: &RoundPlan,
         (mut open, device): (OpenDevice, &mut ChosenDevice),
         page: &Page,
-    ) -> Result<(Vec<Vec<u8>>, SentUpdate), String> {
+    ) -> Result<Answer, String> {
         let pictures = self.client.pictures(plan)?;
         if let Some((cpu, reason)) = device.check(plan.architecture, &plan.state, &pictures).await {
             self.tell_device(&cpu, reason, page);
             open = cpu;
+        }
+        let asked = self.client.caution();
+        let doubts = match plan.examine(&pictures, open.device(), asked).await {
+            // The step that follows says what is wrong with the adapter, and gives it up.
+            Err(TrainingError::Model(_)) if open.compute() == Compute::Gpu => {
+                plan.examine(&pictures, &Device::Cpu, asked).await
+            }
+            doubts => doubts,
+        };
+        let doubts = doubts.map_err(|error| error.to_string())?;
+        if !doubts.is_empty() {
+            if asked.refuses() {
+                return Ok(Answer::Refusal(doubts));
+            }
+            page.tell(FromWorker::Doubts(caution::found(plan.round, &doubts, false)));
         }
         let begun = Instant::now();
         let trained = match plan.train(&pictures, open.device()).await {
@@ -266,7 +294,7 @@ impl Session {
         if let Some(update) = outgoing.update {
             self.own_attacks.offer(plan, samples, update);
         }
-        Ok((outgoing.frames, sent))
+        Ok(Answer::Update(outgoing.frames, Box::new(sent)))
     }
 
     pub fn seal(&mut self, task: SealTask, page: &Page) {

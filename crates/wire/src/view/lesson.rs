@@ -31,6 +31,16 @@ pub struct PollView {
     pub voters: u32,
 }
 
+/// The published list of a round's updates, which people compare on their devices and the wall.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ListedView {
+    pub round: u32,
+    /// Number of updates in it.
+    pub updates: u32,
+    /// Its root as four words.
+    pub words: String,
+}
+
 /// Who found out whose update their device attacked.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PodiumView {

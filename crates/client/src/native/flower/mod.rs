@@ -212,6 +212,7 @@ impl FlowerOptions {
         let Self { architecture, defence, .. } = *self;
         let FlowerTraining { epochs, rate, batch } = training;
         RoundPlan {
+            doubts: Vec::new(),
             round,
             policy: 0,
             architecture,

@@ -135,12 +135,13 @@ impl Client {
         self.socket.send(&message, &update.values);
     }
 
-    /// Returns the next message other than plans, ends of rounds, lesson states and reconstructions, which arrive at
+    /// Returns the next message other than plans, ends and lists of rounds, lesson states and reconstructions, which arrive at
     /// any time.
     pub fn answer(&mut self) -> RelayMessage {
         self.next("answer", |message, _| match message {
             RelayMessage::Plan(_)
             | RelayMessage::Closed { .. }
+            | RelayMessage::Listed(_)
             | RelayMessage::Lesson(_)
             | RelayMessage::Reconstruction { .. } => None,
             answer => Some(answer),
@@ -167,6 +168,7 @@ impl Client {
             RelayMessage::Refused { reason } => Some(reason),
             RelayMessage::Plan(_)
             | RelayMessage::Closed { .. }
+            | RelayMessage::Listed(_)
             | RelayMessage::Reconstruction { .. }
             | RelayMessage::SittingOut
             | RelayMessage::Lesson(_)

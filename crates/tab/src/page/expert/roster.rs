@@ -83,6 +83,8 @@ pub fn Door(feed: Feed, teacher: Teacher) -> impl IntoView {
     let is_locked = move || is_locked.get() == Some(true);
     let approves = feed.part(|room| room.approves);
     let approves = move || approves.get() == Some(true);
+    let is_careful = feed.part(|room| room.is_careful);
+    let is_careful = move || is_careful.get() == Some(true);
     let waiting = feed.part(RoomView::newcomers_waiting);
     let waiting = move || waiting.get().unwrap_or(0);
     let pictures = feed.part(RoomView::pictures_waiting);
@@ -110,6 +112,16 @@ pub fn Door(feed: Feed, teacher: Teacher) -> impl IntoView {
                 on:click=move |_| teacher.send(Control::ApproveFirst { on: !untrack(approves) })
             >
                 {move || if approves() { "Let in at once" } else { "Approve first" }}
+            </button>
+            <button
+                type="button"
+                class="button small"
+                data-testid="careful-room"
+                aria-pressed=move || is_careful().to_string()
+                title="Before training, devices look for doctored weights; each student decides what follows"
+                on:click=move |_| teacher.send(Control::Careful { on: !untrack(is_careful) })
+            >
+                {move || if is_careful() { "End careful training" } else { "Train carefully" }}
             </button>
             <button
                 type="button"

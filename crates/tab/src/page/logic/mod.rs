@@ -2,6 +2,7 @@
 
 pub mod address;
 pub mod attacks;
+pub mod careful;
 pub mod chart;
 pub mod clock;
 pub mod columns;

@@ -328,7 +328,7 @@ mod tests {
     }
 
     fn lesson(scene: Scene, poll: Option<PollState>) -> LessonState {
-        LessonState { scene, beat: 0, poll }
+        LessonState { scene, beat: 0, poll, is_careful: false }
     }
 
     fn situation(lesson: &LessonState) -> Situation<'_> {

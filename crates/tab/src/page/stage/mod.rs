@@ -44,7 +44,7 @@ use super::{
     widgets::{
         InLanguage, LanguageSwitch, Tongue,
         feed::{Feed, Link},
-        relay,
+        part, relay,
         session::{Session, Teacher},
     },
 };
@@ -376,10 +376,19 @@ fn Headline(stage: Stage, scene: Memo<Scene>) -> impl IntoView {
         Scene::Lobby if has_no_address.get() == Some(true) => say::lobby::alone_line(),
         _ => unmask_words::line(stage.place.get().beat()),
     };
+    // Words that change every round are for a class that compares them.
+    let listed = stage.feed.optional(|room| {
+        room.listed.as_ref().filter(|_| room.is_careful).map(|listed| (listed.round, listed.words.clone()))
+    });
     view! {
         <header class="slide-head">
             <h1 data-testid="headline">{headline}</h1>
             <p data-testid="line" role="status">{line}</p>
+            <p class="listed" data-testid="stage-listed" hidden=move || listed.with(Option::is_none)>
+                {part(listed, |(round, _)| say::careful::wall(*round))}
+                " "
+                <b lang="en" translate="no">{part(listed, |(_, words)| words.clone())}</b>
+            </p>
         </header>
     }
 }

@@ -265,7 +265,11 @@ impl JoinDraft {
         let is_sample = sample.is_some();
         let (may_show, may_lend) =
             (is_sample || self.may_show.get_untracked(), is_sample || self.may_lend.get_untracked());
-        let ticket = self.saved.try_update(Option::take).flatten().and_then(|saved| saved.ticket);
+        let before = self.saved.try_update(Option::take).flatten();
+        if let Some(before) = &before {
+            trainer.recall_careful(before.careful);
+        }
+        let ticket = before.and_then(|saved| saved.ticket);
         let saved = SavedJoin {
             nickname: nickname.clone(),
             label,
@@ -273,6 +277,7 @@ impl JoinDraft {
             sample: sample.map(str::to_owned),
             may_show,
             may_lend,
+            careful: trainer.is_careful_by_choice(),
             picture: encoded(&picture),
             search: search(),
             ticket,

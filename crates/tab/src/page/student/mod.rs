@@ -1,5 +1,6 @@
 //! The student's page: enter, join, then watch what leaves this device and what the relay reconstructs from it.
 
+mod careful;
 mod classify;
 mod details;
 mod draft;

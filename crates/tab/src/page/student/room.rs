@@ -7,6 +7,7 @@ use unmask_lesson::{Beat, Place, Scene};
 use unmask_words::say;
 
 use super::{
+    careful::{Careful, Warning},
     details::Details,
     draft::JoinDraft,
     farewell::Farewell,
@@ -63,6 +64,7 @@ pub fn Room(
         <p class="banner" role="status" data-testid="news" hidden=move || trainer.news.with(Option::is_none)>
             {part(trainer.news, logic::notice)}
         </p>
+        <Warning trainer/>
         <section class="card mine" aria-label=say::room::your_picture()>
             <OwnPicture draft trainer/>
             <WhoSees draft trainer/>
@@ -73,6 +75,7 @@ pub fn Room(
         <section class="card" aria-label=say::room::consent() hidden=move || !draft.has_own_picture()>
             <Consent draft on_change=move |(may_show, may_lend)| trainer.consent(may_show, may_lend)/>
         </section>
+        <Careful trainer/>
         <Details draft trainer/>
         <Leaving trainer/>
     }

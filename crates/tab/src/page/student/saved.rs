@@ -24,6 +24,9 @@ pub struct SavedJoin {
     /// Whether other phones may get the masked numbers and attack them.
     #[serde(default)]
     pub may_lend: bool,
+    /// Whether the student is careful, and trains on what looks doctored all the same.
+    #[serde(default)]
+    pub careful: (bool, bool),
     /// The private picture, [`encoded`].
     pub picture: String,
     /// The query of the page's address.
@@ -57,6 +60,12 @@ impl SavedJoin {
     pub fn set_consent(may_show: bool, may_lend: bool) {
         if let Some(saved) = Self::read() {
             Self { may_show, may_lend, ..saved }.write();
+        }
+    }
+
+    pub fn set_careful(careful: (bool, bool)) {
+        if let Some(saved) = Self::read() {
+            Self { careful, ..saved }.write();
         }
     }
 
@@ -106,6 +115,7 @@ mod tests {
             sample: None,
             may_show: true,
             may_lend: false,
+            careful: (true, false),
             picture: encoded(&Picture { name: String::new(), pixels: pixels.clone() }),
             search: String::new(),
             ticket: Some([7; 16]),

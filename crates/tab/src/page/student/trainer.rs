@@ -16,6 +16,7 @@ use web_sys::{MessageEvent, Worker};
 use super::saved::SavedJoin;
 use crate::{
     page::logic::{
+        careful::Choice,
         loan::Borrowed,
         remembered::Remembered,
         sentence,
@@ -23,8 +24,8 @@ use crate::{
     },
     post,
     protocol::{
-        ClosedRound, Connection, Device, FromWorker, Notice, OwnAttack, OwnMask, PassphraseRequest, Prediction,
-        Reconstruction, Rgba, SentUpdate, ShardView, ToWorker, Training,
+        ClosedRound, Connection, Device, FoundDoubts, FromWorker, ListedRound, Notice, OwnAttack, OwnMask,
+        PassphraseRequest, Prediction, Reconstruction, Rgba, SentUpdate, ShardView, ToWorker, Training,
     },
 };
 
@@ -82,6 +83,10 @@ signals! {
         /// Bytes sent since joining, with and without the defence.
         pub bytes: (u64, u64),
         pub closed: Option<ClosedRound>,
+        /// What looks doctored in the weights of the last round.
+        pub found: Option<FoundDoubts>,
+        /// The last published list.
+        pub listed: Option<ListedRound>,
         /// This tab's shard of the room's data set, if any.
         pub shard: Option<ShardView>,
         /// The prediction for the last picture to classify, or why there is none.
@@ -138,6 +143,8 @@ pub struct Trainer {
     pub failure: RwSignal<Option<String>>,
     pub device: RwSignal<Option<Device>>,
     pub connection: RwSignal<Option<Connection>>,
+    /// Whether the student is careful, and trains on what looks doctored all the same. Both outlive a stay in the room.
+    careful: RwSignal<(bool, bool)>,
     /// The number of the last picture to classify; 0 before the first.
     asked: StoredValue<u32>,
     /// Whether the student's last answer may have been lost with the last socket.
@@ -162,6 +169,7 @@ impl Trainer {
             failure: RwSignal::new(None),
             device: RwSignal::new(None),
             connection: RwSignal::new(None),
+            careful: RwSignal::new((false, false)),
             asked: StoredValue::new(0),
             is_vote_in_doubt: StoredValue::new(false),
             joined: Joined::new(),
@@ -199,6 +207,7 @@ impl Trainer {
         self.joined.reset();
         self.connection.set(Some(Connection::Connecting));
         self.send(message);
+        self.tell_caution();
     }
 
     pub fn leave(self) {
@@ -294,6 +303,42 @@ impl Trainer {
             self.is_offered.set(false);
         }
         self.send(ToWorker::Consent { may_show, may_lend });
+    }
+
+    /// What the student chose about rounds that look doctored, and what the teacher asks for.
+    pub fn choice(self) -> Choice {
+        let (is_own, trains_anyway) = self.careful.get();
+        Choice { is_own, is_asked: self.lesson.with(|lesson| lesson.is_careful), trains_anyway }
+    }
+
+    /// Looks at what the weights let the picture teach, too, and leaves rounds out that look doctored; or no longer.
+    pub fn be_careful(self, is_own: bool) {
+        self.careful.update(|careful| careful.0 = is_own);
+        self.keep_caution();
+    }
+
+    pub fn train_anyway(self, trains_anyway: bool) {
+        self.careful.update(|careful| careful.1 = trains_anyway);
+        self.keep_caution();
+    }
+
+    /// Goes on as before a reload.
+    pub fn recall_careful(self, careful: (bool, bool)) {
+        self.careful.set(careful);
+    }
+
+    /// What [`Self::recall_careful`] takes.
+    pub fn is_careful_by_choice(self) -> (bool, bool) {
+        self.careful.get_untracked()
+    }
+
+    fn keep_caution(self) {
+        SavedJoin::set_careful(self.careful.get_untracked());
+        self.tell_caution();
+    }
+
+    fn tell_caution(self) {
+        self.send(ToWorker::Caution(untrack(|| self.choice().caution())));
     }
 
     pub fn seen(self, is_seen: bool) {
@@ -400,6 +445,8 @@ impl Trainer {
             }
             FromWorker::Sent(sent) => self.take_sent(sent),
             FromWorker::Closed(closed) => self.closed.set(Some(closed)),
+            FromWorker::Doubts(found) => self.take_doubts(found),
+            FromWorker::Listed(listed) => self.listed.set(Some(listed)),
             FromWorker::Attacked(result) => self.take_attack(result),
             FromWorker::Lesson(lesson) => self.take_lesson(lesson),
             FromWorker::Original { is_shown, waits } => {
@@ -459,9 +506,19 @@ impl Trainer {
         self.training.set(Some(training));
     }
 
+    fn take_doubts(self, found: FoundDoubts) {
+        if found.is_refused {
+            self.is_busy.set(false);
+        }
+        self.found.set(Some(found));
+    }
+
     fn take_sent(self, sent: SentUpdate) {
         self.is_busy.set(false);
         self.news.set(None);
+        if self.found.with_untracked(|found| found.as_ref().is_some_and(|found| found.round != sent.round)) {
+            self.found.set(None);
+        }
         self.losses.update(|losses| {
             losses.push(sent.loss);
             let surplus = losses.len().saturating_sub(LOSSES_KEPT);
@@ -500,7 +557,11 @@ impl Trainer {
         }
         self.is_vote_in_doubt.set_value(false);
         self.remembered.update(|remembered| remembered.answer(&lesson, self.vote.get_untracked()));
+        let is_other_choice = self.lesson.with_untracked(|before| before.is_careful != lesson.is_careful);
         self.lesson.set(lesson);
+        if is_other_choice {
+            self.tell_caution();
+        }
     }
 
     fn take_own_attack(self, attack: OwnAttack) {
