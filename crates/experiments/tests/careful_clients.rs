@@ -7,6 +7,9 @@ use unmask_data::datasets::{DataSet, Labelled};
 use unmask_model::{Network, device::OpenDevice};
 use unmask_simulation::{Config, Simulation};
 
+#[path = "support/honest.rs"]
+mod honest;
+
 /// Pictures `[3, side, side]` in [0, 1] of a few waves.
 fn pictures(side: usize, count: usize) -> Vec<Vec<f32>> {
     let value = |k: usize, i: usize| ((i * (k + 2)) as f32 * 0.031 + k as f32).sin() * 0.4 + 0.5;
@@ -125,4 +128,13 @@ fn honest_rounds_raise_none() {
         }
     }
     assert_eq!(checked, runs.iter().map(|(_, rounds)| rounds).sum::<u32>());
+}
+
+/// A room that changes its settings all the time, as its clients hear of it. `cargo xtask example honest_rounds` plays 10,000
+/// rounds.
+#[test]
+fn an_honest_room_raises_none() {
+    let played = honest::play(200, 7);
+    assert_eq!(played.alarms, Vec::<String>::new());
+    assert!(played.rounds == 200 && played.steps > 150 && played.plans > 500 && played.resets > 2, "{played:?}");
 }
