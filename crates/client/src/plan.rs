@@ -98,8 +98,7 @@ impl RoundPlan {
             nonce,
             least,
             server: _,
-        } =
-            header;
+        } = header;
         let nonces = Nonces { own, relay: nonce };
         let (architecture, batch) = (known_architecture(model)?, usize::from(batch));
         let layout = architecture.layout();

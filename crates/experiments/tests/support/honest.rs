@@ -80,7 +80,8 @@ pub fn play(rounds: u32, seed: u64) -> Played {
     let model = GlobalModel { architecture, state: architecture.initial(seed) };
     let settings = RoundSettings::new(Defence::None, Rule::FedSgd, 2, OptimiserKind::SGD)
         .unwrap()
-        .with_aggregation(Aggregation::Mean);
+        .with_aggregation(Aggregation::Mean)
+        .unwrap();
     let clients = (0..CLIENTS).map(|id| (ClientId(id), client(&mut rng))).collect();
     let room = Room::new(model, settings);
     let (device, silent) = (OpenDevice::cpu(), BTreeSet::new());
@@ -143,7 +144,7 @@ impl Class {
         let settings = match rng.random_range(0..5) {
             0 => coming.with_rule(RULES.choose(rng).unwrap().parse().unwrap()),
             1 => coming.with_optimiser(OPTIMISERS.choose(rng).unwrap().parse().unwrap()),
-            2 => Ok(coming.with_aggregation(AGGREGATIONS.choose(rng).unwrap().parse().unwrap())),
+            2 => coming.with_aggregation(AGGREGATIONS.choose(rng).unwrap().parse().unwrap()),
             3 => coming.with_batch(rng.random_range(1..4)),
             _ => coming.with_defence(DEFENCES.choose(rng).unwrap().parse().unwrap()),
         };
@@ -206,6 +207,7 @@ impl Class {
                     batch: settings.batch(),
                     pictures: settings.pictures(),
                     encryption,
+                    sum: None,
                     nonce: fresh(&mut self.rng),
                     least,
                     server: ServerPlan { optimiser: settings.optimiser(), start: self.start },
