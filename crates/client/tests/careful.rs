@@ -55,6 +55,7 @@ fn planned(client: &mut Client, at: At, weights: &[f32]) -> Box<RoundPlan> {
         batch: 1,
         pictures: Default::default(),
         encryption: None,
+        sum: None,
         nonce: [3; 16],
         least: 3,
         server: ServerPlan { optimiser: OptimiserKind::Sgd { rate }, start },

@@ -163,6 +163,8 @@ pub struct Room {
     seeds: UsedSeeds,
     /// The class's key in the last round's sum, if that succeeded.
     class_check: Option<KeyCheck>,
+    /// Weights that clients get in place of the model's, `[P]`.
+    doctored: Option<Vec<f32>>,
 }
 
 impl Room {
@@ -181,6 +183,7 @@ impl Room {
             members: Members::default(),
             seeds: UsedSeeds::default(),
             class_check: None,
+            doctored: None,
         }
     }
 
@@ -220,6 +223,20 @@ impl Room {
 
     pub fn model(&self) -> &Arc<GlobalModel> {
         self.learner.model()
+    }
+
+    /// The model that the clients of the running round got; else the room's.
+    pub fn round_model(&self) -> &Arc<GlobalModel> {
+        match &self.phase {
+            Phase::Training(round) => &round.model,
+            Phase::Summing(summing) => summing.model(),
+            Phase::Idle | Phase::Resting | Phase::Sealing(_) => self.model(),
+        }
+    }
+
+    /// Whether clients get doctored weights from the next round on.
+    pub fn sends_doctored(&self) -> bool {
+        self.doctored.is_some()
     }
 
     /// Whether the room pauses after the next round.
@@ -344,6 +361,11 @@ impl Room {
             }
             Event::SetWeights(state) => {
                 self.choices.weights = state;
+                Vec::new()
+            }
+            Event::SendDoctored(weights) => {
+                let fits = |weights: &Vec<f32>| weights.len() == self.model().state.weights.len();
+                self.doctored = weights.filter(fits);
                 Vec::new()
             }
             Event::Reset(model) => {

@@ -266,7 +266,7 @@ impl Attacks {
     /// Attacks the mean `[P]` of these clients' updates, one picture each, which came only as a secure sum.
     pub(crate) fn read_sum(
         &mut self,
-        (round, settings): (u32, RoundSettings),
+        (round, settings, is_doctored): (u32, RoundSettings, bool),
         clients: Vec<ClientId>,
         mean: Vec<f32>,
         model: &GlobalModel,
@@ -286,7 +286,7 @@ impl Attacks {
             rule: settings.rule(),
             samples: 1,
         };
-        self.sums.take(about, clients, mean, model, &self.attackers);
+        self.sums.take((about, is_doctored), clients, mean, model, &self.attackers);
     }
 
     /// Attacks the update that was read; the room has taken it.

@@ -3,11 +3,17 @@
 
 use std::{collections::BTreeMap, mem};
 
+use unmask_attack::fishing;
 use unmask_core::ClientId;
 use unmask_defence::published::{Hash, PublishedList, four_words, leaf};
+use unmask_federation::Event;
 use unmask_wire::{ListPath, Listing, RelayMessage, ServerPlan, view::ListedView};
 
-use super::{Classroom, outbox::Slot};
+use super::{
+    Classroom,
+    control_error::{ControlError, DoctorError},
+    outbox::Slot,
+};
 
 #[derive(Debug, Default)]
 pub(crate) struct Checks {
@@ -85,6 +91,12 @@ impl Classroom {
     pub(super) fn weights_begin_again(&mut self) {
         let start = self.randomness.seed();
         self.checks.begin_again(start);
+        if self.stage.fishes_for().is_some() {
+            self.stage.fish(None);
+            self.handle(Event::SendDoctored(None));
+            self.say("The relay is honest again: the model is another one.");
+            self.tell_lesson();
+        }
     }
 
     /// Tells everybody the list of a round's updates, and each client where its own is.
@@ -109,6 +121,30 @@ impl Classroom {
             self.say(line);
             self.tell_lesson();
         }
+    }
+
+    /// Lets the relay play a dishonest one that fishes for a class, on a copy of the model, or ends that.
+    pub(super) fn fish(&mut self, class: Option<u16>) -> Result<(), ControlError> {
+        let model = self.room.model();
+        let doctored = match class {
+            Some(_) if self.room.seal().is_some() => return Err(DoctorError::Encrypted.into()),
+            Some(class) => {
+                Some(fishing(model.architecture, &model.state.weights, class.into()).map_err(DoctorError::Attack)?)
+            }
+            None => None,
+        };
+        self.stage.fish(class);
+        self.feed(Event::SendDoctored(doctored));
+        let line = match class {
+            Some(class) => format!(
+                "The teacher lets the relay play a dishonest one: from the next round on it sends weights that fish for \
+                 class {class}. Every page says so, and the model stays as it was."
+            ),
+            None => "The relay is honest again from the next round on.".to_owned(),
+        };
+        self.say(line);
+        self.tell_lesson();
+        Ok(())
     }
 }
 

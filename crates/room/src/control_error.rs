@@ -1,5 +1,6 @@
 //! Why the room does not do what the teacher asks.
 
+use unmask_attack::AttackError;
 use unmask_core::{Architecture, NoEmbeddings, SecureSumError, SettingsError, UnknownArchitecture};
 
 use super::{
@@ -31,6 +32,17 @@ pub enum ControlError {
     Sharing(#[from] SharingError),
     #[error(transparent)]
     Ask(#[from] AskError),
+    #[error(transparent)]
+    Doctor(#[from] DoctorError),
+}
+
+/// Why the relay cannot doctor weights, in a sentence.
+#[derive(Debug, thiserror::Error)]
+pub enum DoctorError {
+    #[error("The relay cannot doctor weights that it cannot read; choose another defence than encryption.")]
+    Encrypted,
+    #[error("The relay cannot fish: {0}.")]
+    Attack(AttackError),
 }
 
 /// Why the room does not begin with another model, in a sentence.

@@ -121,6 +121,7 @@ impl Classroom {
             }
             Control::TestPicture { client } => self.test_picture(client)?,
             Control::Careful { on } => self.set_careful(on),
+            Control::Fish { class } => self.fish(class)?,
             Control::ForgetCandidate => self.attacks.forget_candidate(),
             Control::Partition { partition } => self.choose_partition(partition)?,
             Control::Model { initial_weights } => self.begin_from(initial_weights)?,

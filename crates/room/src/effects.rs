@@ -81,8 +81,8 @@ impl Classroom {
                 let time = self.config.deadline.min(summing::STEP);
                 self.timers.begin(self.now.moment, time, round, policy);
             }
-            Effect::Summed { round, settings, clients, is_of_single_pictures: true, mean, model } => {
-                self.read_sum((round, settings), clients, mean, &model);
+            Effect::Summed { round, settings, clients, is_of_single_pictures: true, is_doctored, mean, model } => {
+                self.read_sum((round, settings, is_doctored), clients, mean, &model);
             }
             Effect::Summed { .. } => {}
             Effect::Rest => self.timers.rest(self.now.moment, self.config.pace),

@@ -111,7 +111,7 @@ impl Classroom {
         if is_at_work && lost_its_nonce && self.room.settings().defence().has_own_mask() {
             self.feed(Event::Left(client));
         } else if is_at_work && let Some(task) = &self.task {
-            let message = task.message(self.room.model());
+            let message = task.message(self.room.round_model());
             if let Some(message) = message {
                 self.hand_out(&[client]);
                 self.put(client, Slot::Task, message);

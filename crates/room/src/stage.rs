@@ -27,6 +27,9 @@ pub(crate) struct Stage {
     /// Whether clients are asked to check plans carefully. A relay that starts again does not ask for it.
     #[serde(skip)]
     is_careful: bool,
+    /// The class that the relay fishes for. A relay that starts again is honest.
+    #[serde(skip)]
+    fishes_for: Option<u16>,
 }
 
 /// The last question with the clients' votes.
@@ -174,6 +177,14 @@ impl Stage {
         self.rename(client, GONE);
     }
 
+    pub(crate) fn fishes_for(&self) -> Option<u16> {
+        self.fishes_for
+    }
+
+    pub(crate) fn fish(&mut self, class: Option<u16>) {
+        self.fishes_for = class;
+    }
+
     pub(crate) fn is_careful(&self) -> bool {
         self.is_careful
     }
@@ -208,7 +219,13 @@ impl Stage {
                 counts: if asked.is_open { Vec::new() } else { counts() },
             }
         });
-        LessonState { scene: self.scene, beat: self.beat, poll, is_careful: self.is_careful }
+        LessonState {
+            scene: self.scene,
+            beat: self.beat,
+            poll,
+            is_careful: self.is_careful,
+            is_doctored: self.fishes_for.is_some(),
+        }
     }
 }
 

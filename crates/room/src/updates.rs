@@ -37,7 +37,7 @@ impl Classroom {
             let may_show = self.roster.get(client).is_some_and(Entry::may_show);
             let beat = self.stage.place().beat();
             let members = || self.published.situation().suspects().into_iter().map(|suspect| suspect.client).collect();
-            self.attacks.read(accepted, &self.room.settings(), self.room.model(), may_show, beat, members);
+            self.attacks.read(accepted, &self.room.settings(), self.room.round_model(), may_show, beat, members);
             if let Some(((header, values), contest)) = loan.zip(self.contest.as_mut()) {
                 contest.take(client, header, values);
             }
@@ -52,17 +52,18 @@ impl Classroom {
     /// Reads the mean of updates that came only as a sum, if the class looks at sums and each of the clients agreed.
     pub(super) fn read_sum(
         &mut self,
-        (round, settings): (u32, RoundSettings),
+        (round, settings, is_doctored): (u32, RoundSettings, bool),
         clients: Vec<ClientId>,
         mean: Vec<f32>,
         model: &GlobalModel,
     ) {
         let members: Vec<ClientId> =
             self.published.situation().suspects().into_iter().map(|suspect| suspect.client).collect();
-        let agrees =
-            |client: &ClientId| members.contains(client) && self.roster.get(*client).is_some_and(Entry::may_show);
+        let agrees = |client: &ClientId| {
+            (is_doctored || members.contains(client)) && self.roster.get(*client).is_some_and(Entry::may_show)
+        };
         if clients.iter().all(agrees) {
-            self.attacks.read_sum((round, settings), clients, mean, model);
+            self.attacks.read_sum((round, settings, is_doctored), clients, mean, model);
         }
     }
 

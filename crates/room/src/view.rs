@@ -64,6 +64,7 @@ impl Classroom {
             journal: self.journaling.view(),
             federation: self.outer.view(),
             is_careful: self.stage.is_careful(),
+            fishes_for: self.stage.fishes_for().filter(|_| self.room.sends_doctored()),
             listed: self.checks.view(),
             clients: self.roster.shown().into_iter().map(|entry| self.client(entry)).collect(),
             losses: self.history.losses().cloned().collect(),

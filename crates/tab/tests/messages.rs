@@ -211,7 +211,16 @@ fn what_the_worker_says_arrives() {
     let rate = Poll { question: Question::Rate, suspects: Vec::new(), correct: Some(u16::MAX) };
     for (poll, counts) in [(whose, Vec::new()), (rate, vec![0, u32::MAX])] {
         let poll = Some(PollState { number: u32::MAX, poll, is_open: counts.is_empty(), counts });
-        check(&FromWorker::Lesson(LessonState { scene: Scene::TradeOff, beat: u8::MAX, poll, is_careful: true }), 0);
+        check(
+            &FromWorker::Lesson(LessonState {
+                scene: Scene::TradeOff,
+                beat: u8::MAX,
+                poll,
+                is_careful: true,
+                is_doctored: true,
+            }),
+            0,
+        );
     }
     check(&FromWorker::Lesson(LessonState::default()), 0);
     for is_so in [false, true] {

@@ -418,6 +418,7 @@ mod tests {
             beat: u8::MAX,
             poll: Some(poll),
             is_careful: true,
+            is_doctored: false,
         });
         let frames = frames(&header, &[]).unwrap();
         assert_eq!(assemble(&frames, Assembler::limit_for(0)).unwrap().unwrap(), (header, Vec::new()));

@@ -206,6 +206,8 @@ pub struct LessonState {
     pub poll: Option<PollState>,
     /// Whether the teacher asks clients to check plans carefully.
     pub is_careful: bool,
+    /// Whether the teacher lets the relay play a dishonest one, which doctors weights.
+    pub is_doctored: bool,
 }
 
 /// A message from the relay to a client.

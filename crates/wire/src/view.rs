@@ -518,6 +518,9 @@ pub struct RoomView {
     /// Whether the teacher asks clients to look for doctored weights before they train.
     #[serde(default)]
     pub is_careful: bool,
+    /// The class that doctored weights fish for, while the teacher lets the relay play a dishonest one.
+    #[serde(default)]
+    pub fishes_for: Option<u16>,
     /// The published list of the last round with an update.
     #[serde(default)]
     pub listed: Option<ListedView>,
@@ -641,6 +644,9 @@ pub enum Control {
     Collude { passphrase: Option<String> },
     /// Asks the update about the picture that this client shows to the class.
     TestPicture { client: ClientId },
+    /// Lets the relay play a dishonest one: clients get weights under which only pictures of this class leave a trace
+    /// before the head, and rounds take no step. `None` ends that.
+    Fish { class: Option<u16> },
     /// Asks clients to look for doctored weights before they train, or no longer.
     Careful { on: bool },
     /// Forgets the candidate picture (`POST /api/candidate` sets one).

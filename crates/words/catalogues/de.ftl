@@ -164,6 +164,7 @@ careful-biases = Das Modell ist sich einer Klasse sicher, bevor es ein Bild sieh
 careful-rows = Nur eine Klasse würde gelernt.
 careful-zero-head = Kein Bild würde dem Modell etwas beibringen.
 careful-flat = { $flat } von { $pictures } Bildern würden dem Modell nichts beibringen.
+careful-doctored = Die Lehrkraft lässt den Server einen unehrlichen spielen: Er sendet Gewichte, die ein Bild auslesen sollen.
 careful-list = Die Liste der Runde { $round } (Updates: { $updates }):
 careful-listed = ✓ Deine Zahlen stehen darin, so wie du sie gesendet hast.
 careful-missing = ✕ Deine Zahlen stehen nicht darin, obwohl du welche gesendet hast.

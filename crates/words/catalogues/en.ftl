@@ -165,6 +165,7 @@ careful-biases = The model is sure of a class before it sees a picture.
 careful-rows = Only one class would be learnt.
 careful-zero-head = No picture would teach the model anything.
 careful-flat = { $flat } of { $pictures } pictures would teach the model nothing.
+careful-doctored = The teacher lets the server play a dishonest one: it sends weights made to read a picture.
 careful-list = The list of round { $round } (updates: { $updates }):
 careful-listed = ✓ Your numbers are in it, as you sent them.
 careful-missing = ✕ Your numbers are not in it, although you sent some.

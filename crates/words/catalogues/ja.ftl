@@ -164,6 +164,7 @@ careful-biases = モデルは写真を見る前から、あるクラスだと決
 careful-rows = 1つのクラスしか学習されません。
 careful-zero-head = どの写真からもモデルは何も学べません。
 careful-flat = 写真{ $pictures }枚のうち{ $flat }枚からは、モデルは何も学べません。
+careful-doctored = 先生がサーバーに不正直な役をさせています。サーバーは写真を読み取るための重みを送ります。
 careful-list = ラウンド{ $round }の一覧（更新{ $updates }件）：
 careful-listed = ✓ あなたの数値は、送ったとおりに入っています。
 careful-missing = ✕ 送ったのに、あなたの数値は入っていません。

@@ -169,7 +169,7 @@ fn a_student_votes_shows_a_picture_and_is_forgotten() {
 #[test]
 fn news_of_the_lesson_is_passed_on() {
     let mut client = client(None);
-    let lesson = LessonState { scene: Scene::April, beat: 2, poll: None, is_careful: true };
+    let lesson = LessonState { scene: Scene::April, beat: 2, poll: None, is_careful: true, is_doctored: false };
     for (message, told) in [
         (RelayMessage::Lesson(lesson.clone()), ClientEvent::Lesson(lesson)),
         (

@@ -97,7 +97,7 @@ mod tests {
     fn asked(number: u32, is_open: bool) -> ClientEvent {
         let poll = Poll { question: Question::Safe, suspects: Vec::new(), correct: None };
         let poll = Some(PollState { number, poll, is_open, counts: Vec::new() });
-        ClientEvent::Lesson(LessonState { scene: Scene::Mask, beat: 1, poll, is_careful: false })
+        ClientEvent::Lesson(LessonState { scene: Scene::Mask, beat: 1, poll, is_careful: false, is_doctored: false })
     }
 
     fn said(frames: &[Vec<u8>]) -> Vec<ClientMessage> {

@@ -84,7 +84,7 @@ impl Room {
         };
         // If values were missing, the first statistics might have been taken for values: so these come later.
         let norm = match self.model().architecture.check_statistics(&statistics) {
-            Ok(()) => aggregate.check_norm(&update, self.model().reference(self.settings.rule())),
+            Ok(()) => aggregate.check_norm(&update, self.round_model().reference(self.settings.rule())),
             Err(error) => Err(error.into()),
         };
         match norm {
@@ -157,7 +157,7 @@ impl Room {
 
     /// Whether the groups that the defence fixes came back as they were sent.
     fn check_fixed(&self, values: &[f32]) -> Result<(), Refusal> {
-        let (defence, reference) = (self.settings.defence(), self.model().reference(self.settings.rule()));
+        let (defence, reference) = (self.settings.defence(), self.round_model().reference(self.settings.rule()));
         let mut fixed = ParamGroup::ALL.into_iter().filter(|group| defence.fixes(*group));
         match fixed.find(|group| !is_kept(self.learner.layout(), *group, values, reference)) {
             Some(group) => Err(Refusal::OtherDefence { sent: format!("one with a {group} of its own"), defence }),

@@ -59,6 +59,7 @@ impl Room {
         self.policy += 1;
         if model.is_some() {
             self.choices.weights = None;
+            self.doctored = None;
             self.number = 0;
             self.encryption.forget_seal();
         }

@@ -73,6 +73,9 @@ pub enum Event {
     /// Round numbers continue; the optimiser starts again. Ignored if the model is encrypted, will change or has
     /// another size. `None` withdraws weights that no round has used.
     SetWeights(Option<ModelState>),
+    /// Sends these weights `[P]` of the current model to the clients of later rounds in place of its own, as a dishonest
+    /// relay would. Such rounds take no step. `None` ends that, and so does another model.
+    SendDoctored(Option<Vec<f32>>),
     /// Drops the current round and starts again with this model, paused.
     Reset(GlobalModel),
 }
@@ -134,6 +137,8 @@ pub enum Effect {
         clients: Vec<ClientId>,
         /// Whether each of them says that it trained on one picture.
         is_of_single_pictures: bool,
+        /// Whether `model` is doctored.
+        is_doctored: bool,
         /// `[P]`
         mean: Vec<f32>,
         /// The model from which the clients made their updates.
@@ -199,6 +204,9 @@ pub enum Void {
         /// Updates required for a step.
         least: u32,
     },
+    /// The clients got doctored weights.
+    #[error("its clients got doctored weights")]
+    Doctored,
     /// The clients of a secure sum did not carry it to its end.
     #[error(transparent)]
     Sum(#[from] unmask_secagg::Void),

@@ -172,6 +172,7 @@ impl Room {
             members: Members::restore(state.members),
             seeds: records.seeds.into_iter().collect(),
             class_check: None,
+            doctored: None,
         })
     }
 }

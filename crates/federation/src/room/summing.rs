@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use unmask_core::{ClientId, ClientState, KeyCheck, SecureSumSettings};
 use unmask_secagg::{Message, Next, PublicKeys, SecureSum, Sum, SumEncoding, Terms};
 
-use super::{Effect, Phase, Refusal, Room, Void, members::MAX_REFUSALS, training::Round};
+use super::{Effect, GlobalModel, Phase, Refusal, Room, Void, members::MAX_REFUSALS, training::Round};
 
 /// The answer of a client that has trained and is ready to add up.
 #[derive(Debug, Clone)]
@@ -37,6 +37,12 @@ pub(super) struct Summing {
     members: usize,
     check: Option<KeyCheck>,
     encoding: SumEncoding,
+}
+
+impl Summing {
+    pub(super) fn model(&self) -> &Arc<GlobalModel> {
+        &self.round.model
+    }
 }
 
 impl Keying {
@@ -218,6 +224,7 @@ impl Room {
                 round: self.number,
                 settings: self.settings,
                 is_of_single_pictures: round.reports.samples() == clients.len() as u64,
+                is_doctored: round.is_doctored,
                 mean,
                 model: Arc::clone(&round.model),
                 clients: clients.clone(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unmask_core::{ClientId, UpdateForm};
+use unmask_core::{ClientId, ModelState, UpdateForm};
 
 use super::{
     Accepted, Effect, GlobalModel, Phase, Refused, Room, RoundSummary, Run, Void,
@@ -23,6 +23,8 @@ pub(super) struct Round {
     pub(super) reports: Reports,
     /// The sum of a round whose updates nobody sees.
     pub(super) keying: Option<Keying>,
+    /// Whether the clients got other weights than the model's. Then there is no step.
+    pub(super) is_doctored: bool,
 }
 
 /// What has been said of a round's quorum.
@@ -74,7 +76,15 @@ impl Room {
         let counted = Counted(self.members.counted());
         let least = self.quorum.needs(counted.numbers()).updates;
         self.learner.begin_round(&self.settings);
-        let model = Arc::clone(self.model());
+        let is_doctored = self.doctored.is_some() && self.seal().is_none();
+        let model = match self.doctored.clone().filter(|_| is_doctored) {
+            Some(weights) => {
+                let GlobalModel { architecture, state } = &**self.model();
+                let state = ModelState { weights, statistics: state.statistics.clone() };
+                Arc::new(GlobalModel { architecture: *architecture, state })
+            }
+            None => Arc::clone(self.model()),
+        };
         self.phase = Phase::Training(Round {
             cohort: cohort.len(),
             counted,
@@ -82,6 +92,7 @@ impl Room {
             model: Arc::clone(&model),
             reports: Reports::default(),
             keying: None,
+            is_doctored,
         });
         let (round, policy, settings) = (self.number, self.policy, self.settings);
         let encryption = self.seal().map(|seal| (seal.salt, seal.check));
@@ -181,7 +192,7 @@ impl Room {
     /// Steps, unless the round is `void`, and tells everybody.
     pub(super) fn end(&mut self, round: Round, mut void: Option<Void>) -> Vec<Effect> {
         self.phase = Phase::Resting;
-        let Round { model, counted, reports, .. } = round;
+        let Round { model, counted, reports, is_doctored, .. } = round;
         let reference = model.reference(self.settings.rule());
         let left_out = self.learner.judge(reference).to_vec();
         let aggregate = self.learner.aggregate();
@@ -192,6 +203,7 @@ impl Room {
         let mut loss = None;
         if void.is_none() && updates > 0 {
             void = self.quorum.needs(counted.numbers()).lack(updates, reports.people());
+            void = void.or(is_doctored.then_some(Void::Doctored));
             if void.is_none() {
                 void = self.learner.step(model, &self.settings).err().map(Void::from);
                 loss = mean_loss(&losses);

@@ -72,6 +72,8 @@ pub(super) struct Mean {
     /// `[P]`
     gradient: Vec<f32>,
     pictures: usize,
+    /// Whether all but one picture left no trace before the head.
+    is_doctored: bool,
 }
 
 /// A sum for the attack.
@@ -83,6 +85,7 @@ pub(super) struct SumJob {
     whole: Arc<WholeUpdate>,
     /// Whether the mixture was reported.
     is_mixed: bool,
+    is_doctored: bool,
 }
 
 /// What was taken out of a sum.
@@ -151,14 +154,15 @@ impl Sums {
     /// the way and the attack reaches so many.
     pub(super) fn take(
         &mut self,
-        about: About,
+        (about, is_doctored): (About, bool),
         clients: Vec<ClientId>,
         mean: Vec<f32>,
         model: &GlobalModel,
         attackers: &Attackers,
     ) {
         let is_plain = about.defence == Defence::None && about.rule == Rule::FedSgd;
-        let is_within_reach = (2..=within_reach(model.architecture)).contains(&clients.len());
+        // Doctored weights leave one picture in the sum, which any attack on single pictures reads.
+        let is_within_reach = is_doctored || (2..=within_reach(model.architecture)).contains(&clients.len());
         if !self.is_on || !is_plain || !is_within_reach || self.view.is_some() {
             return;
         }
@@ -166,7 +170,15 @@ impl Sums {
         let pictures = clients.len();
         self.tries = TRIES;
         self.view = Some((about.serial, SumView { round: about.round, clients, ..SumView::default() }));
-        attackers.attack_sum(Some(Mean { about, architecture, weights, statistics, gradient: mean, pictures }));
+        attackers.attack_sum(Some(Mean {
+            about,
+            architecture,
+            weights,
+            statistics,
+            gradient: mean,
+            pictures,
+            is_doctored,
+        }));
     }
 
     /// Adds the update that was read; the room has taken it. Attacks the sum once it is complete.
@@ -271,14 +283,14 @@ impl Adding {
         let ModelState { weights, statistics } = state;
         let pictures = clients.len();
         let gradient = values.iter().map(|sum| (sum / pictures as f64) as f32).collect();
-        Mean { about, architecture, weights, statistics, gradient, pictures }
+        Mean { about, architecture, weights, statistics, gradient, pictures, is_doctored: false }
     }
 }
 
 impl Mean {
     /// Extracts what the attack needs.
     pub(super) fn into_job(self) -> SumJob {
-        let Self { about, architecture, weights, statistics, gradient, pictures } = self;
+        let Self { about, architecture, weights, statistics, gradient, pictures, is_doctored } = self;
         let state = ModelState { weights, statistics };
         let received = Received::<std::iter::Empty<(u64, usize)>> {
             model: architecture.into(),
@@ -290,7 +302,8 @@ impl Mean {
         let mut observation = Observation::new(reading::evidence(architecture, pictures, &received));
         observation.batch = pictures;
         let whole = WholeUpdate { architecture, state, gradient, kept: None, is_training: true };
-        SumJob { about, side: architecture.side(), observation, whole: Arc::new(whole), is_mixed: false }
+        let side = architecture.side();
+        SumJob { about, side, observation, whole: Arc::new(whole), is_mixed: false, is_doctored }
     }
 }
 
@@ -319,7 +332,7 @@ pub(super) fn step(shared: &Shared, searches: &dyn Searches, now: &dyn Fn() -> M
         job.is_mixed = true;
         let mut schedule = shared.lock();
         // Another sum may have come, or this one may have been forgotten, in the meantime.
-        if schedule.sum.is_none() && schedule.summed == Some(about.serial) {
+        if !job.is_doctored && schedule.sum.is_none() && schedule.summed == Some(about.serial) {
             schedule.sum = Some(job);
         }
         OfSum::Mixture(mixture)

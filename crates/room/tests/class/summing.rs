@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use unmask_client::{Action, Client as Tab, ClientEvent, LocalUpdate};
+use unmask_client::{Action, Caution, Client as Tab, ClientEvent, Doubt, LocalUpdate};
 use unmask_core::{Aggregation, Architecture, Rule, VitPreset};
 use unmask_lesson::Scene;
 use unmask_secagg::{Message, PublicKeys};
@@ -31,6 +31,8 @@ struct Student {
     events: Vec<ClientEvent>,
     questions: Vec<String>,
     weights: Vec<f32>,
+    /// What looks doctored in the last plan.
+    doubts: Vec<Doubt>,
     /// Leaves when it is asked for this task of the sum, or answers nothing more.
     until: Option<(fn(&RelayMessage) -> bool, Silence)>,
     is_gone: bool,
@@ -49,6 +51,7 @@ impl Student {
         let mut socket = Socket::open(class);
         let mut tab = Tab::new(&format!("student {number}"), "CPU").with_consent(true, true);
         tab.set_passphrase(passphrase.map(str::to_owned));
+        tab.set_caution(Caution::Weights);
         tab.hello([number as u8; 32]).unwrap().iter().for_each(|frame| socket.frame(frame));
         Self {
             tab,
@@ -58,6 +61,7 @@ impl Student {
             events: Vec::new(),
             questions: Vec::new(),
             weights: Vec::new(),
+            doubts: Vec::new(),
             until: None,
             is_gone: false,
         }
@@ -80,6 +84,7 @@ impl Student {
                 Some(Action::Send(frames)) => frames.iter().for_each(|frame| self.socket.frame(frame)),
                 Some(Action::Train(plan)) => {
                     self.weights.clone_from(&plan.state.weights);
+                    self.doubts.clone_from(&plan.doubts);
                     let trained = self.train.as_ref().map(|train| train(&plan.state.weights));
                     let values = trained.unwrap_or_else(|| gradient(self.number));
                     let trained = LocalUpdate { loss: 1.0, values, statistics: Vec::new(), samples: 1 };
@@ -334,4 +339,45 @@ fn a_small_secure_sum_is_taken_apart_by_an_honest_relay() {
         let wanted: Vec<u8> = levels(seed).iter().map(|value| (value * 255.0).round() as u8).collect();
         assert!(unmask_data::decode(&png).expect("a PNG").rgb() == wanted, "picture {seed} of {sum:?} is not exact");
     }
+}
+
+/// The third and the fourth act: weights that fish for a class read its picture out of the sum, and the tabs notice.
+#[test]
+fn a_dishonest_relay_reads_one_picture_out_of_a_secure_sum_and_the_tabs_notice() {
+    // No attack on batches separates pictures that have as many patches together as this model is wide.
+    let architecture = Architecture::from(VitPreset::Nano);
+    let class = Class::with_model(Arc::new(Running), |config| {
+        config.architecture = architecture;
+        config.aggregation = "secure-sum:clip=1".parse().unwrap();
+    });
+    let mut students = students(&class, 5);
+    for (seed, student) in students.iter_mut().enumerate() {
+        student.socket.send(&ClientMessage::Original { side: ORIGINAL_SIDE }, &levels(seed));
+        let train = move |weights: &[f32]| mean_gradient(architecture, weights, &levels(seed), &[seed]);
+        student.train = Some(Box::new(train));
+    }
+    class.control(Control::Lesson { scene: Scene::Sum, beat: 0 });
+    class.control(Control::OneRound);
+    play(&class, &mut students, 1);
+    assert_eq!(class.room().sum, None, "an honest relay does not get far");
+    assert!(students.iter().all(|student| student.doubts.is_empty()));
+    let before = class.weights();
+    class.control(Control::Fish { class: Some(3) });
+    assert!(students.iter_mut().all(|student| student.answer()), "everybody is told");
+    class.control(Control::OneRound);
+    play(&class, &mut students, 1);
+    let room = class.room_when("the sum", |room| room.sum.as_ref().is_some_and(|sum| sum.mixture.is_some()));
+    let png = class.picture(room.sum.unwrap().mixture.as_ref().unwrap()).expect("a picture");
+    let found = unmask_data::decode(&png).expect("a PNG");
+    let square = |(found, wanted): (&u8, &f32)| (f64::from(*found) / 255.0 - f64::from(*wanted)).powi(2);
+    let error = found.rgb().iter().zip(&levels(3)).map(square).sum::<f64>() / levels(3).len() as f64;
+    let psnr = -10.0 * error.log10();
+    assert!(psnr > 40.0, "student 4's picture has {psnr:.1} dB");
+    assert_eq!(class.weights(), before, "the model stays as it was");
+    let doubts: Vec<_> = students.iter().map(|student| &student.doubts).collect();
+    assert!(doubts.iter().all(|doubts| !doubts.is_empty()), "not everybody noticed: {doubts:?}");
+    class.control(Control::Fish { class: None });
+    class.control(Control::OneRound);
+    play(&class, &mut students, 1);
+    assert_ne!(class.weights(), before, "training goes on");
 }

@@ -205,11 +205,16 @@ fn SumCard(feed: Feed) -> impl IntoView {
     let pictures =
         part(sum, |sum| sum.pictures.iter().flatten().map(|picture| picture.to_string()).collect::<Vec<_>>());
     let remark = optional(sum, |sum| sum.remark.clone());
+    let mixture = optional(sum, |sum| sum.mixture.as_ref().map(|picture| picture.to_string()));
     view! {
         <article class="card finding" data-testid="sum-card" hidden=move || sum.with(Option::is_none)>
             <h3>"What the sum gives away"</h3>
             <p>{part(sum, |sum| format!("{} updates added, {} pictures certain", sum.clients.len(), sum.certain))}</p>
             <p>{move || pictures().unwrap_or_default().into_iter().map(|picture| view! { <img src=picture alt="from the sum"/> }).collect_view()}</p>
+            <p hidden=move || mixture().is_none()>
+                "What an attack for one picture sees: "
+                <img src=mixture alt="the sum as one picture" data-testid="sum-mixture"/>
+            </p>
             <p class="remark" hidden=move || remark().is_none()>{remark}</p>
         </article>
     }

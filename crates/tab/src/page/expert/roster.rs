@@ -5,7 +5,7 @@ use unmask_core::ClientId;
 use unmask_wire::view::{ClientState, ClientView, Control, RoomView};
 
 use crate::page::{
-    logic::{self, names::NICKNAME_LENGTH},
+    logic::{self, names, names::NICKNAME_LENGTH},
     widgets::{
         feed::Feed,
         holds, optional, part,
@@ -113,6 +113,7 @@ pub fn Door(feed: Feed, teacher: Teacher) -> impl IntoView {
             >
                 {move || if approves() { "Let in at once" } else { "Approve first" }}
             </button>
+            <Dishonest feed teacher/>
             <button
                 type="button"
                 class="button small"
@@ -407,5 +408,45 @@ mod tests {
         let says = |id| format!("[data-testid=client][data-client=\"{id}\"] .client-private");
         assert!(roster.shown(&says("2")).await.is_empty());
         assert_eq!(roster.says(&says("4")).await, ["⊝ not to be shown"]);
+    }
+}
+
+/// Lets the relay play a dishonest one that fishes for a class.
+#[component]
+fn Dishonest(feed: Feed, teacher: Teacher) -> impl IntoView {
+    let fishes_for = feed.part(|room| room.fishes_for);
+    let fishes = move || fishes_for.get().flatten();
+    let names = feed.part(names::classes_in_force);
+    let chosen = RwSignal::new(0_u16);
+    let choices = move || {
+        let names = names.get().unwrap_or_default();
+        let choice =
+            |(class, name): (usize, &String)| view! { <option value=class.to_string()>{name.clone()}</option> };
+        names.iter().enumerate().map(choice).collect_view()
+    };
+    let change = move |_| {
+        let class = if untrack(fishes).is_some() { None } else { Some(chosen.get_untracked()) };
+        teacher.send(Control::Fish { class });
+    };
+    view! {
+        <select
+            aria-label="Class to fish for"
+            data-testid="fish-class"
+            disabled=move || fishes().is_some()
+            on:change=move |event| chosen.set(event_target_value(&event).parse().unwrap_or_default())
+        >
+            {choices}
+        </select>
+        <button
+            type="button"
+            class="button small"
+            class:danger=move || fishes().is_some()
+            data-testid="fish"
+            aria-pressed=move || fishes().is_some().to_string()
+            title="Sends weights under which only pictures of this class leave a trace; every page says so, and the model stays as it is"
+            on:click=change
+        >
+            {move || if fishes().is_some() { "End dishonest relay" } else { "Dishonest relay" }}
+        </button>
     }
 }

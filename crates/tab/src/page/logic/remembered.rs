@@ -86,7 +86,7 @@ mod tests {
         let place = Place::all().find(|place| place.tells(question)).expect("a beat that tells");
         let poll = Poll { question, suspects: Vec::new(), correct };
         let poll = PollState { number, poll, is_open: false, counts: Vec::new() };
-        LessonState { scene: place.scene, beat: place.beat, poll: Some(poll), is_careful: false }
+        LessonState { scene: place.scene, beat: place.beat, poll: Some(poll), is_careful: false, is_doctored: false }
     }
 
     #[test]

@@ -328,7 +328,7 @@ mod tests {
     }
 
     fn lesson(scene: Scene, poll: Option<PollState>) -> LessonState {
-        LessonState { scene, beat: 0, poll, is_careful: false }
+        LessonState { scene, beat: 0, poll, is_careful: false, is_doctored: false }
     }
 
     fn situation(lesson: &LessonState) -> Situation<'_> {

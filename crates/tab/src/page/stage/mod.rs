@@ -376,6 +376,7 @@ fn Headline(stage: Stage, scene: Memo<Scene>) -> impl IntoView {
         Scene::Lobby if has_no_address.get() == Some(true) => say::lobby::alone_line(),
         _ => unmask_words::line(stage.place.get().beat()),
     };
+    let fishes = stage.feed.part(|room| room.fishes_for);
     // Words that change every round are for a class that compares them.
     let listed = stage.feed.optional(|room| {
         room.listed.as_ref().filter(|_| room.is_careful).map(|listed| (listed.round, listed.words.clone()))
@@ -384,6 +385,9 @@ fn Headline(stage: Stage, scene: Memo<Scene>) -> impl IntoView {
         <header class="slide-head">
             <h1 data-testid="headline">{headline}</h1>
             <p data-testid="line" role="status">{line}</p>
+            <p class="listed" data-testid="stage-doctored" hidden=move || fishes.get().flatten().is_none()>
+                {say::careful::doctored()}
+            </p>
             <p class="listed" data-testid="stage-listed" hidden=move || listed.with(Option::is_none)>
                 {part(listed, |(round, _)| say::careful::wall(*round))}
                 " "

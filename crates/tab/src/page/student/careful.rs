@@ -13,7 +13,9 @@ use crate::page::{
 #[component]
 pub fn Warning(trainer: Trainer) -> impl IntoView {
     let found = trainer.found;
+    let is_doctored = move || trainer.lesson.with(|lesson| lesson.is_doctored);
     view! {
+        <p class="banner" role="status" data-testid="doctored" hidden=move || !is_doctored()>{say::careful::doctored()}</p>
         <p
             class="banner"
             role="status"
