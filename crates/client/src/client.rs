@@ -365,6 +365,7 @@ impl Client {
                 let (round, policy, encryption, server) =
                     (header.round, header.policy, header.encryption, header.server);
                 let nonce = self.nonce.ok_or(ClientError::NoHello)?;
+                self.sent.planned(round, &values);
                 let plan = RoundPlan::new(header, nonce, self.shard.as_ref(), values).map_err(Obstacle::Unable);
                 let plan = plan.and_then(|plan| self.decrypted(plan, encryption)).and_then(|plan| self.keyed(plan));
                 match plan {

@@ -1,14 +1,15 @@
 //! Looks for the client's own update in the published list of a round.
 
-use unmask_defence::published::{Hash, SentContent, four_words, leaf, root_from};
+use unmask_defence::published::{Hash, SentContent, four_words, leaf, root_from, weights};
 use unmask_wire::Listing;
 
 /// What the published list of a round shows this client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedRound {
     pub round: u32,
-    /// The list's root as four words, which are the same for everybody if the relay shows everybody the same list.
-    pub words: String,
+    /// The list's root and this client's weights as four words, which are the same for everybody if the relay shows
+    /// everybody the same list and has sent everybody the same weights. `None` if it has sent this client none.
+    pub words: Option<String>,
     /// The whole root.
     pub root: [u8; 32],
     /// Number of updates in the list.
@@ -27,16 +28,23 @@ pub enum OwnUpdate {
     None,
 }
 
-/// The last update that this client sent.
+/// The last update that this client sent, and the last weights that it got.
 #[derive(Debug, Default)]
 pub(crate) struct SentUpdates {
     /// Its round and the hash of its content.
     last: Option<(u32, Hash)>,
     /// The round of the last update that the relay says it took.
     accepted: Option<u32>,
+    /// The round of the last plan and the hash of its weights.
+    planned: Option<(u32, Hash)>,
 }
 
 impl SentUpdates {
+    /// Remembers the values of a plan, as they came.
+    pub(crate) fn planned(&mut self, round: u32, values: &[f32]) {
+        self.planned = Some((round, weights(&[values])));
+    }
+
     pub(crate) fn sent(&mut self, content: &SentContent<'_>) {
         self.last = Some((content.round, content.hash()));
         self.accepted = None;
@@ -60,7 +68,9 @@ impl SentUpdates {
             // It came too late, or was refused in words.
             (Some(_), None) | (None, _) => OwnUpdate::None,
         };
-        ListedRound { round, words: four_words(&root), root, updates: leaves, own }
+        let planned = self.planned.filter(|(planned, _)| *planned == round);
+        let words = planned.map(|(_, weights)| four_words(&root, &weights));
+        ListedRound { round, words, root, updates: leaves, own }
     }
 }
 
@@ -96,7 +106,15 @@ mod tests {
         assert_eq!(sent.look(listing(&[1.0, 2.0])).own, OwnUpdate::Missing, "the list has other values");
         let other = Listing { root: [0; 32], ..listing(&values) };
         assert_eq!(sent.look(other).own, OwnUpdate::Missing, "another root");
-        assert_ne!(sent.look(Listing { root: [0; 32], ..listing(&values) }).words, seen.words);
+        assert_eq!(seen.words, None, "it got no weights");
+        sent.planned(3, &[0.5, 0.25]);
+        let words = |sent: &SentUpdates, listing| sent.look(listing).words.unwrap();
+        let seen = words(&sent, listing(&values));
+        assert_ne!(words(&sent, Listing { root: [0; 32], ..listing(&values) }), seen);
+        sent.planned(3, &[0.5, 0.125]);
+        assert_ne!(words(&sent, listing(&values)), seen, "other weights than its neighbours");
+        sent.planned(4, &[0.5, 0.25]);
+        assert_eq!(sent.look(listing(&values)).words, None, "they are of another round");
     }
 
     #[test]

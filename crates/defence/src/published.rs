@@ -1,8 +1,9 @@
 //! The published list of a round: a Merkle tree over the updates that the relay took.
 //!
-//! The relay publishes the root and tells each client the way from its own update to it. A client that finds its update
-//! under the root, and whose neighbours read the same four words, knows that the relay showed all of them one list with its
-//! update in it. It does not know that the sum was made from that list.
+//! The relay publishes the root and tells each client the way from its own update to it. Everybody reads four words of the
+//! root and of the weights that they got for the round. A client that finds its update under the root, and whose neighbours
+//! read the same words, knows that the relay showed all of them one list with its update in it, and gave all of them the same
+//! weights. It does not know that the sum was made from that list.
 //!
 //! Leaves, nodes and root are hashed with words of their own, so that none of them passes for another, and the root covers
 //! the number of leaves, which together with a leaf's place fixes the shape of its path. A leaf hides its update behind a
@@ -55,16 +56,30 @@ impl SentContent<'_> {
                 hash.update(check.0);
             }
         }
-        let mut buffer = [0; 4096];
         for values in values {
-            for values in values.chunks(buffer.len() / 4) {
-                for (bytes, value) in buffer.as_chunks_mut::<4>().0.iter_mut().zip(values) {
-                    *bytes = value.to_le_bytes();
-                }
-                hash.update(&buffer[..4 * values.len()]);
-            }
+            update(&mut hash, values);
         }
         hash.finalize().into()
+    }
+}
+
+/// The hash of what a plan carries: weights and running statistics, encrypted if they travel so; in as many pieces as is
+/// convenient.
+pub fn weights(pieces: &[&[f32]]) -> Hash {
+    let mut hash = Sha256::new_with_prefix(b"unmask: weights of a round");
+    for values in pieces {
+        update(&mut hash, values);
+    }
+    hash.finalize().into()
+}
+
+fn update(hash: &mut Sha256, values: &[f32]) {
+    let mut buffer = [0; 4096];
+    for values in values.chunks(buffer.len() / 4) {
+        for (bytes, value) in buffer.as_chunks_mut::<4>().0.iter_mut().zip(values) {
+            *bytes = value.to_le_bytes();
+        }
+        hash.update(&buffer[..4 * values.len()]);
     }
 }
 
@@ -160,9 +175,10 @@ pub fn root_from(leaf: &Hash, (place, leaves): (u32, u32), beside: &[Hash]) -> O
     Some(root_over(leaves, &top))
 }
 
-/// The root as four words of 1024, for people to compare by eye.
-pub fn four_words(root: &Hash) -> String {
-    let stretched = (0..STRETCH).fold(*root, |at, _| hash(b"unmask: words of a list", &[&at, root]));
+/// A list's root and the [weights] of its round as four words of 1024, for people to compare by eye.
+pub fn four_words(root: &Hash, weights: &Hash) -> String {
+    let both = hash(b"unmask: list and weights of a round", &[root, weights]);
+    let stretched = (0..STRETCH).fold(both, |at, _| hash(b"unmask: words of a list", &[&at, &both]));
     let mut bits = stretched.first_chunk::<8>().map_or(0, |bytes| u64::from_be_bytes(*bytes));
     let word = |_| {
         bits = bits.rotate_left(10);
@@ -244,9 +260,11 @@ mod tests {
             PublishedList::new(leaves)
         }));
         rosters.push(PublishedList::new([leaves.as_slice(), &leaves[..1]].concat()));
-        let words: BTreeSet<String> = rosters.iter().map(|list| four_words(&list.root().unwrap())).collect();
+        let words: BTreeSet<String> = rosters.iter().map(|list| four_words(&list.root().unwrap(), &[1; 32])).collect();
         assert_eq!(words.len(), rosters.len());
         assert!(words.iter().all(|words| words.split(' ').count() == 4), "{words:?}");
+        let root = rosters[0].root().unwrap();
+        assert!(!words.contains(&four_words(&root, &[2; 32])), "of other weights");
         // The order in which updates came says nothing.
         let backwards = PublishedList::new(leaves.into_iter().rev().collect());
         assert_eq!(backwards, rosters.remove(0));
@@ -274,6 +292,8 @@ mod tests {
         // Where the values are cut makes no difference.
         let whole = [1.0, -0.0, 3.0, 4.0];
         assert_eq!(SentContent { values: [&whole, &[]], ..sent }.hash(), sent.hash());
+        assert_eq!(weights(&[&whole]), weights(&[&values, &statistics]));
+        assert_ne!(weights(&[&whole]), weights(&[&values]));
         // More values than one piece.
         let long: Vec<f32> = (0..3000).map(|k| k as f32).collect();
         let cut = SentContent { values: long.split_at(1111).into(), ..sent };

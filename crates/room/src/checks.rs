@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, mem};
 
 use unmask_attack::fishing;
 use unmask_core::ClientId;
-use unmask_defence::published::{Hash, PublishedList, four_words, leaf};
-use unmask_federation::Event;
+use unmask_defence::published::{Hash, PublishedList, four_words, leaf, weights};
+use unmask_federation::{Event, GlobalModel};
 use unmask_wire::{ListPath, Listing, RelayMessage, ServerPlan, view::ListedView};
 
 use super::{
@@ -19,6 +19,8 @@ use super::{
 pub(crate) struct Checks {
     /// See [`ServerPlan::start`].
     start: u64,
+    /// Hash of the running round's weights.
+    weights: Hash,
     /// The content of each update that the running round has taken.
     taken: BTreeMap<ClientId, Hash>,
     /// The list of the last round with an update, for the class.
@@ -36,7 +38,9 @@ impl Checks {
         (self.start, self.last) = (start, None);
     }
 
-    pub(crate) fn begin_round(&mut self) {
+    /// A round begins with the weights of `model`.
+    pub(crate) fn begin_round(&mut self, model: &GlobalModel) {
+        self.weights = weights(&[&model.state.weights, &model.state.statistics]);
         self.taken.clear();
     }
 
@@ -71,7 +75,7 @@ impl Checks {
             .collect();
         let list = PublishedList::new(leaves.values().map(|(_, leaf)| *leaf).collect());
         let (root, count) = (list.root()?, list.leaves());
-        self.last = Some(ListedView { round, updates: count, words: four_words(&root) });
+        self.last = Some(ListedView { round, updates: count, words: four_words(&root, &self.weights) });
         let listing = |path| Listing { round, root, leaves: count, path };
         let own = |(client, (nonce, leaf)): (ClientId, (Hash, Hash))| {
             let path = list.path(&leaf).map(|(place, beside)| ListPath { nonce, place, beside });
@@ -91,9 +95,9 @@ impl Classroom {
     pub(super) fn weights_begin_again(&mut self) {
         let start = self.randomness.seed();
         self.checks.begin_again(start);
-        if self.stage.fishes_for().is_some() {
+        // Another model ends what the relay did to the last one.
+        if self.stage.fishes_for().is_some() && !self.room.sends_doctored() {
             self.stage.fish(None);
-            self.handle(Event::SendDoctored(None));
             self.say("The relay is honest again: the model is another one.");
             self.tell_lesson();
         }
@@ -150,6 +154,7 @@ impl Classroom {
 
 #[cfg(test)]
 mod tests {
+    use unmask_core::{Architecture, VitPreset};
     use unmask_defence::published::root_from;
 
     use super::*;
@@ -179,9 +184,10 @@ mod tests {
             assert_ne!(found([4; 32]), Some(others.root));
         }
         let view = checks.view().unwrap();
-        assert_eq!((view.round, view.updates, view.words), (2, 8, four_words(&others.root)));
+        assert_eq!((view.round, view.updates, view.words), (2, 8, four_words(&others.root, &[0; 32])));
         // A round without an update has no list, and the last one stays on the wall until the model begins again.
-        checks.begin_round();
+        let architecture = Architecture::from(VitPreset::Pico);
+        checks.begin_round(&GlobalModel { architecture, state: architecture.initial(1) });
         assert!(checks.publish(3, || [0; 32]).is_none() && checks.view().is_some());
         checks.begin_again(6);
         assert_eq!((checks.view(), checks.start), (None, 6));

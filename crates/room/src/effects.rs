@@ -20,7 +20,7 @@ impl Classroom {
                     self.forget_earlier_model();
                     self.weights_begin_again();
                 }
-                self.checks.begin_round();
+                self.checks.begin_round(&model);
                 if self.room.update_counts().rounds() == 0 {
                     self.history.restart_counts();
                 }

@@ -272,8 +272,8 @@ pub enum Doubt {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ListedRound {
     pub round: u32,
-    /// Its root as four words.
-    pub words: String,
+    /// Its root and the weights that this tab got as four words; `None` if it got none in this round.
+    pub words: Option<String>,
     /// The root in hexadecimal.
     pub root: String,
     /// The number of updates in it.

@@ -189,7 +189,7 @@ fn what_the_worker_says_arrives() {
     ];
     check(&FromWorker::Doubts(FoundDoubts { round: u32::MAX, doubts, is_refused: true }), 0);
     for is_in in [None, Some(false), Some(true)] {
-        let (words, root) = ("acorn zone".to_owned(), "ff".to_owned());
+        let (words, root) = (is_in.map(|_| "acorn zone".to_owned()), "ff".to_owned());
         check(&FromWorker::Listed(ListedRound { round: 1, words, root, updates: 3, is_in }), 0);
     }
     for attack in AttackMethod::ALL {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The list's root, and the way to it from the update of the client that it is sent to.
+/// The list's root, which with the round's weights makes its four words, and the way to it from the update of the client that it is sent to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listing {
     pub round: u32,

@@ -168,7 +168,7 @@ careful-doctored = Die Lehrkraft lässt den Server einen unehrlichen spielen: Er
 careful-list = Die Liste der Runde { $round } (Updates: { $updates }):
 careful-listed = ✓ Deine Zahlen stehen darin, so wie du sie gesendet hast.
 careful-missing = ✕ Deine Zahlen stehen nicht darin, obwohl du welche gesendet hast.
-careful-compare = Vergleiche die vier Wörter mit der Wand und mit deinen Nachbarn. Sind sie verschieden, zeigt der Raum verschiedene Listen. Sind sie gleich, kann die Summe trotzdem falsch sein: Die Wörter beweisen sie nicht.
+careful-compare = Vergleiche die vier Wörter mit der Wand und mit deinen Nachbarn. Sind sie verschieden, schickt der Server verschiedene Gewichte oder zeigt verschiedene Listen. Sind sie gleich, kann die Summe trotzdem falsch sein: Die Wörter beweisen sie nicht.
 careful-wall = Liste der Runde { $round }:
 
 ## The student's place in the room

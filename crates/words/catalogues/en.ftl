@@ -169,7 +169,7 @@ careful-doctored = The teacher lets the server play a dishonest one: it sends we
 careful-list = The list of round { $round } (updates: { $updates }):
 careful-listed = ✓ Your numbers are in it, as you sent them.
 careful-missing = ✕ Your numbers are not in it, although you sent some.
-careful-compare = Compare the four words with the wall and your neighbours. If they differ, the room shows people different lists. If they agree, the sum can still be wrong: the words do not prove it.
+careful-compare = Compare the four words with the wall and your neighbours. If they differ, the server sends people different weights or shows them different lists. If they agree, the sum can still be wrong: the words do not prove it.
 careful-wall = List of round { $round }:
 
 ## The student's place in the room

@@ -174,11 +174,14 @@ fn report_of_client(event: &ClientEvent) {
         ClientEvent::Accepted { round } => info!(round, "update accepted"),
         ClientEvent::Closed { round, loss: Some(loss), updates } => info!(round, loss, updates, "round closed"),
         ClientEvent::Closed { round, loss: None, .. } => info!(round, "round closed without an update"),
-        ClientEvent::Listed(ListedRound { round, words, updates, own, .. }) => match own {
-            OwnUpdate::Listed => info!(round, updates, "this update is in the published list: {words}"),
-            OwnUpdate::Missing => warn!(round, updates, "this update is not in the published list: {words}"),
-            OwnUpdate::None => info!(round, updates, "the published list: {words}"),
-        },
+        ClientEvent::Listed(ListedRound { round, words, updates, own, .. }) => {
+            let words = words.as_deref().unwrap_or("no words without weights");
+            match own {
+                OwnUpdate::Listed => info!(round, updates, "this update is in the published list: {words}"),
+                OwnUpdate::Missing => warn!(round, updates, "this update is not in the published list: {words}"),
+                OwnUpdate::None => info!(round, updates, "the published list: {words}"),
+            }
+        }
         ClientEvent::Refused { reason } => warn!("{reason}"),
         ClientEvent::Shard(shard) => info!(pictures = shard.len(), "shared pictures of {} came", shard.data()),
         ClientEvent::Renamed { nickname } => info!("the teacher renamed this client {nickname}"),

@@ -6,7 +6,7 @@ use crate::support::{Class, Client, Plan, gradient};
 use unmask_core::OptimiserKind;
 use unmask_defence::{
     ProtectedUpdate,
-    published::{SentContent, four_words, leaf, root_from},
+    published::{SentContent, four_words, leaf, root_from, weights},
 };
 use unmask_wire::{ClientMessage, ListPath, Listing, RelayMessage, view::Control};
 
@@ -55,7 +55,7 @@ fn each_client_finds_its_update_in_the_list_that_the_wall_shows() {
     assert_eq!(places.len(), 4);
     let room = class.room_when("the list", |room| room.listed.is_some());
     let wall = room.listed.unwrap();
-    assert_eq!((wall.round, wall.updates, wall.words), (1, 4, four_words(&root)));
+    assert_eq!((wall.round, wall.updates, wall.words), (1, 4, four_words(&root, &weights(&[&plans[0].weights]))));
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub struct ListedView {
     pub round: u32,
     /// Number of updates in it.
     pub updates: u32,
-    /// Its root as four words.
+    /// Its root and the round's weights as four words.
     pub words: String,
 }
 

@@ -87,8 +87,9 @@ fn Listed(trainer: Trainer) -> impl IntoView {
                 data-testid="four-words"
                 data-round=part(listed, |listed| listed.round)
                 title=part(listed, |listed| listed.root.clone())
+                hidden=move || optional(listed, |listed| listed.words.clone())().is_none()
             >
-                {part(listed, |listed| listed.words.clone())}
+                {optional(listed, |listed| listed.words.clone())}
             </p>
             <p
                 data-testid="own-listed"
