@@ -20,7 +20,6 @@ async fn a_secure_sum_of_tabs() {
         relay.student_link("localhost", &format!("nickname={name}&image=cat&device=cpu&join=1{passphrase}"))
     };
     let teacher = browser.open(&relay.teacher_link(), DESKTOP).await;
-    teacher.click("fold-defence").await;
     teacher.click("aggregation-secure-sum").await;
     teacher.screenshot("expert-secure-sum").await;
     let known = format!("&passphrase={fragment}");
