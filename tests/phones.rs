@@ -207,3 +207,38 @@ async fn a_cheap_projector_shows_what_leaks() {
     let pin = relay.room().await["pin"].clone();
     assert_eq!(pin, teacher.attribute("pin", "data-pin").await);
 }
+
+/// Each phone finds its update in the round's list, and shows the same four words as the wall. A switch of the teacher's, or
+/// one's own, makes a device careful, also after a reload.
+#[tokio::test]
+async fn phones_and_wall_show_the_same_four_words() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let relay = Relay::start(&["--deadline", "120"]).await;
+    let browser = Browser::start().await;
+    let ada = browser.open(&relay.student_link("localhost", "nickname=Ada&image=cat&device=cpu&join=1"), PHONE).await;
+    let wall = browser.open(&relay.beamer_link(), PROJECTOR).await;
+    let _robot = robot(&relay, "Robot");
+    for nickname in ["Ada", "Robot"] {
+        relay.client(nickname).await;
+    }
+    ada.click("be-careful").await;
+    assert!(ada.shows("refuse").await);
+    ada.reload().await;
+    ada.wait_for("document.querySelector('[data-testid=\"be-careful\"]')?.checked || null").await;
+    ada.attribute_is("connection", "data-state", "online").await;
+    relay.client("Ada").await;
+    assert!(!wall.shows("stage-listed").await);
+    relay.control(json!({ "do": "careful", "on": true })).await;
+    relay.control(json!({ "do": "one_round" })).await;
+    ada.attribute_is("own-listed", "data-listed", "true").await;
+    let words = ada.text("four-words").await;
+    assert_eq!(words.split(' ').count(), 4, "{words}");
+    wall.wait_for(&format!(
+        "document.querySelector('[data-testid=\"stage-listed\"]')?.innerText.includes('{words}') || null"
+    ))
+    .await;
+    assert_eq!(relay.room().await["listed"]["words"], words);
+    assert!(!ada.shows("doubts").await);
+    assert_accessible(&ada, "a careful student").await;
+    ada.screenshot("student-careful").await;
+}
