@@ -93,7 +93,12 @@ pub fn play(rounds: u32, seed: u64) -> Played {
     while class.played.rounds < rounds {
         class.change();
         class.feed(Event::Begin);
-        class.feed(Event::Deadline { round: class.room.round(), policy: class.room.policy() });
+        let (round, policy) = (class.room.round(), class.room.policy());
+        class.feed(Event::Deadline { round, policy });
+        // Without a late answer, a room that waits for all of its clients would wait for ever.
+        for client in std::mem::take(&mut class.silent) {
+            class.feed(Event::Unable { client, round, policy, is_locked: false });
+        }
     }
     class.played
 }
