@@ -9,8 +9,9 @@ use unmask_core::{Architecture, OptimiserKind, Param, Rule};
 const ADAM: f64 = 7.3;
 /// How far above a proven bound a change may lie. Masks let each entry of a mean come from other clients.
 const SLACK: f64 = 4.0;
-/// Largest gradient of one layer that counts as possible; those of honest rounds stay far below.
-const GRADIENT: f64 = 100.0;
+/// Largest gradient of one layer that counts as possible. In honest rooms whose settings change all the time, a few reach
+/// 500.
+const GRADIENT: f64 = 1000.0;
 /// Standard deviations of announced noise that a change may have.
 const DEVIATIONS: f64 = 8.0;
 /// Largest change that counts as rounding, relative to a layer's size.

@@ -26,10 +26,16 @@ const MODELS: [&str; 6] = [
     "lenet_width4_16",
     "resnet_nano",
 ];
-const RULES: [&str; 6] =
-    ["fedsgd", "fedsgd", "fedsgd", "fedavg:epochs=1,rate=0.1", "fedavg:epochs=3,rate=0.02", "fedavg:epochs=2,rate=0.2"];
-/// At SGD's rate of 1, some of these rooms diverge, and then look doctored.
-const OPTIMISERS: [&str; 6] = ["sgd:0.02", "sgd:0.1", "sgd:0.5", "adam:0.0003", "adam:0.001", "adam:0.01"];
+const RULES: [&str; 6] = [
+    "fedsgd",
+    "fedsgd",
+    "fedsgd",
+    "fedavg:epochs=1,rate=0.1",
+    "fedavg:epochs=3,rate=0.02",
+    "fedavg:epochs=2,rate=0.05",
+];
+/// From a rate of 0.5 on, some of these rooms diverge under SGD, and then look doctored.
+const OPTIMISERS: [&str; 6] = ["sgd:0.02", "sgd:0.1", "sgd:0.2", "adam:0.0003", "adam:0.001", "adam:0.01"];
 const AGGREGATIONS: [&str; 5] = ["mean", "clipped", "aligned", "trimmed-mean:0.25", "median"];
 const DEFENCES: [&str; 12] = [
     "none",
