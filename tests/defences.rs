@@ -17,15 +17,15 @@ async fn a_secure_sum_of_tabs() {
     let browser = Browser::start().await;
     let fragment = PASSPHRASE.replace(' ', "%20");
     let join = |name: &str, passphrase: &str| {
-        relay.student_link("localhost", &format!("nickname={name}&image=cat&device=cpu&join=1{passphrase}"))
+        let link = relay.student_link("localhost", &format!("nickname={name}&image=cat&device=cpu&join=1"));
+        format!("{link}&passphrase={passphrase}")
     };
     let teacher = browser.open(&relay.teacher_link(), DESKTOP).await;
     teacher.click("aggregation-secure-sum").await;
     teacher.screenshot("expert-secure-sum").await;
-    let known = format!("&passphrase={fragment}");
-    let ada = browser.open(&join("Ada", &known), PHONE).await;
-    let bob = browser.open(&join("Bob", &known), DESKTOP).await;
-    let eve = browser.open(&join("Eve", "&passphrase=guessed"), DESKTOP).await;
+    let ada = browser.open(&join("Ada", &fragment), PHONE).await;
+    let bob = browser.open(&join("Bob", &fragment), DESKTOP).await;
+    let eve = browser.open(&join("Eve", "guessed"), DESKTOP).await;
     let _robots = ["Carl", "Dora"].map(|name| robot_with_passphrase(&relay, name, PASSPHRASE));
     relay.client("Dora").await;
     relay.control(json!({ "do": "start" })).await;
