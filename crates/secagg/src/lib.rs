@@ -44,7 +44,8 @@ mod relay;
 mod shares;
 #[cfg(feature = "sums")]
 mod terms;
-#[cfg(all(test, feature = "sums"))]
+#[cfg(test)]
+#[cfg(feature = "sums")]
 mod tests;
 #[cfg(feature = "sums")]
 mod whole;

@@ -63,7 +63,7 @@ impl Room {
         if let Phase::Training(round) = &mut self.phase
             && (terms.round, terms.policy) == (self.number, self.policy)
         {
-            round.keying = Some(Keying::new(terms));
+            round.keying = Some(Box::new(Keying::new(terms)));
         }
     }
 

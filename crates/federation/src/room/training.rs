@@ -22,7 +22,7 @@ pub(super) struct Round {
     pub(super) model: Arc<GlobalModel>,
     pub(super) reports: Reports,
     /// The sum of a round whose updates nobody sees.
-    pub(super) keying: Option<Keying>,
+    pub(super) keying: Option<Box<Keying>>,
     /// Whether the clients got other weights than the model's. Then there is no step.
     pub(super) is_doctored: bool,
 }
@@ -184,7 +184,7 @@ impl Room {
         if let (Some(keying), Some(settings)) = (round.keying.take(), self.settings.aggregation().secure_sum())
             && round.reports.len() > 0
         {
-            return self.begin_summing(round, keying, settings);
+            return self.begin_summing(round, *keying, settings);
         }
         self.end(round, None)
     }

@@ -34,10 +34,11 @@ struct Student {
     /// What looks doctored in the last plan.
     doubts: Vec<Doubt>,
     /// Leaves when it is asked for this task of the sum, or answers nothing more.
-    until: Option<(fn(&RelayMessage) -> bool, Silence)>,
+    until: Option<(IsTask, Silence)>,
     is_gone: bool,
 }
 
+type IsTask = fn(&RelayMessage) -> bool;
 type Training = Box<dyn Fn(&[f32]) -> Vec<f32>>;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -108,7 +109,7 @@ impl Student {
 fn play(class: &Class, students: &mut [Student], seconds: u64) {
     let end = class.passed() + Duration::from_secs(seconds);
     while class.passed() < end {
-        while students.iter_mut().fold(false, |any, student| student.answer() || any) {}
+        while students.iter_mut().any(Student::answer) {}
         class.pass(Duration::from_millis(10));
     }
 }
@@ -175,8 +176,8 @@ fn weights_are_added_up_as_changes() {
 
 #[test]
 fn those_who_stay_remove_the_masks_of_those_who_leave() {
-    let asked_for_values: fn(&RelayMessage) -> bool = |message| is_task(message, 1);
-    let asked_to_confirm: fn(&RelayMessage) -> bool = |message| is_task(message, 2);
+    let asked_for_values: IsTask = |message| is_task(message, 1);
+    let asked_to_confirm: IsTask = |message| is_task(message, 2);
     for (when, silence, others) in [
         (asked_for_values, Silence::Leaves, &[1, 2, 3][..]),
         // Its values are in the sum.
