@@ -174,6 +174,8 @@ pub struct Client {
     keys: Keys,
     /// The secure sum that it has sent keys for.
     adding: Option<Adding>,
+    /// Round and policy of the last sum that it helped to make known.
+    summed: Option<(u32, u32)>,
     pictures: PrivatePictures,
     history: PictureHistory,
     shard: Option<Arc<Shard>>,
@@ -199,6 +201,7 @@ impl Client {
             page: None,
             keys: Keys::default(),
             adding: None,
+            summed: None,
             pictures: PrivatePictures::default(),
             history: PictureHistory::default(),
             shard: None,
@@ -484,9 +487,19 @@ impl Client {
         let missing = || UpdateFailure::Sum("the room's passphrase is gone".to_owned());
         let (class, client) = (self.keys.class(sum.salt, None).map_err(|_| missing())?, self.id.ok_or_else(missing)?);
         let (loss, samples, plain_bytes) = (trained.loss, trained.samples, 4 * trained.values.len());
+        let (round, policy, check) = (plan.round, plan.policy, class.check());
+        if self.summed == Some((round, policy)) {
+            // The difference of two sums of one round could be one client's update.
+            return Err(UpdateFailure::Sum("the sum of this round is already known".to_owned()));
+        }
+        // The plan came again on another socket: the relay may have the keys, or may have lost them.
+        let again = self.adding.as_ref().filter(|adding| (adding.round, adding.policy) == (round, policy));
+        if let Some(keys) = again.and_then(Adding::sent_keys) {
+            let frames = frames(&ClientMessage::SumKeys { round, policy, loss, samples, keys, check }, &[])?;
+            return Ok(OutgoingUpdate { bytes: plain_bytes, frames, update: None, plain_bytes, groups: Vec::new() });
+        }
         let begun = Adding::begin((client, self.is_robot), (plan, sum, &class), trained, fresh);
         let (adding, keys) = begun.map_err(|error| UpdateFailure::Sum(error.to_string()))?;
-        let (round, policy, check) = (plan.round, plan.policy, class.check());
         let header = ClientMessage::SumKeys { round, policy, loss, samples, keys, check };
         let frames = frames(&header, &[])?;
         self.adding = Some(adding);
@@ -495,12 +508,17 @@ impl Client {
 
     /// Takes the next step of a secure sum. A client that leaves one says so, so that nobody waits for it.
     fn add_up(&mut self, round: u32, policy: u32, task: SumTask) -> Result<Option<Action>, ClientError> {
-        let Some(adding) = self.adding.as_mut().filter(|adding| (adding.round, adding.policy) == (round, policy))
-        else {
-            return Ok(None);
+        let adding = self.adding.as_mut().filter(|adding| (adding.round, adding.policy) == (round, policy));
+        let Some(adding) = adding else {
+            // A page that was loaded again has lost its keys.
+            let reason = "this client is not in this secure sum any more";
+            return Ok(Some(Action::Send(self.unable(round, policy, reason)?)));
         };
         let is_last = matches!(task, SumTask::Confirmations(_));
         let answer = adding.answer(task);
+        if is_last && answer.is_ok() {
+            self.summed = Some((round, policy));
+        }
         if is_last || answer.is_err() {
             self.adding = None;
         }
@@ -520,6 +538,8 @@ impl Client {
     /// The plan, if this client has the passphrase that its secure sum takes.
     fn keyed(&mut self, plan: RoundPlan) -> Result<RoundPlan, Obstacle> {
         if let Some(sum) = plan.sum {
+            let fits = sum.settings.check_defence(plan.defence);
+            fits.map_err(|error| Obstacle::Unable(error.to_string()))?;
             let missing =
                 "this room adds up updates that nobody sees, and for that everybody types the class's passphrase";
             self.keys.class(sum.salt, sum.check).map_err(|locked| Obstacle::locked(locked, missing))?;

@@ -31,6 +31,7 @@ pub(crate) enum LeftSum {
 pub(crate) struct Adding {
     pub(crate) round: u32,
     pub(crate) policy: u32,
+    keys: PublicKeys,
     random: ChaCha20Rng,
     state: State,
 }
@@ -92,7 +93,12 @@ impl Adding {
             batch: plan.batch,
             defence: plan.defence,
         };
-        Ok((Self { round, policy, random, state: State::Keys(sent, Box::new(summand)) }, keys))
+        Ok((Self { round, policy, keys, random, state: State::Keys(sent, Box::new(summand)) }, keys))
+    }
+
+    /// The keys that it has sent, while nobody has answered them.
+    pub(crate) fn sent_keys(&self) -> Option<PublicKeys> {
+        matches!(self.state, State::Keys(..)).then_some(self.keys)
     }
 
     /// Answers the relay's task. After an error the client has left the sum.

@@ -285,8 +285,10 @@ impl Room {
             }
             Event::Forgotten(client) => {
                 self.members.forget(client);
-                if let Phase::Training(round) = &mut self.phase {
-                    round.forget(client);
+                match &mut self.phase {
+                    Phase::Training(round) => round.forget(client),
+                    Phase::Summing(summing) => summing.forget(client),
+                    Phase::Idle | Phase::Resting | Phase::Sealing(_) => {}
                 }
                 Vec::new()
             }
@@ -376,6 +378,7 @@ impl Room {
                 self.members.drop_work();
                 self.run = Run::Paused;
                 self.choices.model = Some(model);
+                self.class_check = None;
                 self.members.readmit_all();
                 self.apply_choices();
                 Vec::new()

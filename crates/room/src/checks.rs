@@ -95,7 +95,11 @@ impl Classroom {
     pub(super) fn weights_begin_again(&mut self) {
         let start = self.randomness.seed();
         self.checks.begin_again(start);
-        // Another model ends what the relay did to the last one.
+        self.end_fishing();
+    }
+
+    /// Another model ends what the relay did to the last one.
+    pub(super) fn end_fishing(&mut self) {
         if self.stage.fishes_for().is_some() && !self.room.sends_doctored() {
             self.stage.fish(None);
             self.say("The relay is honest again: the model is another one.");

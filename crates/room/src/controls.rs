@@ -206,6 +206,7 @@ impl Classroom {
             InitialWeights::Pretrained => "with pretrained weights",
         };
         self.say(format!("The teacher reset the model; it begins {what}."));
+        self.end_fishing();
     }
 
     /// Gives the class a new model, and returns what it begins with.

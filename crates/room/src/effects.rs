@@ -77,8 +77,19 @@ impl Classroom {
             }
             Effect::Quorum { round, policy, awaited } => self.timers.quorum(round, policy, awaited),
             Effect::Sum { round, policy, next } => self.add_up(round, policy, next),
-            Effect::SetSumDeadline { round, policy } => {
-                let time = self.config.deadline.min(summing::STEP);
+            Effect::Accused { client, by } => {
+                let names: Vec<&str> = by.iter().map(|client| self.roster.name(*client)).collect();
+                let line = format!(
+                    "{} left the secure sum because of {}: its keys or shares do not fit. One side lies, or has another \
+                     passphrase.",
+                    names.join(", "),
+                    self.roster.name(client)
+                );
+                self.say_of([&[client], &by[..]].concat(), line);
+            }
+            Effect::SetSumDeadline { round, policy, is_long } => {
+                let time = self.config.deadline;
+                let time = if is_long { time } else { time.min(summing::STEP) };
                 self.timers.begin(self.now.moment, time, round, policy);
             }
             Effect::Summed { round, settings, clients, is_of_single_pictures: true, is_doctored, mean, model } => {
@@ -107,9 +118,9 @@ impl Classroom {
             }
             Effect::Excluded { client, refusals } => {
                 let name = self.roster.name(client);
-                let line = format!(
-                    "{name} is left out after {refusals} refused updates in a row; the teacher can take it in again."
-                );
+                let after =
+                    if refusals == 1 { String::new() } else { format!(" after {refusals} refused updates in a row") };
+                let line = format!("{name} is left out{after}; the teacher can take it in again.");
                 self.say_of([client], line);
                 if let Some(device) = self.roster.get(client).and_then(|entry| entry.peer().device) {
                     self.door.leave_out(device);

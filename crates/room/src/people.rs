@@ -106,6 +106,10 @@ impl Classroom {
         self.consents(client, may_show, may_lend);
         // The room had not noticed the loss of the old socket, and its task may have been lost with it. A page that was
         // loaded again has lost the nonce of its mask as well, and waits for the next round.
+        // Nor can it go on with a secure sum whose messages the old socket may have taken along.
+        if self.room.is_in_sum(client) {
+            self.feed(Event::Left(client));
+        }
         let is_at_work = self.room.member(client) == ClientState::Training;
         let lost_its_nonce = !self.roster.get(client).is_some_and(Entry::holds_its_nonce);
         if is_at_work && lost_its_nonce && self.room.settings().defence().has_own_mask() {

@@ -9,7 +9,7 @@ use unmask_wire::{RelayMessage, SumPlan, SumTask};
 
 use crate::{classroom::Classroom, outbox::Slot, randomness::Randomness};
 
-/// Longest time for one message of a secure sum, once everybody has trained.
+/// Longest time for a short message of a secure sum, once everybody has trained.
 pub(crate) const STEP: Duration = Duration::from_secs(20);
 
 /// What the room knows of its secure sums.

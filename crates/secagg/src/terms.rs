@@ -63,7 +63,7 @@ impl Terms {
     /// The number of clients that must stay, of which so many are people and robots. All robots may be in league with the
     /// relay, so the threshold is of the people, beyond the robots.
     pub fn least(&self, people: usize, robots: usize) -> usize {
-        robots + self.threshold.of(people).max(self.people())
+        robots.saturating_add(self.threshold.of(people).max(self.people()))
     }
 
     pub(crate) fn least_of(&self, roster: &[Member]) -> usize {

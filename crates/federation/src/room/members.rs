@@ -179,27 +179,37 @@ impl Members {
     }
 
     pub(super) fn accepted(&mut self, client: ClientId) {
-        self.answered(client);
-        self.is_flawless(client);
-    }
-
-    /// Nothing was wrong with what this client sent.
-    pub(super) fn is_flawless(&mut self, client: ClientId) {
-        if let Some(member) = self.present(client) {
-            member.refusals = 0;
-        }
-    }
-
-    /// A client answered the running round. Whether all is well with its answer may be seen later.
-    pub(super) fn answered(&mut self, client: ClientId) {
         self.free_after_answer(client);
         if let Some(member) = self.present(client) {
             member.debt = member.debt.saturating_sub(1);
             member.is_charged = false;
-            member.state = ClientState::Sent;
+            (member.state, member.refusals) = (ClientState::Sent, 0);
         }
         // The round has waited for this one, and not yet in vain for those still at work.
         self.at_work().for_each(|member| member.is_charged = false);
+    }
+
+    /// A client carried a secure sum to its end.
+    pub(super) fn summed(&mut self, client: ClientId) {
+        if let Some(member) = self.present(client) {
+            (member.missed, member.was_away, member.refusals) = (0, false, 0);
+            member.debt = member.debt.saturating_sub(1);
+        }
+    }
+
+    /// A client is ready for a secure sum. What it missed stays until the sum is made: it may be silent in there.
+    pub(super) fn keyed(&mut self, client: ClientId) {
+        if let Some(member) = self.present(client) {
+            (member.state, member.is_charged) = (ClientState::Sent, false);
+        }
+        self.at_work().for_each(|member| member.is_charged = false);
+    }
+
+    /// A client at work in a secure sum did not answer in time.
+    pub(super) fn silent_in_sum(&mut self, client: ClientId) {
+        if let Some(member) = self.present(client) {
+            (member.state, member.is_charged) = (ClientState::Training, member.is_counted());
+        }
     }
 
     fn at_work(&mut self) -> impl Iterator<Item = &mut Member> {
@@ -213,7 +223,11 @@ impl Members {
 
     /// A round took no step for want of these clients' updates, for whatever reason: its end charges them.
     pub(super) fn spoiled(&mut self, clients: impl Iterator<Item = ClientId>) {
-        clients.for_each(|client| self.0.entry(client).or_default().is_charged = true);
+        for client in clients {
+            if let Some(member) = self.0.get_mut(&client) {
+                member.is_charged = true;
+            }
+        }
     }
 
     /// An answer is late for a client's round, and was still quick enough to wait for.

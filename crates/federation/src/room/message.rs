@@ -129,7 +129,11 @@ pub enum Effect {
     /// Send the clients of the secure sum what they need for their next message.
     Sum { round: u32, policy: u32, next: Next },
     /// Send [`Event::Deadline`] when the time for one message of a secure sum is over.
-    SetSumDeadline { round: u32, policy: u32 },
+    /// `is_long` if the message has as many values as an update.
+    SetSumDeadline { round: u32, policy: u32, is_long: bool },
+    /// These clients left a secure sum, because this one's keys or shares do not fit. One side lies, or has another
+    /// passphrase.
+    Accused { client: ClientId, by: Vec<ClientId> },
     /// The mean of these clients' updates is known from their secure sum.
     Summed {
         round: u32,

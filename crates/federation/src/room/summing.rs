@@ -40,6 +40,11 @@ pub(super) struct Summing {
 }
 
 impl Summing {
+    pub(super) fn forget(&mut self, client: ClientId) {
+        self.sum.leave(client);
+        self.round.forget(client);
+    }
+
     pub(super) fn model(&self) -> &Arc<GlobalModel> {
         &self.round.model
     }
@@ -99,7 +104,7 @@ impl Room {
         keying.sum.take(client, Message::Keys(keys))?;
         keying.checks.insert(client, check);
         current.reports.add(client, is_robot, loss, counted);
-        self.members.answered(client);
+        self.members.keyed(client);
         Ok(())
     }
 
@@ -166,6 +171,16 @@ impl Room {
         effects
     }
 
+    /// Whether a client has answered the running round with its keys, and the sum is not yet known.
+    pub fn is_in_sum(&self, client: ClientId) -> bool {
+        let is_sum = match &self.phase {
+            Phase::Training(round) => round.keying.is_some(),
+            Phase::Summing(_) => true,
+            Phase::Idle | Phase::Resting | Phase::Sealing(_) => false,
+        };
+        is_sum && self.members.state(client) == ClientState::Sent
+    }
+
     /// A client of the sum is gone, or cannot go on.
     pub(super) fn leaves_sum(&mut self, client: ClientId) {
         if let Phase::Summing(summing) = &mut self.phase {
@@ -178,7 +193,7 @@ impl Room {
         let Phase::Summing(summing) = &mut self.phase else { return Vec::new() };
         for client in summing.sum.waits_for() {
             // The end of the round counts these as late.
-            self.members.set(client, ClientState::Training);
+            self.members.silent_in_sum(client);
         }
         let mut effects = self.close_sum_phase();
         effects.extend(self.go_on());
@@ -207,7 +222,9 @@ impl Room {
 
     fn ask(&self, next: Next) -> Vec<Effect> {
         let (round, policy) = (self.number, self.policy);
-        vec![Effect::Sum { round, policy, next }, Effect::SetSumDeadline { round, policy }]
+        // The values are as many as those of an update.
+        let is_long = matches!(next, Next::Deliveries(_));
+        vec![Effect::Sum { round, policy, next }, Effect::SetSumDeadline { round, policy, is_long }]
     }
 
     fn close_sum(&mut self, outcome: Result<Sum, unmask_secagg::Void>) -> Vec<Effect> {
@@ -229,10 +246,13 @@ impl Room {
                 model: Arc::clone(&round.model),
                 clients: clients.clone(),
             });
-            clients.iter().for_each(|client| self.members.is_flawless(*client));
+            clients.iter().for_each(|client| self.members.summed(*client));
             Ok(())
         });
-        self.class_check = check.filter(|_| mean.is_ok());
+        // A few clients must not decide for a class that is about to come.
+        let (people, robots) = round.counted.numbers();
+        let is_usual = 2 * round.reports.len() > people + robots;
+        self.class_check = check.filter(|_| mean.is_ok() && is_usual);
         let void = mean.err().or_else(|| self.lack_of(&round));
         effects.extend(self.end(round, void));
         effects
@@ -247,20 +267,25 @@ impl Room {
         members: usize,
         outcome: &Result<Sum, unmask_secagg::Void>,
     ) -> Vec<Effect> {
-        let mut faults: BTreeMap<ClientId, Refusal> = BTreeMap::new();
-        let mut complaints: BTreeMap<ClientId, usize> = BTreeMap::new();
-        for (_, about) in relay.complaints() {
-            *complaints.entry(*about).or_default() += 1;
+        let mut complaints: BTreeMap<ClientId, Vec<ClientId>> = BTreeMap::new();
+        for (by, about) in relay.complaints() {
+            complaints.entry(*about).or_default().push(*by);
         }
+        let mut effects = Vec::new();
         for (client, by) in complaints {
-            if 2 * by > members {
-                faults.insert(client, Refusal::Accused { by });
+            if 2 * by.len() > members {
+                // With its keys, no sum of the others comes about.
+                let is_excluded = (0..MAX_REFUSALS).any(|_| self.members.refused(client));
+                effects.push(Effect::Refused { client, refusal: Refusal::Accused { by: by.len() } });
+                effects.extend(is_excluded.then_some(Effect::Excluded { client, refusals: 1 }));
+            } else {
+                effects.push(Effect::Accused { client, by });
             }
         }
         if let Err(unmask_secagg::Void::Dealer(client)) = outcome {
-            faults.insert(*client, unmask_secagg::Refusal::WrongShares.into());
+            effects.extend(self.refused(*client, unmask_secagg::Refusal::WrongShares.into()));
         }
-        faults.into_iter().flat_map(|(client, refusal)| self.refused(client, refusal)).collect()
+        effects
     }
 
     /// Reports a refusal, and counts it where it is the client's fault.

@@ -17,7 +17,7 @@ pub(super) struct Round {
     /// Number of clients asked.
     cohort: usize,
     /// People and robots that it waits for.
-    counted: Counted,
+    pub(super) counted: Counted,
     quorum: Reached,
     pub(super) model: Arc<GlobalModel>,
     pub(super) reports: Reports,
@@ -43,7 +43,7 @@ pub(super) struct Counted(Vec<(ClientId, bool)>);
 
 impl Counted {
     /// Number of people and of robots.
-    fn numbers(&self) -> (u32, u32) {
+    pub(super) fn numbers(&self) -> (u32, u32) {
         let robots = self.0.iter().filter(|(_, is_robot)| *is_robot).count();
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         (number(self.0.len() - robots), number(robots))
