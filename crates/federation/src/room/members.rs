@@ -223,11 +223,7 @@ impl Members {
 
     /// A round took no step for want of these clients' updates, for whatever reason: its end charges them.
     pub(super) fn spoiled(&mut self, clients: impl Iterator<Item = ClientId>) {
-        for client in clients {
-            if let Some(member) = self.0.get_mut(&client) {
-                member.is_charged = true;
-            }
-        }
+        clients.for_each(|client| self.0.entry(client).or_default().is_charged = true);
     }
 
     /// An answer is late for a client's round, and was still quick enough to wait for.
