@@ -308,7 +308,7 @@ fn a_sum_that_hides_nobody_or_cannot_be_made_is_refused() {
         (&["secure-sum=threshold=0.67"], "clips nothing with defence = \"none\"; add a length, such as clip=1"),
         (&["secure-sum=clip=1", "defence=gaussian"], "clips a second time"),
         (&["secure-sum=clip=1", "defence=gaussian:unclipped=1"], "choose none, fixed-position or gaussian with a clip"),
-        (&["secure-sum=clip=1", "defence=random-binary:0.5"], "which defence = \"random-binary:0.5\" does not send"),
+        (&["secure-sum=clip=1", "defence=random-binary:0.5"], "which the defence random-binary:0.5 does not send"),
     ] {
         let error = config(overrides).validate().unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");

@@ -117,7 +117,6 @@ fn Headline(feed: Feed, on_stage: Callback<()>) -> impl IntoView {
                     {phase_text}
                 </span>
             </p>
-            <Listed feed/>
             <Facts feed/>
             <button type="button" class="button small" data-testid="to-stage" title="Back to the stage (E)" aria-keyshortcuts="E" on:click=move |_| on_stage.run(())>
                 "Stage"
@@ -125,23 +124,6 @@ fn Headline(feed: Feed, on_stage: Callback<()>) -> impl IntoView {
             <LanguageSwitch/>
             <p class="pill" data-testid="link" data-state=move || link().0>{move || link().1}</p>
         </header>
-    }
-}
-
-/// The published list of the last round, as four words that students compare with those on their devices.
-#[component]
-fn Listed(feed: Feed) -> impl IntoView {
-    let listed = feed.optional(|room| room.listed.clone());
-    view! {
-        <p
-            class="sub"
-            data-testid="listed"
-            data-round=part(listed, |listed| listed.round)
-            title="Root of the list of this round's updates: the same words must be on every device"
-            hidden=move || listed.with(Option::is_none)
-        >
-            {part(listed, |listed| format!("Round {}: {}", listed.round, listed.words))}
-        </p>
     }
 }
 

@@ -46,6 +46,7 @@ pub fn Roster(
     view! {
         <section class="card roster" aria-label="Room">
             <h2>"In the room " <span class="count" data-testid="clients-here">{move || ids().len()}</span></h2>
+            <Listed feed/>
             <Show when=move || teacher.is_here()>
                 {door.run()}
             </Show>
@@ -408,6 +409,23 @@ mod tests {
         let says = |id| format!("[data-testid=client][data-client=\"{id}\"] .client-private");
         assert!(roster.shown(&says("2")).await.is_empty());
         assert_eq!(roster.says(&says("4")).await, ["⊝ not to be shown"]);
+    }
+}
+
+/// The published list of the last round, as four words that students compare with those on their devices.
+#[component]
+fn Listed(feed: Feed) -> impl IntoView {
+    let listed = feed.optional(|room| room.listed.clone());
+    view! {
+        <p
+            class="sub"
+            data-testid="listed"
+            data-round=part(listed, |listed| listed.round)
+            title="Root of the list of this round's updates: the same words must be on every device"
+            hidden=move || listed.with(Option::is_none)
+        >
+            {part(listed, |listed| format!("Round {}: {}", listed.round, listed.words))}
+        </p>
     }
 }
 
