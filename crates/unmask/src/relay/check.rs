@@ -13,10 +13,16 @@ use crate::{Failure, interrupt::asked_to_stop, say};
 /// [`Failure::Input`] if the certificate can be neither used nor made.
 pub(super) async fn run(config: &RelayConfig) -> Result<(), Failure> {
     let mut check = NetworkCheck::start(config).await.map_err(Failure::Input)?;
-    say(&report(&check));
+    let mut stop = std::pin::pin!(asked_to_stop());
+    // It listens for Ctrl-C before it says that this ends it.
+    tokio::select! {
+        biased;
+        () = &mut stop => return Ok(()),
+        () = std::future::ready(()) => say(&report(&check)),
+    }
     loop {
         tokio::select! {
-            () = asked_to_stop() => return Ok(()),
+            () = &mut stop => return Ok(()),
             arrival = check.next_arrival() => say(&told(arrival)),
         }
     }
