@@ -132,6 +132,9 @@ async fn only_the_teacher_controls() {
     teacher.click("reset-yes").await;
     wait_for("the reset", || async { (relay.room().await["round"] == 0).then_some(()) }).await;
 
+    teacher
+        .wait_for("document.querySelector('[data-testid=\"reset-yes\"]')?.checkVisibility() ? null : 'closed'")
+        .await;
     teacher.click("network").await;
     let findings = "[...document.querySelectorAll('[data-testid=\"network-finding\"]')]";
     let subjects = teacher.wait_for(&format!("{findings}.map(finding => finding.dataset.subject).join(' ')")).await;

@@ -216,10 +216,31 @@ impl Tab {
         // Opens the folds around it.
         self.element(id).await;
         self.wait_for(&format!("document.querySelector('[data-testid=\"{id}\"]')?.checkVisibility() || null")).await;
+        self.rests(id).await;
         if self.element(id).await.click().await.is_err() {
             // The page may have drawn it again since.
             self.element(id).await.click().await.expect("it can be clicked");
         }
+    }
+
+    /// Scrolls to this element, and waits until it stays where it is. A pointer would miss one that moves, and
+    /// WebDriver would not say so.
+    async fn rests(&self, id: &str) {
+        let script = "const [look, done] = arguments;
+            const place = () => {
+                const element = document.querySelector(look);
+                element?.scrollIntoView({ behavior: 'instant', block: 'nearest' });
+                const { x, y } = element?.getBoundingClientRect() ?? {};
+                return [x, y].join();
+            };
+            const before = place();
+            setTimeout(() => done(before === place() || null), 50);";
+        let look = format!("[data-testid=\"{id}\"]");
+        let rest = in_time(|| async {
+            let rests = self.client.execute_async(script, vec![json!(look)]).await.unwrap_or_default();
+            (!rests.is_null()).then_some(())
+        });
+        rest.await.unwrap_or_else(|| panic!("{id} never rests"));
     }
 
     /// Presses and releases a key in the focused element; a key without a letter is given by WebDriver's code.
