@@ -12,6 +12,7 @@ mod pickle;
 mod rounds;
 mod safetensors;
 mod session;
+mod sums;
 mod values;
 mod walk;
 mod zipped;

@@ -4,30 +4,42 @@ use std::sync::{Arc, OnceLock};
 
 use arbitrary::Arbitrary;
 use unmask_core::{
-    Aggregation, Architecture, ClientId, ClientState, KeyCheck, MaskSeed, ModelState, RoundSettings, UpdateForm,
-    VitPreset,
+    Aggregation, Architecture, ClientId, ClientState, KeyCheck, MaskSeed, ModelState, RoundSettings, SecureSumSettings,
+    Threshold, UpdateForm, VitPreset,
 };
 use unmask_defence::{KeyMaterial, PlainUpdate, Protect, ProtectedUpdate};
-use unmask_federation::{Effect, Event, GlobalModel, Quorum, ReceivedUpdate, Room, RoomPhase, RoundSummary};
+use unmask_federation::{
+    Effect, Event, GlobalModel, Quorum, ReceivedKeys, ReceivedUpdate, Room, RoomPhase, RoundSummary, Void,
+};
+use unmask_secagg::{LEAST_PEOPLE, Terms, hash_of_weights};
 
-use crate::values::{Float, Values, steps};
+use crate::{
+    sums::{Lie, Sums},
+    values::{Float, Values, steps},
+};
 
 /// More steps would make an input slower but not different.
 const MAX_STEPS: usize = 40;
 const CLIENTS: u8 = 5;
+/// Nobody sits at this one.
+const ROBOT: ClientId = ClientId(CLIENTS as u32 - 1);
 /// No input can address these clients.
-const HONEST: [ClientId; 2] = [ClientId(CLIENTS as u32 + 1), ClientId(CLIENTS as u32 + 2)];
+const HONEST: [ClientId; 3] =
+    [ClientId(CLIENTS as u32 + 1), ClientId(CLIENTS as u32 + 2), ClientId(CLIENTS as u32 + 3)];
 
 const DEFENCES: [&str; 6] =
     ["none", "fixed-position", "random-binary:0.5", "frozen-binary:0.5", "encrypted", "encrypted:keyed"];
 const RULES: [&str; 2] = ["fedsgd", "fedavg:epochs=2,rate=0.1"];
 const OPTIMISERS: [&str; 2] = ["sgd:0.1", "adam:0.001"];
-const AGGREGATIONS: [Aggregation; 5] = [
+const SUM: Aggregation =
+    Aggregation::SecureSum(SecureSumSettings { threshold: Threshold::TWO_THIRDS, clip: Some(1.0) });
+const AGGREGATIONS: [Aggregation; 6] = [
     Aggregation::Mean,
     Aggregation::Clipped,
     Aggregation::Aligned,
     Aggregation::TrimmedMean { share: 0.2 },
     Aggregation::Median,
+    SUM,
 ];
 
 #[derive(Debug, Arbitrary)]
@@ -46,6 +58,8 @@ enum Step {
         is_current: bool,
         is_locked: bool,
     },
+    /// Another answer than a secure sum asks for.
+    Lie(u8, Lie),
     /// It came from a browser that is left out.
     LeaveOut(u8),
     /// A late answer that was quick.
@@ -74,6 +88,8 @@ enum Step {
         has_april_block: bool,
     },
     Reset,
+    /// The relay sends other weights than the model's, or stops that.
+    Doctored(bool),
 }
 
 #[derive(Debug, Clone, Copy, Arbitrary)]
@@ -113,8 +129,8 @@ enum Form {
 }
 
 /// Weights stay finite and round numbers stay in order under any input, and honest clients that join afterwards
-/// complete a round. A step needs two updates if the first byte is odd, a parameter two that keep it if the second bit
-/// is set, and one otherwise.
+/// complete a round, whose updates they add up secretly if the first byte's third bit is set. A step needs two updates
+/// if that byte is odd, a parameter two that keep it if the second bit is set, and one otherwise.
 pub(crate) fn run(data: &[u8]) {
     let is_set = |bit: u8| u32::from(data.first().is_some_and(|byte| byte >> bit & 1 == 1));
     let mut world = World::new(1 + is_set(0), 1 + is_set(1));
@@ -123,7 +139,7 @@ pub(crate) fn run(data: &[u8]) {
             world.take(event);
         }
     }
-    world.goes_on();
+    world.goes_on(is_set(2) == 1);
 }
 
 struct World {
@@ -139,19 +155,35 @@ struct World {
     /// Updates that the room accepted since it last asked for some.
     accepted: u32,
     seeds: u32,
+    /// The clients of the last round's secure sum, if it had one.
+    sums: Option<Sums>,
 }
 
 impl World {
     fn new(updates: u32, kept: u32) -> Self {
         let room = Room::new(model(false), settings(None));
         let room = room.with_quorum(Quorum { updates: Some(updates), kept, ..Quorum::default() });
-        Self { room, least: updates.max(kept), asked: None, awaits_salt: false, quorum: None, accepted: 0, seeds: 0 }
+        Self {
+            room,
+            least: updates.max(kept),
+            asked: None,
+            awaits_salt: false,
+            quorum: None,
+            accepted: 0,
+            seeds: 0,
+            sums: None,
+        }
     }
 
     fn event(&mut self, step: Step) -> Option<Event> {
         let (round, policy) = (self.current_round(), self.room.policy());
         Some(match step {
-            Step::Join(client) => Event::Joined(id(client)),
+            Step::Join(client) => {
+                if id(client) == ROBOT {
+                    self.take(Event::Robot(ROBOT));
+                }
+                Event::Joined(id(client))
+            }
             Step::Leave(client) => Event::Left(id(client)),
             Step::Hide(client, is_hidden) => Event::Visibility { client: id(client), is_hidden },
             Step::Return(client) => Event::Return(id(client)),
@@ -164,6 +196,7 @@ impl World {
                 let round = if is_current { round } else { round + 1 };
                 Event::Unable { client: id(client), round, policy, is_locked }
             }
+            Step::Lie(client, lie) => return self.answer_to_sum(id(client), Some(&lie)),
             Step::LeaveOut(client) => Event::LeaveOut(id(client)),
             Step::Quick(client) => Event::Quick(id(client)),
             Step::Waited => Event::Waited { round, policy },
@@ -189,6 +222,10 @@ impl World {
             Step::Settings(chosen) => Event::SetSettings(settings(Some(chosen))),
             Step::Model { has_april_block } => Event::SetModel(model(has_april_block)),
             Step::Reset => Event::Reset(model(false)),
+            Step::Doctored(is_doctored) => {
+                let weights = &self.room.model().state.weights;
+                Event::SendDoctored(is_doctored.then(|| weights.iter().map(|weight| weight * 0.5).collect()))
+            }
         })
     }
 
@@ -227,8 +264,24 @@ impl World {
         }
     }
 
+    /// What a client of the running secure sum sends, if there is one.
+    fn answer_to_sum(&mut self, client: ClientId, lie: Option<&Lie>) -> Option<Event> {
+        if self.room.phase() != RoomPhase::Training {
+            return None;
+        }
+        let sums = self.sums.as_mut()?;
+        let Terms { round, policy, .. } = sums.terms();
+        if self.room.member(client) == ClientState::Training {
+            return Some(Event::SumKeys(sums.keys(client, client == ROBOT, lie)));
+        }
+        sums.message(client, lie, id).map(|message| Event::Sum { client, round, policy, message })
+    }
+
     /// A valid update or an encrypted model, depending on what the room waits for.
     fn honest(&mut self, client: ClientId) -> Event {
+        if let Some(event) = self.answer_to_sum(client, None) {
+            return event;
+        }
         let (round, policy) = (self.room.round(), self.room.policy());
         let mut weights = self.room.model().state.weights.clone();
         if self.room.phase() == RoomPhase::Sealing {
@@ -287,8 +340,21 @@ impl World {
         for effect in &effects {
             match effect {
                 Effect::Accepted { .. } => self.accepted += 1,
-                Effect::Plan { cohort, round, .. } => {
+                Effect::Plan { cohort, round, policy, settings, model, least, .. } => {
                     self.accepted = 0;
+                    self.sums = settings.aggregation().secure_sum().map(|sum| {
+                        let weights = &model.state.weights;
+                        let terms = Terms {
+                            nonce: [9; 16],
+                            round: *round,
+                            policy: *policy,
+                            weights: hash_of_weights(weights),
+                            values: weights.len() as u32,
+                            threshold: sum.threshold,
+                            people: (*least).max(LEAST_PEOPLE),
+                        };
+                        Sums::new(terms, *settings, model)
+                    });
                     assert!(!cohort.is_empty(), "a round without clients");
                     assert!(*round == before.0 + 1 || *round == 1, "round {round} after round {}", before.0);
                     for client in cohort {
@@ -313,6 +379,14 @@ impl World {
                     assert!(!self.room.is_hidden(*client), "away, not silent");
                     assert!(!left_out.contains(client), "it is told once");
                 }
+                Effect::Sum { round, policy, next } => {
+                    assert_eq!((*round, *policy), (self.room.round(), self.room.policy()));
+                    self.sums.as_mut().expect("a round with a sum").take(next.clone());
+                }
+                Effect::Summed { mean, clients, .. } => {
+                    let people = clients.iter().filter(|client| **client != ROBOT).count();
+                    self.sums.as_ref().expect("a round with a sum").check_mean(mean, people);
+                }
                 Effect::Closed(summary) => {
                     if summary.void.is_some() {
                         assert!(before.1.state == self.room.model().state, "a void round moved the model");
@@ -330,6 +404,11 @@ impl World {
                 _ => {}
             }
         }
+        if effects.iter().any(|effect| matches!(effect, Effect::Plan { .. }))
+            && let Some(sums) = &self.sums
+        {
+            self.room.handle(Event::SumTerms(sums.terms()));
+        }
         if !Arc::ptr_eq(&before.1, self.room.model()) {
             let GlobalModel { architecture, state } = self.room.model().as_ref();
             assert!(state.weights.iter().all(|weight| weight.is_finite()), "a weight is not finite");
@@ -344,6 +423,11 @@ impl World {
     fn check_counts(&self, summary: &RoundSummary) {
         let RoundSummary { updates, clipped, opposed, .. } = *summary;
         let came = self.accepted;
+        if summary.settings.aggregation() == SUM {
+            // Nobody sees the size of an update.
+            assert!(updates <= came && (clipped, opposed) == (0, 0), "{summary:?} of {came}");
+            return;
+        }
         assert!(came as usize <= clients().count(), "{came} updates of fewer clients");
         assert!(updates + opposed <= came && clipped + opposed <= came, "{summary:?} of {came}");
         assert!(updates + opposed + clipped >= came, "some updates are not accounted for: {summary:?} of {came}");
@@ -356,7 +440,10 @@ impl World {
     fn check_members(&self) {
         let at_work = clients().filter(|client| self.room.member(*client) == ClientState::Training).count();
         match self.room.phase() {
-            RoomPhase::Training => assert!(at_work > 0, "nobody to wait for"),
+            RoomPhase::Training => {
+                let is_summing = clients().any(|client| self.room.is_in_sum(client));
+                assert!(at_work > 0 || is_summing, "nobody to wait for");
+            }
             RoomPhase::Sealing => assert_eq!(at_work, 1, "one client encrypts"),
             _ => assert_eq!(at_work, 0, "at work outside a round"),
         }
@@ -367,14 +454,17 @@ impl World {
     }
 
     /// The other clients leave, the teacher resets, and as many honest clients train as a step needs.
-    fn goes_on(&mut self) {
-        let honest = &HONEST[..self.least as usize];
+    fn goes_on(&mut self, adds_up: bool) {
+        let needed = if adds_up { self.least.max(LEAST_PEOPLE) } else { self.least };
+        let honest = &HONEST[..needed as usize];
         for client in (0..CLIENTS).map(id) {
             self.take(Event::Left(client));
         }
-        let settings = Event::SetSettings(settings(None));
+        let aggregation = if adds_up { SUM } else { Aggregation::Clipped };
+        let settings = settings(None).with_aggregation(aggregation).expect("without a defence");
         let joined = honest.iter().map(|client| Event::Joined(*client));
-        for event in [settings, Event::Reset(model(false))].into_iter().chain(joined).chain([Event::Start]) {
+        let reset = [Event::SendDoctored(None), Event::SetSettings(settings), Event::Reset(model(false))];
+        for event in reset.into_iter().chain(joined).chain([Event::Start]) {
             self.take(event);
         }
         if self.room.phase() != RoomPhase::Training {
@@ -389,13 +479,23 @@ impl World {
             let is_taken =
                 effects.iter().any(|effect| matches!(effect, Effect::Accepted { client, .. } if client == honest));
             assert!(is_taken, "an honest update was not taken: {effects:?}");
-            closed = effects.iter().find_map(|effect| match effect {
-                Effect::Closed(summary) => Some((summary.updates, summary.void)),
-                _ => None,
-            });
+            closed = closed.or(end_of(&effects));
         }
-        assert_eq!(closed, Some((self.least, None)), "the round did not end with a step");
+        while let Some(client) = self.sums.as_ref().and_then(Sums::asked) {
+            let answer = self.answer_to_sum(client, None).expect("it was asked");
+            let effects = self.take(answer);
+            closed = closed.or(end_of(&effects));
+        }
+        assert_eq!(closed, Some((needed, None)), "the round did not end with a step");
     }
+}
+
+/// The number of updates of the round that these effects close, and why it took no step.
+fn end_of(effects: &[Effect]) -> Option<(u32, Option<Void>)> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::Closed(summary) => Some((summary.updates, summary.void)),
+        _ => None,
+    })
 }
 
 /// All clients that can exist.
@@ -407,7 +507,7 @@ fn clients() -> impl Iterator<Item = ClientId> {
 fn asker(event: &Event) -> Option<ClientId> {
     match event {
         Event::Joined(client) | Event::Return(client) | Event::Readmit(client) => Some(*client),
-        Event::Update(ReceivedUpdate { client, .. }) => Some(*client),
+        Event::Update(ReceivedUpdate { client, .. }) | Event::SumKeys(ReceivedKeys { client, .. }) => Some(*client),
         Event::Unable { client, .. } | Event::Sealed { client, .. } => Some(*client),
         _ => None,
     }
