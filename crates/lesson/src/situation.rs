@@ -1,11 +1,8 @@
 //! What the plan needs to know about a room.
 
-use unmask_core::{Aggregation, Architecture, ClientId, Defence, InitialWeights, Rule, TrainOn};
+use unmask_core::{Architecture, ClientId, Defence, InitialWeights, Rule, TrainOn};
 
 use crate::{MAX_SUSPECTS, Place, Question, Suspect};
-
-/// The fewest clients whose sum hides each of them from the others.
-const LEAST_IN_SUM: usize = 3;
 
 /// A room as the plan sees it. Settings are those of the next round.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,11 +18,6 @@ pub struct Situation {
     /// Whether the weights in use are encrypted, so that another defence needs a new model.
     pub is_encrypted: bool,
     pub rule: Rule,
-    pub aggregation: Aggregation,
-    /// The class that doctored weights fish for.
-    pub fishes_for: Option<u16>,
-    /// Whether clients are asked to check plans carefully.
-    pub is_careful: bool,
     /// Samples in a step.
     pub batch: u16,
     /// What clients train on; `None` in a room without a data set, where it is their own picture.
@@ -42,10 +34,6 @@ pub struct Situation {
     pub target: Option<ClientId>,
     /// The client whose photograph the update is asked about.
     pub candidate: Option<ClientId>,
-    /// A client and the class of its picture, which one of its updates gave away.
-    pub label: Option<(ClientId, u16)>,
-    /// Number of people's and of robots' clients that are here.
-    pub present: (usize, usize),
     /// Clients that are here and may be attacked in front of the class, in any order.
     pub volunteers: Vec<Volunteer>,
 }
@@ -145,20 +133,6 @@ impl Situation {
         lenders
     }
 
-    /// Whether the clients that are here can add up their updates secretly: among too few people, one would know
-    /// another's from the sum. Robots hide nobody, but can show among themselves how it goes.
-    pub fn can_add_secretly(&self) -> bool {
-        let (people, robots) = self.present;
-        let hidden = if people == 0 { robots } else { people };
-        hidden >= LEAST_IN_SUM
-    }
-
-    /// The class of the picture of the client that will be under attack, if it is known.
-    pub(crate) fn class_of_aim(&self) -> Option<u16> {
-        let aim = self.aim()?;
-        self.label.filter(|(client, _)| *client == aim).map(|(_, class)| class)
-    }
-
     pub(crate) fn shows_picture(&self, client: ClientId) -> bool {
         self.volunteers.iter().any(|volunteer| volunteer.client == client && volunteer.shows_picture)
     }
@@ -198,9 +172,6 @@ pub(crate) mod tests {
             defence: Defence::None,
             is_encrypted: false,
             rule: Rule::FedSgd,
-            aggregation: Aggregation::default(),
-            fishes_for: None,
-            is_careful: false,
             batch: 1,
             train_on: None,
             is_paused: true,
@@ -209,8 +180,6 @@ pub(crate) mod tests {
             has_added: false,
             target: Some(ClientId(1)),
             candidate: None,
-            label: Some((ClientId(1), 3)),
-            present: (0, 3),
             volunteers: vec![volunteer(1, true), volunteer(2, true), volunteer(3, false)],
         }
     }

@@ -339,12 +339,6 @@ impl Classroom {
                     entry.count_bytes(bytes);
                 }
                 let message = summing::whole(message, &values);
-                if let unmask_secagg::Message::Values(values) = &message
-                    && self.roster.get(client).is_some_and(Entry::may_show)
-                    && self.room.is_in_sum(client)
-                {
-                    self.attacks.read_masked(client, round, values);
-                }
                 self.feed(Event::Sum { client, round, policy, message });
             }
             ClientMessage::Sealed { policy, check } => {
@@ -354,9 +348,6 @@ impl Classroom {
                 self.feed(Event::Sealed { client, policy, check, weights: values });
             }
             ClientMessage::Unable { round, policy, reason, is_locked } => {
-                if round == self.room.round() {
-                    self.checks.leaves_out(client);
-                }
                 self.excused(client, round, clean(&reason, MAX_REASON), is_locked);
                 self.feed(Event::Unable { client, round, policy, is_locked });
             }

@@ -94,13 +94,6 @@ impl RoomView {
         self.next.as_ref().and_then(|next| next.defence).unwrap_or(self.defence)
     }
 
-    /// Number of people's and of robots' clients that are here.
-    pub fn present(&self) -> (usize, usize) {
-        let here = self.clients.iter().filter(|client| client.state.is_here());
-        let robots = here.clone().filter(|client| client.is_robot).count();
-        (here.count() - robots, robots)
-    }
-
     /// The room as the lesson's plan sees it.
     pub fn situation(&self) -> Situation {
         let next = self.next.clone().unwrap_or_default();
@@ -122,9 +115,6 @@ impl RoomView {
             defence: self.coming_defence(),
             is_encrypted: self.defence.is_encrypted(),
             rule: next.rule.unwrap_or(self.rule),
-            aggregation: next.aggregation.unwrap_or(self.aggregation),
-            fishes_for: self.fishes_for,
-            is_careful: self.is_careful,
             batch: next.batch.unwrap_or(self.batch),
             train_on: self.data.as_ref().map(|data| next.train_on.unwrap_or(data.train_on)),
             is_paused: !self.runs_on,
@@ -132,8 +122,6 @@ impl RoomView {
             has_searched: self.attacks.iter().any(|attack| attack.search.is_some() && attack.round == 1),
             has_added: self.sum.as_ref().is_some_and(|sum| sum.round == 1 && !sum.has_failed()),
             target: self.target,
-            label: self.label.as_ref().and_then(|label| Some((label.client, label.only_class()?))),
-            present: self.present(),
             candidate: self.membership.as_ref().and_then(|membership| membership.owner),
             volunteers: self.clients.iter().filter(|client| client.is_volunteer()).map(volunteer).collect(),
         }
@@ -156,9 +144,6 @@ impl From<Change> for Control {
             Change::Defence(defence) => Self::Defence { defence },
             Change::TrainOn(pictures) => Self::TrainOn { pictures },
             Change::Rule(rule) => Self::Rule { rule },
-            Change::Aggregation(aggregation) => Self::Aggregation { aggregation },
-            Change::Fish(class) => Self::Fish { class },
-            Change::Careful(on) => Self::Careful { on },
             Change::Batch(samples) => Self::Batch { samples },
             Change::Target(client) => Self::Target { client },
             Change::TestPicture(client) => Self::TestPicture { client },
