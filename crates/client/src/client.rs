@@ -485,7 +485,8 @@ impl Client {
         fresh: [u8; 32],
     ) -> Result<OutgoingUpdate, UpdateFailure> {
         let missing = || UpdateFailure::Sum("the room's passphrase is gone".to_owned());
-        let (class, client) = (self.keys.class(sum.salt, None).map_err(|_| missing())?, self.id.ok_or_else(missing)?);
+        let (class, client) =
+            (self.keys.class(sum.salt, None, self.is_robot).map_err(|_| missing())?, self.id.ok_or_else(missing)?);
         let (loss, samples, plain_bytes) = (trained.loss, trained.samples, 4 * trained.values.len());
         let (round, policy, check) = (plan.round, plan.policy, class.check());
         if self.summed == Some((round, policy)) {
@@ -542,7 +543,7 @@ impl Client {
             fits.map_err(|error| Obstacle::Unable(error.to_string()))?;
             let missing =
                 "this room adds up updates that nobody sees, and for that everybody types the class's passphrase";
-            self.keys.class(sum.salt, sum.check).map_err(|locked| Obstacle::locked(locked, missing))?;
+            self.keys.class(sum.salt, sum.check, self.is_robot).map_err(|locked| Obstacle::locked(locked, missing))?;
         }
         Ok(plan)
     }

@@ -15,6 +15,9 @@ pub(crate) enum Locked {
     Broken(KeyError),
 }
 
+/// With this, which everybody may know, robots add up among themselves. Their sums hide nobody.
+const ROBOTS: &str = "robots hide nobody";
+
 /// A passphrase with the key and the cipher last derived from it. They are cached because a key is deliberately slow to
 /// derive and needed every round. All of it stays in memory and is wiped when dropped.
 #[derive(Default)]
@@ -34,15 +37,25 @@ impl Keys {
         }
     }
 
-    /// The class's key in the room with `salt`. If the others have a key already, the passphrase must match it.
-    pub(crate) fn class(&mut self, salt: [u8; 16], check: Option<KeyCheck>) -> Result<Arc<ClassKey>, Locked> {
-        let passphrase = self.passphrase.as_ref().ok_or(Locked::Missing)?;
+    /// The class's key in the room with `salt`. If the others have a key already, the passphrase must match it. A robot
+    /// without a passphrase has the key that all such robots have.
+    pub(crate) fn class(
+        &mut self,
+        salt: [u8; 16],
+        check: Option<KeyCheck>,
+        is_robot: bool,
+    ) -> Result<Arc<ClassKey>, Locked> {
+        let (passphrase, refused) = match &self.passphrase {
+            Some(passphrase) => (passphrase.as_str(), Locked::Wrong),
+            None if is_robot => (ROBOTS, Locked::Missing),
+            None => return Err(Locked::Missing),
+        };
         let key = match &self.class {
             Some((salted, key)) if *salted == salt => Arc::clone(key),
             _ => Arc::new(ClassKey::derive(passphrase, &salt).map_err(Locked::Broken)?),
         };
         self.class = Some((salt, Arc::clone(&key)));
-        if check.is_some_and(|check| check != key.check()) { Err(Locked::Wrong) } else { Ok(key) }
+        if check.is_some_and(|check| check != key.check()) { Err(refused) } else { Ok(key) }
     }
 
     /// The cipher of the room with `salt` for a model of `architecture`. If the room has a key check already, the

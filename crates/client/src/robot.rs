@@ -70,6 +70,8 @@ pub enum RobotEvent {
 #[derive(Debug)]
 pub struct Robot {
     client: Client,
+    /// What it does about plans that look doctored unless the teacher asks all clients to be careful.
+    own_caution: Caution,
     volunteer: Volunteer,
     fresh: Fresh,
 }
@@ -77,7 +79,8 @@ pub struct Robot {
 impl Robot {
     /// `shows` says whether it shows the class its last training picture. Without `answer_seed`, it gives no answers.
     pub fn new(client: Client, shows: bool, answer_seed: Option<u64>, fresh: Fresh) -> Self {
-        Self { client, volunteer: Volunteer::new(shows, answer_seed), fresh }
+        let own_caution = client.caution();
+        Self { client, own_caution, volunteer: Volunteer::new(shows, answer_seed), fresh }
     }
 
     /// The first frames on a new socket.
@@ -118,6 +121,9 @@ impl Robot {
                 }
             }
             Action::Report(event) => {
+                if let ClientEvent::Lesson(lesson) = &event {
+                    self.client.set_caution(if lesson.is_careful { Caution::Refuse } else { self.own_caution });
+                }
                 let frames = self.volunteer.hears(&event, &self.client)?;
                 Reaction { frames, event: Some(RobotEvent::Client(event)), plan: None }
             }
@@ -175,7 +181,7 @@ mod tests {
     use unmask_core::{Architecture, ModelDescription, VitPreset};
     use unmask_data::Picture;
     use unmask_model::{Device, block_on, device::OpenDevice};
-    use unmask_wire::{Assembler, ClientMessage, PlanHeader, RelayMessage, frames};
+    use unmask_wire::{Assembler, ClientMessage, LessonState, PlanHeader, RelayMessage, frames};
 
     use super::*;
     use crate::PrivatePicture;
@@ -239,6 +245,17 @@ mod tests {
         );
         let failed = said(&robot.trained(&plan, Err("no memory".to_owned())).unwrap());
         assert!(matches!(failed.as_slice(), [ClientMessage::Unable { round: 4, reason, .. }] if reason == "no memory"));
+    }
+
+    #[test]
+    fn the_teacher_makes_it_careful_for_a_while() {
+        let mut robot = robot(|| Ok([7; 32]));
+        let own = robot.caution();
+        for (is_careful, expected) in [(true, Caution::Refuse), (false, own)] {
+            let lesson = LessonState { is_careful, ..LessonState::default() };
+            hear(&mut robot, &frames(&RelayMessage::Lesson(lesson), &[]).unwrap());
+            assert_eq!(robot.caution(), expected);
+        }
     }
 
     #[test]

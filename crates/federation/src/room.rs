@@ -28,7 +28,7 @@ pub use self::{
 use self::{
     choices::Choices,
     learner::Learner,
-    members::Members,
+    members::{Asked, Members},
     sealing::{Encryption, Sealing},
     seeds::UsedSeeds,
     summing::Summing,
@@ -160,6 +160,7 @@ pub struct Room {
     learner: Learner,
     encryption: Encryption,
     members: Members,
+    asked: Asked,
     seeds: UsedSeeds,
     /// The class's key in the last round's sum, if that succeeded.
     class_check: Option<KeyCheck>,
@@ -181,6 +182,7 @@ impl Room {
             learner: Learner::new(Arc::new(model), &settings),
             encryption: Encryption::default(),
             members: Members::default(),
+            asked: Asked::default(),
             seeds: UsedSeeds::default(),
             class_check: None,
             doctored: None,
@@ -277,6 +279,14 @@ impl Room {
             Event::Robot(client) => {
                 self.members.is_a_robot(client);
                 Vec::new()
+            }
+            Event::Consent { client, consents } => {
+                self.members.consent(client, consents);
+                self.advance()
+            }
+            Event::AskOnlyConsenting(is_only) => {
+                self.asked = if is_only { Asked::Consenting } else { Asked::Everybody };
+                self.advance()
             }
             Event::Left(client) => {
                 self.members.leave(client);
@@ -391,9 +401,10 @@ impl Room {
         self.begin()
     }
 
-    /// Starts a round if one is wanted and a client is free; has the model encrypted before the first encrypted round.
+    /// Starts a round if one is wanted and a client that it may ask is free; has the model encrypted before the first encrypted round.
     fn begin(&mut self) -> Vec<Effect> {
-        if self.run == Run::Paused || !matches!(self.phase, Phase::Idle) || self.members.free().next().is_none() {
+        let is_anybody_free = || self.members.askable(self.asked).next().is_some();
+        if self.run == Run::Paused || !matches!(self.phase, Phase::Idle) || !is_anybody_free() {
             return Vec::new();
         }
         self.apply_choices();

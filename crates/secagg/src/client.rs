@@ -11,7 +11,7 @@ use crate::{
     Confirmation, Dealing, Delivery, GroupKey, Member, PublicKeys, Refusal, Revealed, SealedShare, Terms,
     keys::{Purpose, Secret, Sign, apply_mask, confirmation},
     shares::{Held, Kind, commitment, divide, is_share, open, seal},
-    terms::MOST_CLIENTS,
+    terms::{MOST_CLIENTS, hidden},
 };
 
 struct Own {
@@ -100,7 +100,7 @@ impl KeysSent {
             return Err(Refusal::SameKeys(client));
         }
         let least = terms.least_of(roster);
-        enough_people(roster.iter(), &terms)?;
+        enough_people(roster, roster.iter().map(|member| member.client), &terms)?;
         enough(roster.len(), least)?;
         own.context = terms.context_of(roster);
         let context = &own.context;
@@ -164,7 +164,7 @@ impl SharesSent {
         }
         dealers.sort_by_key(|(dealer, _)| *dealer);
         enough(dealers.len(), least)?;
-        enough_people(members(&roster, dealers.iter().map(|(dealer, _)| *dealer)), terms)?;
+        enough_people(&roster, dealers.iter().map(|(dealer, _)| *dealer), terms)?;
         apply_mask(&mut values, &seed, Sign::Add);
         Ok((ValuesSent { own, roster, least, dealers }, values))
     }
@@ -187,7 +187,7 @@ impl ValuesSent {
             return Err(Refusal::LeftOut);
         }
         enough(survivors.len(), self.least)?;
-        enough_people(members(&self.roster, survivors.iter().copied()), terms)?;
+        enough_people(&self.roster, survivors.iter().copied(), terms)?;
         let others = members(&self.roster, survivors.iter().copied()).filter(|member| member.client != *client);
         let confirmations = others
             .map(|member| {
@@ -257,8 +257,8 @@ fn enough(got: usize, least: usize) -> Result<(), Refusal> {
     if got < least { Err(Refusal::TooFew { got, least }) } else { Ok(()) }
 }
 
-fn enough_people<'a>(members: impl Iterator<Item = &'a Member>, terms: &Terms) -> Result<(), Refusal> {
-    let (got, least) = (members.filter(|member| !member.keys.is_robot).count(), terms.people());
+fn enough_people(roster: &[Member], clients: impl Iterator<Item = ClientId>, terms: &Terms) -> Result<(), Refusal> {
+    let (got, least) = (hidden(roster, clients), terms.people());
     if got < least { Err(Refusal::TooFewPeople { got, least }) } else { Ok(()) }
 }
 

@@ -18,7 +18,7 @@
 //!
 //! What holds, against a relay that may lie, with a threshold of t among n clients: it learns only the sum of at least t
 //! clients, while fewer than 2 t - n clients are in league with it and nobody gives the class's key away. All robots may
-//! be: the threshold is of the people, beyond the robots.
+//! be: the threshold is of the people, beyond the robots. A sum of robots alone, such as in a rehearsal, hides nobody.
 //!
 //! What does not: a client may send any values, since nobody sees their size; a client that sends bad shares or
 //! confirmations can make a sum fail, and not every such client is named; and a sum is a sum, which other attacks take

@@ -9,7 +9,7 @@ use crate::{
     client::same_keys,
     keys::{Purpose, Secret, Sign, apply_mask},
     shares::{Kind, SEALED, combine, commitment, is_share},
-    terms::MOST_CLIENTS,
+    terms::{MOST_CLIENTS, hidden},
 };
 
 /// A secure sum at the relay: takes the clients' messages phase by phase, and undoes the masks at the end.
@@ -249,8 +249,7 @@ impl SecureSum {
         if clients.len() < least {
             return Err(Void::TooFew { got: clients.len(), least });
         }
-        let is_person = |member: &&Member| clients.contains(&member.client) && !member.keys.is_robot;
-        let (got, least) = (self.roster.iter().filter(is_person).count(), self.terms.people());
+        let (got, least) = (hidden(&self.roster, clients.iter().copied()), self.terms.people());
         if got < least { Err(Void::TooFewPeople { got, least }) } else { Ok(()) }
     }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use unmask_core::Threshold;
+use unmask_core::{ClientId, Threshold};
 
 use crate::Member;
 
@@ -61,9 +61,11 @@ impl Terms {
     }
 
     /// The number of clients that must stay, of which so many are people and robots. All robots may be in league with the
-    /// relay, so the threshold is of the people, beyond the robots.
+    /// relay, so the threshold is of the people, beyond the robots. Where there are no people, nobody is to be hidden, and
+    /// robots stand for them.
     pub fn least(&self, people: usize, robots: usize) -> usize {
-        robots.saturating_add(self.threshold.of(people).max(self.people()))
+        let (hidden, beyond) = if people == 0 { (robots, 0) } else { (people, robots) };
+        beyond.saturating_add(self.threshold.of(hidden).max(self.people()))
     }
 
     pub(crate) fn least_of(&self, roster: &[Member]) -> usize {
@@ -71,10 +73,19 @@ impl Terms {
         self.least(roster.len() - robots, robots)
     }
 
-    /// The number of people among `roster` whose values are in any sum that has a result.
+    /// The number of clients among `roster` that hide each other and whose values are in any sum that has a result: people
+    /// or, without any, robots.
     pub fn least_people_of(&self, roster: &[Member]) -> usize {
-        self.least(roster.iter().filter(|member| !member.keys.is_robot).count(), 0)
+        self.least(hidden(roster, roster.iter().map(|member| member.client)), 0)
     }
+}
+
+/// The number of `clients` that `roster` hides: people or, where the roster has none, robots.
+pub(crate) fn hidden(roster: &[Member], clients: impl Iterator<Item = ClientId>) -> usize {
+    let has_people = roster.iter().any(|member| !member.keys.is_robot);
+    let is_hidden = |member: &Member| !(has_people && member.keys.is_robot);
+    let member = |client| roster.iter().find(|member| member.client == client);
+    clients.filter_map(member).filter(|member| is_hidden(member)).count()
 }
 
 /// SHA-256 of weights `[P]` as little-endian bytes.

@@ -19,10 +19,20 @@ const MISS: u8 = 8;
 /// in nine.
 const UNRELIABLE: u8 = 2 * MISS;
 
+/// Whom rounds ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Asked {
+    #[default]
+    Everybody,
+    /// Those who agree to be attacked in front of the class.
+    Consenting,
+}
+
 #[derive(Debug, Clone, Default)]
 struct Member {
     state: ClientState,
     is_robot: bool,
+    consents: bool,
     is_hidden: bool,
     /// Whether a round ended without its answer while it was in the background, and it has not answered since.
     was_away: bool,
@@ -109,6 +119,15 @@ impl Members {
         self.0.iter().filter(|(_, member)| member.state.is_free()).map(|(client, _)| *client)
     }
 
+    /// The clients that a round may ask.
+    pub(super) fn askable(&self, asked: Asked) -> impl Iterator<Item = ClientId> {
+        let is_asked = move |client: &ClientId| match asked {
+            Asked::Everybody => true,
+            Asked::Consenting => self.0.get(client).is_some_and(|member| member.consents),
+        };
+        self.free().filter(is_asked)
+    }
+
     /// A client connected, for the first time or again. It counts as free and in the foreground.
     pub(super) fn join(&mut self, client: ClientId) {
         let member = self.0.entry(client).or_default();
@@ -124,6 +143,7 @@ impl Members {
     pub(super) fn leave(&mut self, client: ClientId) {
         if let Some(member) = self.0.get_mut(&client) {
             (member.state, member.is_robot, member.is_hidden, member.given) = (ClientState::Gone, false, false, None);
+            member.consents = false;
             if !member.is_remarkable() {
                 self.0.remove(&client);
             }
@@ -133,6 +153,15 @@ impl Members {
     /// Nobody sits at this client, which is about to join.
     pub(super) fn is_a_robot(&mut self, client: ClientId) {
         self.0.entry(client).or_default().is_robot = true;
+    }
+
+    /// This client, which may be about to join, agrees to be attacked in front of the class, or no longer.
+    pub(super) fn consent(&mut self, client: ClientId, consents: bool) {
+        if consents {
+            self.0.entry(client).or_default().consents = true;
+        } else if let Some(member) = self.0.get_mut(&client) {
+            member.consents = false;
+        }
     }
 
     pub(super) fn is_robot(&self, client: ClientId) -> bool {
@@ -298,9 +327,9 @@ impl Members {
         self.0.get(&client).and_then(|member| member.given)
     }
 
-    /// Asks all free clients and returns them.
-    pub(super) fn begin_round(&mut self) -> Vec<ClientId> {
-        let cohort: Vec<ClientId> = self.free().collect();
+    /// Asks all clients that a round may ask and returns them.
+    pub(super) fn begin_round(&mut self, asked: Asked) -> Vec<ClientId> {
+        let cohort: Vec<ClientId> = self.askable(asked).collect();
         cohort.iter().for_each(|&client| self.set(client, ClientState::Training));
         cohort
     }
@@ -371,9 +400,9 @@ impl Members {
     #[cfg(test)]
     pub(super) fn describe(&self, client: ClientId) -> String {
         let of = |member: &Member| {
-            let Member { state, is_robot, is_hidden, was_away, missed, debt: _, is_charged: _, refusals, given } =
-                member;
-            format!("{state:?} {is_robot} {is_hidden} {was_away} {} {refusals} {given:?}", (*missed).min(MAX_MISSED))
+            let Member { state, is_robot, consents, is_hidden, was_away, missed, refusals, given, .. } = member;
+            let missed = (*missed).min(MAX_MISSED);
+            format!("{state:?} {is_robot} {consents} {is_hidden} {was_away} {missed} {refusals} {given:?}")
         };
         self.0.get(&client).map_or_else(|| "unknown".to_owned(), of)
     }

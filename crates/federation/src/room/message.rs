@@ -16,6 +16,11 @@ pub enum Event {
     Joined(ClientId),
     /// Nobody sits at the client that is about to join, so its update hides nobody's.
     Robot(ClientId),
+    /// Whether a client, or one that is about to join, agrees to be attacked in front of the class. It does not until
+    /// then.
+    Consent { client: ClientId, consents: bool },
+    /// Whether later rounds ask only clients that [consent](Event::Consent).
+    AskOnlyConsenting(bool),
     /// A client's socket closed.
     Left(ClientId),
     /// A client that left will not come back: its record can go.

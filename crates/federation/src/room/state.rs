@@ -8,7 +8,7 @@ use unmask_core::{Architecture, ClientId, MaskSeed, OptimiserKind, RoundSettings
 use super::{
     Encryption, GlobalModel, Learner, Phase, Quorum, Room, Run, Seal,
     choices::Choices,
-    members::{MemberRecord, Members},
+    members::{Asked, MemberRecord, Members},
 };
 use crate::{Moments, Optimiser, UpdateCounts, norm_gate::NormGate, update_counts::CountsRecord};
 
@@ -170,6 +170,7 @@ impl Room {
             learner: learner.with_norms(state.norms, state.statistics),
             encryption: Encryption::resumed(state.seal, state.salt, state.asked),
             members: Members::restore(state.members),
+            asked: Asked::default(),
             seeds: records.seeds.into_iter().collect(),
             class_check: None,
             doctored: None,

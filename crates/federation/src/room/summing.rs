@@ -25,7 +25,8 @@ pub struct ReceivedKeys {
 #[derive(Debug, Clone)]
 pub(super) struct Keying {
     sum: SecureSum,
-    checks: BTreeMap<ClientId, KeyCheck>,
+    /// Each client's check, and whether it is a robot.
+    checks: BTreeMap<ClientId, (KeyCheck, bool)>,
 }
 
 /// A sum whose clients have trained.
@@ -35,7 +36,7 @@ pub(super) struct Summing {
     sum: SecureSum,
     /// Number of clients that saw the others' keys.
     members: usize,
-    check: Option<KeyCheck>,
+    class_check: Option<KeyCheck>,
     encoding: SumEncoding,
 }
 
@@ -55,10 +56,15 @@ impl Keying {
         Self { sum: SecureSum::new(terms), checks: BTreeMap::new() }
     }
 
-    /// The key that most clients have; of two that are as frequent, either.
+    /// The key that most people have or, where there are none, most robots; of two that are as frequent, either.
     fn usual_check(&self) -> Option<KeyCheck> {
-        let times = |check: &KeyCheck| self.checks.values().filter(|other| *other == check).count();
-        self.checks.values().copied().max_by_key(times)
+        let are_alone = self.are_robots_alone();
+        let deciding = || self.checks.values().filter(|(_, is_robot)| are_alone || !is_robot).map(|(check, _)| *check);
+        deciding().max_by_key(|check| deciding().filter(|other| other == check).count())
+    }
+
+    fn are_robots_alone(&self) -> bool {
+        self.checks.values().all(|(_, is_robot)| *is_robot)
     }
 }
 
@@ -102,7 +108,7 @@ impl Room {
             return Err(unmask_secagg::Refusal::Keys(client).into());
         }
         keying.sum.take(client, Message::Keys(keys))?;
-        keying.checks.insert(client, check);
+        keying.checks.insert(client, (check, is_robot));
         current.reports.add(client, is_robot, loss, counted);
         self.members.keyed(client);
         Ok(())
@@ -116,9 +122,11 @@ impl Room {
         settings: SecureSumSettings,
     ) -> Vec<Effect> {
         let usual = keying.usual_check();
+        // Robots' key must not become the class's.
+        let class_check = usual.filter(|_| !keying.are_robots_alone());
         let Keying { mut sum, checks } = keying;
         let mut effects = Vec::new();
-        for (client, check) in checks {
+        for (client, (check, _)) in checks {
             let has_other_key = Some(check) != usual;
             if has_other_key {
                 effects.push(Effect::Refused { client, refusal: Refusal::OtherKey });
@@ -141,7 +149,7 @@ impl Room {
         });
         match begun {
             Ok((members, encoding, next)) => {
-                self.phase = Phase::Summing(Box::new(Summing { round, sum, members, check: usual, encoding }));
+                self.phase = Phase::Summing(Box::new(Summing { round, sum, members, class_check, encoding }));
                 effects.extend(self.ask(next));
             }
             Err(void) => effects.extend(self.end(round, Some(void))),
@@ -229,7 +237,7 @@ impl Room {
 
     fn close_sum(&mut self, outcome: Result<Sum, unmask_secagg::Void>) -> Vec<Effect> {
         let Phase::Summing(summing) = std::mem::replace(&mut self.phase, Phase::Resting) else { return Vec::new() };
-        let Summing { mut round, sum: relay, members, check, encoding } = *summing;
+        let Summing { mut round, sum: relay, members, class_check, encoding } = *summing;
         let mut effects = self.name_liars(&relay, members, &outcome);
         let mean = outcome.map_err(Void::from).and_then(|Sum { values, clients, .. }| {
             let count = u32::try_from(clients.len()).unwrap_or(u32::MAX);
@@ -252,7 +260,7 @@ impl Room {
         // A few clients must not decide for a class that is about to come.
         let (people, robots) = round.counted.numbers();
         let is_usual = 2 * round.reports.len() > people + robots;
-        self.class_check = check.filter(|_| mean.is_ok() && is_usual);
+        self.class_check = class_check.filter(|_| mean.is_ok() && is_usual);
         let void = mean.err().or_else(|| self.lack_of(&round));
         effects.extend(self.end(round, void));
         effects

@@ -320,3 +320,26 @@ fn a_reset_lets_those_left_out_in_again() {
     room.handle(Event::Reset(model(2)));
     assert_eq!(room.member(A), ClientState::Joined);
 }
+
+#[test]
+fn a_round_can_leave_out_those_who_do_not_consent() {
+    let mut room = started("none", &[A, B]);
+    for client in [A, B] {
+        let update = dense(&room, 1.0);
+        send(&mut room, client, update);
+    }
+    room.handle(Event::Consent { client: A, consents: true });
+    room.handle(Event::AskOnlyConsenting(true));
+    assert_eq!(cohort(&room.handle(Event::Begin)), [A]);
+    let update = dense(&room, 1.0);
+    assert!(closed(&send(&mut room, A, update)).is_some(), "nobody waits for B");
+    // Nobody consents, until B does; a client that comes back must say so again.
+    room.handle(Event::Left(A));
+    room.handle(Event::Joined(A));
+    assert!(cohort(&room.handle(Event::Begin)).is_empty());
+    assert_eq!(cohort(&room.handle(Event::Consent { client: B, consents: true })), [B]);
+    let update = dense(&room, 1.0);
+    send(&mut room, B, update);
+    room.handle(Event::AskOnlyConsenting(false));
+    assert_eq!(cohort(&room.handle(Event::Begin)), [A, B]);
+}

@@ -65,14 +65,14 @@ impl Round {
 }
 
 impl Room {
-    /// Starts a round with all free clients as its cohort.
+    /// Starts a round with all clients that it may ask as its cohort.
     pub(super) fn begin_round(&mut self) -> Vec<Effect> {
         self.apply_weights();
         self.number += 1;
         if self.run == Run::Once {
             self.run = Run::Paused;
         }
-        let cohort = self.members.begin_round();
+        let cohort = self.members.begin_round(self.asked);
         let counted = Counted(self.members.counted());
         let least = self.quorum.needs(counted.numbers()).updates;
         self.learner.begin_round(&self.settings);

@@ -19,6 +19,8 @@ enum Action {
     /// Goes to the background or comes back.
     Hide(u32, bool),
     Return(u32),
+    Consent(u32, bool),
+    AskOnlyConsenting(bool),
     Forget(u32),
     Deadline,
     Begin,
@@ -54,9 +56,11 @@ fn action() -> impl Strategy<Value = Action> {
         1 => client.clone().prop_map(Action::Unable),
         2 => (client.clone(), any::<bool>()).prop_map(|(c, is_hidden)| Action::Hide(c, is_hidden)),
         1 => client.clone().prop_map(Action::Return),
-        1 => client.prop_map(Action::Forget),
+        1 => client.clone().prop_map(Action::Forget),
         2 => Just(Action::Deadline),
         6 => Just(Action::Begin),
+        2 => (client, any::<bool>()).prop_map(|(c, consents)| Action::Consent(c, consents)),
+        1 => prop::bool::weighted(0.3).prop_map(Action::AskOnlyConsenting),
         3 => Just(Action::Start),
         1 => Just(Action::Once),
         1 => Just(Action::Pause),
@@ -169,6 +173,8 @@ impl World {
                 let round = if self.room.phase() == RoomPhase::Sealing { 0 } else { self.room.number };
                 Event::Deadline { round, policy }
             }
+            Action::Consent(c, consents) => Event::Consent { client: ClientId(c), consents },
+            Action::AskOnlyConsenting(is_only) => Event::AskOnlyConsenting(is_only),
             Action::Begin => Event::Begin,
             Action::Start => Event::Start,
             Action::Once => Event::OneRound,
@@ -287,6 +293,8 @@ impl World {
             // Weights for the next model are not saved; the caller makes new ones.
             twin.handle(Event::SetModel(model.clone()));
         }
+        // Nor is whom rounds ask: the caller says so again.
+        twin.handle(Event::AskOnlyConsenting(self.room.asked == Asked::Consenting));
         self.twin = Some(twin);
     }
 
@@ -304,7 +312,7 @@ impl World {
             _ => prop_assert_eq!(at_work, 0),
         }
         if room.phase() == RoomPhase::Waiting {
-            prop_assert_eq!(room.members.free().next(), None, "a stall: somebody could be asked");
+            prop_assert_eq!(room.members.askable(room.asked).next(), None, "a stall: somebody could be asked");
         }
         Ok(())
     }
