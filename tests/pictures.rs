@@ -6,8 +6,8 @@ use unmask_lesson::Scene;
 
 use crate::{
     DESKTOP, ONE_AT_A_TIME, PHONE, replay,
-    stage::{PROJECTOR, arrive, beats, counted},
-    support::{Browser, Relay, Scheme, Tab},
+    stage::{PROJECTOR, arrive, beats, counted, sees_secret_sum, type_passphrase},
+    support::{Browser, Relay, Scheme, Tab, wait_for},
     volunteers::has_picture,
 };
 
@@ -55,8 +55,18 @@ async fn of_the_whole_lesson() {
         relay.client(&format!("robot {robot}")).await;
     }
     take(&phone, "phone-lobby", false).await;
+    let mut others = Vec::new();
     for (scene, beats) in (0..).zip(beats()) {
         for beat in 0..beats {
+            if (scene, beat) == (9, 0) {
+                // A secure sum needs three people.
+                for (name, sample) in [("Bob", "hubble"), ("Cleo", "cameraman")] {
+                    let link = format!("nickname={name}&image={sample}&device=cpu&join=1");
+                    others.push(browser.open(&relay.student_link("localhost", &link), PHONE).await);
+                    wait_for("the consent", || async { (relay.client(name).await["may_show"] == true).then_some(()) })
+                        .await;
+                }
+            }
             if (scene, beat) != (0, 0) {
                 teacher.press(' ').await;
             }
@@ -118,14 +128,16 @@ async fn of_the_whole_lesson() {
                     let setup = "document.querySelector('[data-testid=\"trade-setup\"]')";
                     beamer.wait_for(&format!("/ 80:/.test({setup}?.innerText) || null")).await;
                 }
+                (9, 0) => type_passphrase([&phone].into_iter().chain(&others)).await,
                 (8, 1) => beamer.attribute_is("was-it", "data-verdict", "member").await,
-                (9, 1) => {
+                (10, 1) => {
                     beamer.attribute_is("sum", "data-certain", "4").await;
                     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
                 }
-                (10, 3) => take(&phone, "phone-debrief", false).await,
+                (13, 3) => take(&phone, "phone-debrief", false).await,
                 _ => {}
             }
+            sees_secret_sum(&beamer, (scene, beat)).await;
             beamer.wait_for(COMPLETE).await;
             let name = format!("scene-{scene}-{beat}");
             if is_worth_a_picture(scene, beat) {
@@ -161,6 +173,6 @@ async fn of_the_whole_lesson() {
 fn is_worth_a_picture(scene: u64, beat: u64) -> bool {
     matches!(
         (scene, beat),
-        (0 | 7, 0) | (1 | 6 | 8 | 9, 1) | (2, 2 | 3) | (3, 0 | 1 | 5) | (4, 0 | 1) | (5, 1 | 2) | (10, 3)
+        (0 | 7 | 12, 0) | (1 | 6 | 8..=11, 1) | (2, 2 | 3) | (3, 0 | 1 | 5) | (4, 0 | 1) | (5, 1 | 2) | (13, 3)
     )
 }

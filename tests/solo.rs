@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{
     ONE_AT_A_TIME,
     site::{self, Site},
-    stage::{ALL_OF_THE_SUM, FOUND, PROJECTOR, SEARCH, assert_fits, beats, counted},
+    stage::{ALL_OF_THE_SUM, FOUND, PROJECTOR, SEARCH, assert_fits, beats, counted, sees_secret_sum},
     support::{Browser, Tab},
 };
 
@@ -135,9 +135,10 @@ async fn plays_whole(browser: Browser) {
             (2, 0) => drop(page.wait_for(LEAKED).await),
             SEARCH => drop(page.wait_for(FOUND).await),
             (7, 0) => drop(page.wait_for(&counted("trade-column", 4)).await),
-            (9, 1) => drop(page.wait_for(ALL_OF_THE_SUM).await),
+            (10, 1) => drop(page.wait_for(ALL_OF_THE_SUM).await),
             _ => {}
         }
+        sees_secret_sum(&page, (scene, beat)).await;
         assert_fits(&page, &format!("scene {scene}, step {beat} in {name}")).await;
         page.screenshot(&format!("{name}-solo-{scene}-{beat}")).await;
     }

@@ -121,6 +121,34 @@ pub async fn assert_fits(tab: &Tab, place: &str) {
 pub const ALL_OF_THE_SUM: &str = "(sum => sum.dataset.found >= 2 && sum.dataset.found == sum.querySelectorAll('[data-testid=\"sum-member\"]').length || null)\
                               (document.querySelector('[data-testid=\"sum\"]'))";
 
+/// What the scenes on secure sums show once a round has made their sum, by scene and step.
+pub const SECRET_SUMS: [((u64, u64), &str); 5] = [
+    ((9, 0), "document.querySelector('[data-testid=\"masked\"] img')"),
+    ((9, 1), "document.querySelector('[data-testid=\"mixture\"] img')"),
+    ((11, 1), "document.querySelector('[data-testid=\"mixture\"] img')"),
+    (
+        (12, 0),
+        "(([left, asked]) => left > 0 && left === asked || null)\
+              ((document.querySelector('[data-testid=\"sum\"]').dataset.noticed ?? '0/0').split('/'))",
+    ),
+    ((12, 1), "document.querySelector('[data-testid=\"mixture\"] img')"),
+];
+
+/// Everybody types the class's passphrase when the phone asks for it.
+pub async fn type_passphrase(students: impl IntoIterator<Item = &Tab>) {
+    for student in students {
+        student.fill("passphrase-answer", "violet otter 1867").await;
+        student.click("passphrase-send").await;
+    }
+}
+
+/// Waits for what a secure sum shows, if this step shows one.
+pub async fn sees_secret_sum(page: &Tab, place: (u64, u64)) {
+    if let Some((_, look)) = SECRET_SUMS.iter().find(|(other, _)| *other == place) {
+        page.wait_for(look).await;
+    }
+}
+
 /// The room's scene and step.
 pub async fn place(relay: &Relay) -> (u64, u64) {
     let lesson = relay.room().await["lesson"].clone();
@@ -134,7 +162,10 @@ pub async fn place(relay: &Relay) -> (u64, u64) {
         "patience",
         "trade-off",
         "membership",
+        "secure-sum",
         "sum",
+        "dishonest",
+        "checks",
         "debrief",
     ];
     let scene = names.iter().position(|name| lesson["scene"] == *name).expect("a scene");
@@ -251,8 +282,9 @@ async fn space_leads_a_class_through_the_whole_lesson() {
                     assert!(said.as_str().is_some_and(|said| said.contains(" of 3")), "{place}: {said}");
                 }
                 (4, 0) => drop(teacher.wait_for(&counted("swarm-dot", STUDENTS.len() + ROBOTS)).await),
-                (9, 1) => drop(teacher.wait_for(ALL_OF_THE_SUM).await),
-                (10, 3) => {
+                (9, 0) => type_passphrase(&students).await,
+                (10, 1) => drop(teacher.wait_for(ALL_OF_THE_SUM).await),
+                (13, 3) => {
                     assert!(students[1].text("farewell-score").await.contains(" of "), "{place}");
                 }
                 (6, 2) => assert!(teacher.text("told").await.starts_with("It took"), "{}", teacher.text("told").await),
@@ -260,6 +292,7 @@ async fn space_leads_a_class_through_the_whole_lesson() {
                 (8, 2) => teacher.attribute_is("was-it", "data-verdict", "stranger").await,
                 _ => {}
             }
+            sees_secret_sum(&teacher, (scene, beat)).await;
             teacher.screenshot(&format!("stage-{scene}-{beat}")).await;
             for student in &students {
                 // The phone tells an answer only together with the wall.

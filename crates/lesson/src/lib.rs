@@ -20,5 +20,5 @@ pub use needs::{MAX_LENT_PARAMETERS, MAX_OWN_MASK_PARAMETERS};
 pub use place::Place;
 pub use plan::{Change, Plan, plan};
 pub use poll::{Answers, MAX_SUSPECTS, NO, Poll, PollError, Question, Suspect, YES, median};
-pub use scene::{Beat, Scene, UnknownScene};
+pub use scene::{Beat, Scene, SumKind, UnknownScene};
 pub use situation::{Asked, Situation, Volunteer};

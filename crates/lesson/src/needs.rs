@@ -1,6 +1,8 @@
 //! What each beat needs of the room.
 
-use unmask_core::{Architecture, Defence, GroupRates, VitPreset};
+use unmask_core::{
+    Aggregation, Architecture, Defence, GaussianNoise, GroupRates, SecureSumSettings, Threshold, VitPreset,
+};
 
 use crate::{Beat, Place, Question, Situation, mask::HALF, masked, median, uniform_rate};
 
@@ -9,6 +11,9 @@ pub const MAX_OWN_MASK_PARAMETERS: usize = 2_000_000;
 /// The largest model, in parameters, whose updates phones borrow and attack.
 pub const MAX_LENT_PARAMETERS: usize = 4_000_000;
 
+/// The length to which clients shorten the updates that they add up secretly.
+const CLIP: f64 = 1.0;
+
 /// What a place of the lesson needs of the room.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Needs {
@@ -16,6 +21,11 @@ pub(crate) struct Needs {
     /// Whether no round may have changed the weights.
     pub is_fresh: bool,
     pub defence: Wanted,
+    pub adding: Adding,
+    /// The class that doctored weights must fish for.
+    pub fishing: Option<u16>,
+    /// Whether clients must check plans carefully; `None` leaves that as it is.
+    pub careful: Option<bool>,
     /// Whether an update must be the gradient of one private picture.
     pub is_one_picture: bool,
     /// Whether a client must be under attack.
@@ -65,6 +75,16 @@ pub(crate) enum Wanted {
     /// A random mask with any single rate.
     Masked,
     Exactly(Defence),
+}
+
+/// How a scene needs updates to be added up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Adding {
+    Any,
+    /// The relay sees each of them.
+    Seen,
+    /// Secretly.
+    Secret,
 }
 
 /// Which rounds a scene needs.
@@ -122,11 +142,32 @@ impl Wanted {
     }
 }
 
+impl Adding {
+    /// The aggregation to use instead of `coming` under `defence`; `None` if `coming` will do.
+    pub(crate) fn instead_of(self, coming: Aggregation, defence: Defence) -> Option<Aggregation> {
+        // Noise clips by itself.
+        let clip = defence.noise().is_none().then_some(CLIP);
+        let will_do = match (self, coming.secure_sum()) {
+            (Self::Any, None) | (Self::Seen, None) => true,
+            (Self::Any | Self::Secret, Some(settings)) => settings.check_defence(defence).is_ok(),
+            (Self::Seen, Some(_)) | (Self::Secret, None) => false,
+        };
+        let other = match self {
+            Self::Secret => Aggregation::SecureSum(SecureSumSettings { threshold: Threshold::default(), clip }),
+            Self::Any | Self::Seen => Aggregation::default(),
+        };
+        (!will_do).then_some(other)
+    }
+}
+
 impl Needs {
     const NOTHING: Self = Self {
         model: Model::Any,
         is_fresh: false,
         defence: Wanted::Any,
+        adding: Adding::Any,
+        fishing: None,
+        careful: None,
         is_one_picture: false,
         has_target: false,
         rounds: Rounds::AsTheyAre,
@@ -136,6 +177,7 @@ impl Needs {
     /// Reconstructions of one private picture, round after round.
     const PICTURES: Self = Self {
         model: Model::Vit,
+        adding: Adding::Seen,
         is_one_picture: true,
         has_target: true,
         rounds: Rounds::On,
@@ -152,6 +194,13 @@ impl Needs {
         let few = |defence| Self { model: Model::FewPatches, defence, ..Self::PICTURES };
         let searched =
             Self { model: Model::Searched, is_fresh: true, defence: half, search: Some(true), ..Self::PICTURES };
+        let secret = if room.can_add_secretly() { Adding::Secret } else { Adding::Seen };
+        let secret = Self { model: Model::Ordinary, defence: open, adding: secret, ..Self::PICTURES };
+        // The class of the picture comes from an update that the relay sees.
+        let fished = match room.class_of_aim() {
+            None => Self { adding: Adding::Seen, ..secret },
+            class => Self { fishing: class, ..secret },
+        };
         match place.beat() {
             Beat::Join | Beat::TakeHome | Beat::ShowMaskedVotes | Beat::TellMasked => Self::NOTHING,
             Beat::Learn | Beat::Stay => Self { rounds: Rounds::AsTheyAre, ..undefended },
@@ -192,6 +241,15 @@ impl Needs {
                     chosen_rate(room, Question::Rate).map_or(Wanted::Any, |rate| Wanted::Exactly(masked(rate)));
                 Self { model: Model::Vit, defence, rounds: Rounds::On, search: Some(false), ..Self::NOTHING }
             }
+            Beat::SendMasked | Beat::ShowTotal => secret,
+            Beat::Aim => Self { careful: Some(false), fishing: None, ..fished },
+            Beat::Fish => Self { careful: Some(false), ..fished },
+            Beat::LookFirst => Self { careful: Some(true), ..fished },
+            Beat::AddNoise => Self {
+                careful: Some(false),
+                defence: Wanted::Exactly(Defence::Gaussian(GaussianNoise::default())),
+                ..fished
+            },
             // In tests four pictures came back exactly from fresh weights; from trained ones some were lost.
             Beat::AddUpdates | Beat::TakeApart => {
                 Self { model: Model::Apart, is_fresh: true, defence: open, rounds: Rounds::Single, ..Self::PICTURES }

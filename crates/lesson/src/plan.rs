@@ -1,9 +1,9 @@
 //! The changes that take a room to a place in the lesson.
 
-use unmask_core::{Architecture, ClientId, Defence, InitialWeights, Rule, TrainOn};
+use unmask_core::{Aggregation, Architecture, ClientId, Defence, InitialWeights, Rule, TrainOn};
 
 use crate::{
-    Asked, Beat, Place, Poll, Question, Scene, Situation,
+    Asked, Beat, Place, Poll, Question, Scene, Situation, SumKind,
     needs::{Needs, Photograph, Rounds},
 };
 
@@ -24,6 +24,11 @@ pub enum Change {
     Defence(Defence),
     TrainOn(TrainOn),
     Rule(Rule),
+    Aggregation(Aggregation),
+    /// Send weights that fish for this class, or be honest again.
+    Fish(Option<u16>),
+    /// Ask clients to check plans carefully, or no longer.
+    Careful(bool),
     /// Samples in a step.
     Batch(u16),
     Target(ClientId),
@@ -64,14 +69,32 @@ pub fn plan(room: &Situation, place: Place) -> Plan {
     let coming = room.architecture;
     // The lesson needs new models later. A class that trained before it began is asked now, not in the middle.
     let starts_over = room.place.scene == Scene::Lobby && place.beat() == Beat::Learn && room.round > 0;
-    let attacked = needs.search == Some(true) && has_searched(room) || place.beat().adds_updates() && room.has_added;
+    let attacked = needs.search == Some(true) && has_searched(room)
+        || place.beat().sum() == Some(SumKind::OfFew) && room.has_added;
     let is_replaced = needs.is_fresh && !is_fresh(room, attacked) || starts_over;
     let other = needs.model.instead_of(coming).or(is_replaced.then_some(coming));
     let defence = needs.defence.instead_of(room.defence);
     // The relay cannot decrypt the model of an encrypted room.
     let leaves_encryption = room.is_encrypted && defence.is_some_and(|defence| !defence.is_encrypted());
+    if room.fishes_for.is_some() && (needs.fishing.is_none() || other.is_some()) {
+        changes.push(Change::Fish(None));
+    }
     changes.extend(other.map(Change::Model));
+    let coming = defence.unwrap_or(room.defence);
+    let aggregation = needs.adding.instead_of(room.aggregation, coming);
+    // No secure sum goes with both defences, or with none while the rule changes.
+    if room.aggregation.secure_sum().is_some() && aggregation.is_some() {
+        changes.push(Change::Aggregation(Aggregation::default()));
+    }
     changes.extend(defence.map(Change::Defence));
+    changes.extend(aggregation.filter(|other| other.secure_sum().is_some()).map(Change::Aggregation));
+    if let Some(is_careful) = needs.careful.filter(|is_careful| *is_careful != room.is_careful) {
+        changes.push(Change::Careful(is_careful));
+    }
+    // Another model has no class yet, and the relay doctors the one that it has.
+    if needs.fishing.is_some() && room.fishes_for != needs.fishing && other.is_none() {
+        changes.push(Change::Fish(needs.fishing));
+    }
     if needs.is_one_picture {
         changes.extend(one_picture(room));
     }
@@ -186,18 +209,22 @@ mod tests {
                 Change::OneRound => {
                     room.round += 1;
                     room.is_paused = true;
-                    room.has_added |= room.round == 1 && room.place.beat().adds_updates();
+                    room.has_added |= room.round == 1 && room.place.beat().sum() == Some(SumKind::OfFew);
                 }
                 Change::Search(on) => room.search = Some(on),
                 Change::Model(architecture) => {
                     room.architecture = architecture;
                     room.initial_weights = InitialWeights::Scratch;
                     (room.round, room.is_paused) = (0, true);
-                    (room.has_searched, room.has_added) = (false, false);
+                    (room.has_searched, room.has_added, room.fishes_for) = (false, false, None);
+                    room.label = None;
                 }
                 Change::Defence(defence) => room.defence = defence,
                 Change::TrainOn(pictures) => room.train_on = Some(pictures),
                 Change::Rule(rule) => room.rule = rule,
+                Change::Aggregation(aggregation) => room.aggregation = aggregation,
+                Change::Fish(class) => room.fishes_for = class,
+                Change::Careful(is_careful) => room.is_careful = is_careful,
                 Change::Batch(samples) => room.batch = samples,
                 Change::Target(client) => room.target = Some(client),
                 Change::TestPicture(client) => room.candidate = Some(client),
@@ -307,6 +334,46 @@ mod tests {
         assert_eq!(begun.loses_rounds, None);
         let searched = Situation { has_searched: true, search: Some(false), ..after(&paused, &begun) };
         assert_eq!(plan(&searched, searching), Plan::default());
+    }
+
+    /// A secure sum under one defence does not go with another one, and a mask goes with none.
+    #[test]
+    fn updates_are_added_up_secretly_only_where_a_scene_shows_that() {
+        let masked = Situation { defence: masked(crate::mask::HALF), round: 5, is_paused: false, ..room() };
+        let secret = plan(&masked, Place::start(Scene::SecureSum));
+        let clipped = |text: &str| Change::Aggregation(text.parse().expect("an aggregation"));
+        let at = |plan: &Plan, change: &Change| plan.changes.iter().position(|other| other == change);
+        let [open, sum] = [Change::Defence(Defence::None), clipped("secure-sum:clip=1")].map(|one| at(&secret, &one));
+        assert!(open.is_some() && open < sum, "{:?}", secret.changes);
+        let added = after(&masked, &secret);
+        let noisy = plan(&Situation { round: 3, ..added.clone() }, Place { scene: Scene::Checks, beat: 1 });
+        let noise = Change::Defence("gaussian".parse().expect("a defence"));
+        let order = [clipped("clipped"), noise, clipped("secure-sum")].map(|one| at(&noisy, &one));
+        assert!(order.is_sorted() && order[0].is_some(), "{:?}", noisy.changes);
+        assert!(noisy.changes.contains(&Change::Fish(Some(3))), "{:?}", noisy.changes);
+        let seen = plan(&added, Place::start(Scene::Mask));
+        assert!(at(&seen, &clipped("clipped")) < at(&seen, &Change::Defence(crate::masked(crate::mask::HALF))));
+        // Two people would know each other's update from the sum.
+        let mut few = masked.clone();
+        few.volunteers.iter_mut().skip(1).for_each(|volunteer| volunteer.is_robot = false);
+        let plain = plan(&few, Place::start(Scene::SecureSum)).changes;
+        assert!(!plain.iter().any(|change| matches!(change, Change::Aggregation(_))), "{plain:?}");
+    }
+
+    #[test]
+    fn the_relay_is_dishonest_only_in_its_scenes_and_for_a_class_that_it_knows() {
+        let fishes = |plan: &Plan| {
+            plan.changes.iter().find_map(|change| if let Change::Fish(class) = change { Some(*class) } else { None })
+        };
+        let ordinary = Situation { architecture: VitPreset::NanoPatch8.into(), round: 2, ..room() };
+        let fishing = plan(&ordinary, Place { scene: Scene::Dishonest, beat: 1 });
+        assert_eq!(fishes(&fishing), Some(Some(3)));
+        let fished = after(&ordinary, &fishing);
+        for (scene, expected) in [(Scene::Checks, None), (Scene::Debrief, Some(None)), (Scene::Lobby, Some(None))] {
+            assert_eq!(fishes(&plan(&fished, Place::start(scene))), expected, "{scene}");
+        }
+        let stranger = Situation { label: Some((ClientId(2), 3)), ..ordinary };
+        assert_eq!(fishes(&plan(&stranger, Place { scene: Scene::Dishonest, beat: 1 })), None);
     }
 
     #[test]

@@ -94,7 +94,7 @@ impl Question {
             Scene::Patience => &[Self::Seconds],
             Scene::TradeOff => &[Self::Rate],
             Scene::Membership => &[Self::Used],
-            Scene::Sum => &[],
+            Scene::SecureSum | Scene::Sum | Scene::Dishonest | Scene::Checks => &[],
             Scene::Debrief => &[Self::WhoseMasked],
         }
     }

@@ -24,8 +24,14 @@ pub enum Scene {
     TradeOff,
     /// Was this picture in the update?
     Membership,
+    /// A secure sum hides every single update.
+    SecureSum,
     /// The sum of a few updates is taken apart.
     Sum,
+    /// A dishonest relay chooses weights that read one picture out of any sum.
+    Dishonest,
+    /// Devices notice such weights, and noise holds against them.
+    Checks,
     /// What the class takes home.
     Debrief,
 }
@@ -40,7 +46,10 @@ words!(Scene {
     Patience = "patience",
     TradeOff = "trade-off",
     Membership = "membership",
+    SecureSum = "secure-sum",
     Sum = "sum",
+    Dishonest = "dishonest",
+    Checks = "checks",
     Debrief = "debrief",
 }, UnknownScene, "the lesson has no scene {name:?}; write {words}", ", ");
 
@@ -72,7 +81,10 @@ impl Scene {
             Self::Patience => &[B::VoteSeconds, B::Search, B::ShowSearch],
             Self::TradeOff => &[B::ShowCosts, B::VoteRate, B::ShowRateVotes, B::RunRate],
             Self::Membership => &[B::AskUsed, B::TellUsed, B::TestStranger],
+            Self::SecureSum => &[B::SendMasked, B::ShowTotal],
             Self::Sum => &[B::AddUpdates, B::TakeApart],
+            Self::Dishonest => &[B::Aim, B::Fish],
+            Self::Checks => &[B::LookFirst, B::AddNoise],
             Self::Debrief => &[B::VoteMasked, B::ShowMaskedVotes, B::TellMasked, B::TakeHome],
         }
     }
@@ -146,10 +158,22 @@ pub enum Beat {
     TellUsed,
     /// The update is asked about somebody else's photograph.
     TestStranger,
+    /// Each device sends its update under masks that vanish in the sum.
+    SendMasked,
+    /// The sum is known, and is a mixture.
+    ShowTotal,
     /// A few updates are added up; the sum shows a mixture.
     AddUpdates,
     /// The relay takes the sum apart.
     TakeApart,
+    /// The relay chooses whose picture it wants, and learns its class.
+    Aim,
+    /// The relay sends weights that leave only pictures of that class in the sum.
+    Fish,
+    /// Devices look at the weights before they train.
+    LookFirst,
+    /// Devices add noise to their updates.
+    AddNoise,
     /// The class votes whose picture is behind the mask.
     VoteMasked,
     ShowMaskedVotes,
@@ -157,6 +181,19 @@ pub enum Beat {
     TellMasked,
     /// Three sentences to take home.
     TakeHome,
+}
+
+/// A sum of updates that the relay attacks in front of the class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SumKind {
+    /// A secure sum, beside what one client sent for it.
+    Secure,
+    /// The sum of a few, to be taken apart.
+    OfFew,
+    /// A secure sum at doctored weights.
+    Fished,
+    /// The same, of updates with noise.
+    Noisy,
 }
 
 impl Beat {
@@ -197,13 +234,26 @@ impl Beat {
             Self::ShowCosts | Self::VoteRate | Self::ShowRateVotes | Self::RunRate => &[CLOSEST],
             Self::AskUsed | Self::TellUsed | Self::TestStranger => &[],
             // Nobody's own update is attacked.
-            Self::AddUpdates | Self::TakeApart => &[],
+            Self::SendMasked
+            | Self::ShowTotal
+            | Self::AddUpdates
+            | Self::TakeApart
+            | Self::Aim
+            | Self::Fish
+            | Self::LookFirst
+            | Self::AddNoise => &[],
         }
     }
 
-    /// Whether the relay adds up a few updates and attacks the sum.
-    pub const fn adds_updates(self) -> bool {
-        matches!(self, Self::AddUpdates | Self::TakeApart)
+    /// The sum of updates that this beat shows, if it shows one.
+    pub const fn sum(self) -> Option<SumKind> {
+        match self {
+            Self::SendMasked | Self::ShowTotal => Some(SumKind::Secure),
+            Self::AddUpdates | Self::TakeApart => Some(SumKind::OfFew),
+            Self::Fish => Some(SumKind::Fished),
+            Self::AddNoise => Some(SumKind::Noisy),
+            _ => None,
+        }
     }
 
     /// Whether the relay draws the tables of numbers behind an update of this beat: for the beats that show them, and
@@ -224,7 +274,7 @@ mod tests {
             assert_eq!(Scene::from_number(scene.number()), Some(scene));
             assert_eq!(scene.to_string().parse(), Ok(scene));
         }
-        assert_eq!(Scene::from_number(11), None);
+        assert_eq!(Scene::from_number(14), None);
         let error = "intermission".parse::<Scene>().unwrap_err().to_string();
         assert!(error.starts_with("the lesson has no scene \"intermission\"; write lobby, promise"), "{error}");
     }

@@ -1,8 +1,11 @@
 //! What the plan needs to know about a room.
 
-use unmask_core::{Architecture, ClientId, Defence, InitialWeights, Rule, TrainOn};
+use unmask_core::{Aggregation, Architecture, ClientId, Defence, InitialWeights, Rule, TrainOn};
 
 use crate::{MAX_SUSPECTS, Place, Question, Suspect};
+
+/// The fewest clients whose sum hides each of them from the others.
+const LEAST_IN_SUM: usize = 3;
 
 /// A room as the plan sees it. Settings are those of the next round.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,6 +21,11 @@ pub struct Situation {
     /// Whether the weights in use are encrypted, so that another defence needs a new model.
     pub is_encrypted: bool,
     pub rule: Rule,
+    pub aggregation: Aggregation,
+    /// The class that doctored weights fish for.
+    pub fishes_for: Option<u16>,
+    /// Whether clients are asked to check plans carefully.
+    pub is_careful: bool,
     /// Samples in a step.
     pub batch: u16,
     /// What clients train on; `None` in a room without a data set, where it is their own picture.
@@ -34,6 +42,8 @@ pub struct Situation {
     pub target: Option<ClientId>,
     /// The client whose photograph the update is asked about.
     pub candidate: Option<ClientId>,
+    /// A client and the class of its picture, which one of its updates gave away.
+    pub label: Option<(ClientId, u16)>,
     /// Clients that are here and may be attacked in front of the class, in any order.
     pub volunteers: Vec<Volunteer>,
 }
@@ -133,6 +143,20 @@ impl Situation {
         lenders
     }
 
+    /// Whether the volunteers can add up their updates secretly: among too few people, one would know another's from the
+    /// sum. Robots hide nobody, but can show among themselves how it goes.
+    pub fn can_add_secretly(&self) -> bool {
+        let people = self.volunteers.iter().filter(|volunteer| !volunteer.is_robot).count();
+        let hidden = if people == 0 { self.volunteers.len() } else { people };
+        hidden >= LEAST_IN_SUM
+    }
+
+    /// The class of the picture of the client that will be under attack, if it is known.
+    pub(crate) fn class_of_aim(&self) -> Option<u16> {
+        let aim = self.aim()?;
+        self.label.filter(|(client, _)| *client == aim).map(|(_, class)| class)
+    }
+
     pub(crate) fn shows_picture(&self, client: ClientId) -> bool {
         self.volunteers.iter().any(|volunteer| volunteer.client == client && volunteer.shows_picture)
     }
@@ -172,6 +196,9 @@ pub(crate) mod tests {
             defence: Defence::None,
             is_encrypted: false,
             rule: Rule::FedSgd,
+            aggregation: Aggregation::default(),
+            fishes_for: None,
+            is_careful: false,
             batch: 1,
             train_on: None,
             is_paused: true,
@@ -180,6 +207,7 @@ pub(crate) mod tests {
             has_added: false,
             target: Some(ClientId(1)),
             candidate: None,
+            label: Some((ClientId(1), 3)),
             volunteers: vec![volunteer(1, true), volunteer(2, true), volunteer(3, false)],
         }
     }

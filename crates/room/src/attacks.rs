@@ -198,7 +198,7 @@ impl Attacks {
         if self.everybody.turn(beat == Beat::ShowEverybody) {
             self.pictures.forget_everybody();
         }
-        if self.sums.turn(beat.adds_updates()) {
+        if self.sums.turn(beat.sum()) {
             self.drop_sum();
         }
     }
@@ -260,6 +260,13 @@ impl Attacks {
         self.leak = is_wanted.then(|| self.attackers.read_for_everybody(&Sent { is_target: false, ..sent }));
         if is_target {
             self.job = Some(self.attackers.read(&sent));
+        }
+    }
+
+    /// Reads what a client sends for a secure sum, if it is the client under attack and shows its picture.
+    pub(crate) fn read_masked(&mut self, client: ClientId, round: u32, values: &[u32]) {
+        if self.target == Some(client) && self.pictures.original(client).is_some() {
+            self.sums.hear(client, round, values);
         }
     }
 

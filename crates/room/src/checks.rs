@@ -1,7 +1,10 @@
 //! What lets clients check the relay: whether a plan's weights follow from those before, and the published list of each
 //! round's updates.
 
-use std::{collections::BTreeMap, mem};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+};
 
 use unmask_attack::fishing;
 use unmask_core::ClientId;
@@ -23,6 +26,10 @@ pub(crate) struct Checks {
     weights: Hash,
     /// The content of each update that the running round has taken.
     taken: BTreeMap<ClientId, Hash>,
+    /// How many clients the running round asked with doctored weights, and which left it out.
+    doctored: Option<(usize, BTreeSet<ClientId>)>,
+    /// The same of the last such round.
+    noticed: Option<(u32, u32)>,
     /// The list of the last round with an update, for the class.
     last: Option<ListedView>,
 }
@@ -35,13 +42,34 @@ impl Checks {
 
     /// The weights of the next plan do not follow from those before.
     pub(crate) fn begin_again(&mut self, start: u64) {
-        (self.start, self.last) = (start, None);
+        (self.start, self.last, self.noticed) = (start, None, None);
     }
 
-    /// A round begins with the weights of `model`.
-    pub(crate) fn begin_round(&mut self, model: &GlobalModel) {
+    /// A round begins with the weights of `model`; `doctored` clients are asked if they are doctored.
+    pub(crate) fn begin_round(&mut self, model: &GlobalModel, doctored: Option<usize>) {
         self.weights = weights(&[&model.state.weights, &model.state.statistics]);
         self.taken.clear();
+        self.doctored = doctored.map(|asked| (asked, BTreeSet::new()));
+    }
+
+    /// A client leaves the running round out.
+    pub(crate) fn leaves_out(&mut self, client: ClientId) {
+        if let Some((_, left)) = &mut self.doctored {
+            left.insert(client);
+        }
+    }
+
+    /// Counts the clients that left out the round that has closed.
+    pub(crate) fn close_round(&mut self) {
+        if let Some((asked, left)) = self.doctored.take() {
+            let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+            self.noticed = Some((number(left.len()), number(asked)));
+        }
+    }
+
+    /// How many clients left out the last round with doctored weights, and how many were asked.
+    pub(crate) fn noticed(&self) -> Option<(u32, u32)> {
+        self.noticed
     }
 
     pub(crate) fn take(&mut self, client: ClientId, content: Hash) {
@@ -142,6 +170,7 @@ impl Classroom {
             None => None,
         };
         self.stage.fish(class);
+        self.checks.noticed = None;
         self.feed(Event::SendDoctored(doctored));
         let line = match class {
             Some(class) => format!(
@@ -191,7 +220,7 @@ mod tests {
         assert_eq!((view.round, view.updates, view.words), (2, 8, four_words(&others.root, &[0; 32])));
         // A round without an update has no list, and the last one stays on the wall until the model begins again.
         let architecture = Architecture::from(VitPreset::Pico);
-        checks.begin_round(&GlobalModel { architecture, state: architecture.initial(1) });
+        checks.begin_round(&GlobalModel { architecture, state: architecture.initial(1) }, None);
         assert!(checks.publish(3, || [0; 32]).is_none() && checks.view().is_some());
         checks.begin_again(6);
         assert_eq!((checks.view(), checks.start), (None, 6));

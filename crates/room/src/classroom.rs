@@ -8,6 +8,7 @@ use tracing::warn;
 use unmask_core::{ClientId, RoundSettings, TrainOn};
 use unmask_defence::ProtectedUpdate;
 use unmask_federation::{Event, GlobalModel, ReceivedKeys, ReceivedUpdate, Room, RoomPhase};
+use unmask_lesson::SumKind;
 use unmask_wire::{
     ClientMessage, FORGOTTEN, RelayMessage,
     view::{Control, RoomView},
@@ -339,6 +340,12 @@ impl Classroom {
                     entry.count_bytes(bytes);
                 }
                 let message = summing::whole(message, &values);
+                if let unmask_secagg::Message::Values(values) = &message
+                    && self.roster.get(client).is_some_and(Entry::may_show)
+                    && self.room.is_in_sum(client)
+                {
+                    self.attacks.read_masked(client, round, values);
+                }
                 self.feed(Event::Sum { client, round, policy, message });
             }
             ClientMessage::Sealed { policy, check } => {
@@ -348,6 +355,9 @@ impl Classroom {
                 self.feed(Event::Sealed { client, policy, check, weights: values });
             }
             ClientMessage::Unable { round, policy, reason, is_locked } => {
+                if round == self.room.round() {
+                    self.checks.leaves_out(client);
+                }
                 self.excused(client, round, clean(&reason, MAX_REASON), is_locked);
                 self.feed(Event::Unable { client, round, policy, is_locked });
             }
@@ -434,7 +444,11 @@ impl Classroom {
 
     /// Attacks what the lesson's beat shows besides the target.
     pub(crate) fn look_at_beat(&mut self) {
-        self.attacks.look_at(self.stage.place().beat());
+        let beat = self.stage.place().beat();
+        self.attacks.look_at(beat);
+        // A secure sum hides who of it agreed to be shown, so nobody else takes part.
+        let is_secret = matches!(beat.sum(), Some(SumKind::Secure | SumKind::Fished | SumKind::Noisy));
+        self.feed(Event::AskOnlyConsenting(is_secret));
     }
 
     /// Tells both the client and the room why something was refused.

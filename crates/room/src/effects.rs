@@ -20,7 +20,8 @@ impl Classroom {
                     self.forget_earlier_model();
                     self.weights_begin_again();
                 }
-                self.checks.begin_round(&model);
+                let is_doctored = !Arc::ptr_eq(&model, self.room.model());
+                self.checks.begin_round(&model, is_doctored.then_some(cohort.len()));
                 if self.room.update_counts().rounds() == 0 {
                     self.history.restart_counts();
                 }
@@ -133,7 +134,10 @@ impl Classroom {
                 self.send(client, Slot::All, &RelayMessage::SittingOut, &[]);
             }
             Effect::Spent(buffer) => self.host.reuse(buffer),
-            Effect::Closed(summary) => self.closed(summary),
+            Effect::Closed(summary) => {
+                self.checks.close_round();
+                self.closed(summary);
+            }
         }
     }
 

@@ -215,15 +215,15 @@ impl Classroom {
         }
         if is_shown {
             self.attacks.joined(client);
-            return;
         }
         // A picture that waits goes on waiting.
-        if was_shown || !may_show {
+        if !is_shown && (was_shown || !may_show) {
             self.hide(client);
         }
-        if !may_show {
+        if !is_shown && !may_show {
             self.recorder.hide(client);
         }
+        self.feed(Event::Consent { client, consents: is_shown });
     }
 
     /// Lets the class see the picture of a client that waits for it, or all of them.

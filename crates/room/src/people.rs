@@ -123,6 +123,7 @@ impl Classroom {
         }
         let entry = self.roster.get(client);
         let (device, is_robot) = (entry.and_then(|entry| entry.peer().device), entry.is_some_and(Entry::is_robot));
+        let consents = entry.is_some_and(Entry::may_show);
         if device.is_some_and(|device| self.door.leaves_out(device)) {
             self.feed(Event::LeaveOut(client));
             let name = self.roster.name(client);
@@ -134,6 +135,8 @@ impl Classroom {
         if is_robot {
             self.feed(Event::Robot(client));
         }
+        // To have left a sum has undone it.
+        self.feed(Event::Consent { client, consents });
         self.feed(Event::Joined(client));
         self.catch_up(client);
     }

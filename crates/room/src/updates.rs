@@ -3,6 +3,7 @@
 use unmask_core::{AttackMethod, ClientId, ClientState, RoundSettings, UpdateForm};
 use unmask_defence::{drawn_seed, published::SentContent};
 use unmask_federation::{Accepted, Event, GlobalModel, ReceivedUpdate, Refusal};
+use unmask_lesson::SumKind;
 use unmask_wire::SeedDraw;
 
 use super::{Classroom, roster::Entry, tasks::Task};
@@ -59,8 +60,10 @@ impl Classroom {
     ) {
         let members: Vec<ClientId> =
             self.published.situation().suspects().into_iter().map(|suspect| suspect.client).collect();
+        // To take a sum apart, the class must see whose pictures are in it.
+        let is_apart = self.stage.place().beat().sum() == Some(SumKind::OfFew) && !is_doctored;
         let agrees = |client: &ClientId| {
-            (is_doctored || members.contains(client)) && self.roster.get(*client).is_some_and(Entry::may_show)
+            (!is_apart || members.contains(client)) && self.roster.get(*client).is_some_and(Entry::may_show)
         };
         if clients.iter().all(agrees) {
             self.attacks.read_sum((round, settings, is_doctored), clients, mean, model);

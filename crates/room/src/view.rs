@@ -65,6 +65,7 @@ impl Classroom {
             federation: self.outer.view(),
             is_careful: self.stage.is_careful(),
             fishes_for: self.stage.fishes_for().filter(|_| self.room.sends_doctored()),
+            noticed: self.checks.noticed(),
             listed: self.checks.view(),
             clients: self.roster.shown().into_iter().map(|entry| self.client(entry)).collect(),
             losses: self.history.losses().cloned().collect(),

@@ -1,8 +1,8 @@
 //! The room's robots. They share one thread: on a phone, training side by side would not be faster.
 
 use unmask_client::{
-    Client, ClientEvent, Fresh, LocalUpdate, PrivatePicture, Reaction, Robot, RobotError, RobotEvent, RoundPictures,
-    RoundPlan, nickname,
+    Caution, Client, ClientEvent, Doubt, Fresh, LocalUpdate, PrivatePicture, Reaction, Robot, RobotError, RobotEvent,
+    RoundPictures, RoundPlan, nickname,
 };
 use unmask_data::{PHOTOGRAPH_CLASSES, Picture, photograph_label};
 use unmask_model::device::OpenDevice;
@@ -109,16 +109,36 @@ impl Robots {
         let number = self.all.iter().position(|member| member.plan.is_some())?;
         let Member { robot, plan, .. } = self.all.get_mut(number)?;
         let plan = plan.take()?;
-        let trained = match robot.pictures(&plan) {
-            Ok(pictures) => train(&plan, &pictures, &self.device).await,
+        let answer = match robot.pictures(&plan) {
+            Ok(pictures) => answer(&plan, &pictures, &self.device, robot.caution()).await,
             Err(reason) => Err(reason),
         };
-        Some((number, robot.trained(&plan, trained)))
+        let frames = match answer {
+            Ok(Answer::Refused(doubts)) => robot.refuse(&plan, &doubts),
+            Ok(Answer::Trained(update)) => robot.trained(&plan, Ok(update)),
+            Err(reason) => robot.trained(&plan, Err(reason)),
+        };
+        Some((number, frames))
     }
 }
 
-async fn train(plan: &RoundPlan, pictures: &RoundPictures, device: &OpenDevice) -> Result<LocalUpdate, String> {
-    plan.train(pictures, device.device()).await.map_err(|error| error.to_string())
+enum Answer {
+    Trained(LocalUpdate),
+    Refused(Vec<Doubt>),
+}
+
+async fn answer(
+    plan: &RoundPlan,
+    pictures: &RoundPictures,
+    device: &OpenDevice,
+    caution: Caution,
+) -> Result<Answer, String> {
+    let device = device.device();
+    let doubts = plan.examine(pictures, device, caution).await.map_err(|error| error.to_string())?;
+    if caution.refuses() && !doubts.is_empty() {
+        return Ok(Answer::Refused(doubts));
+    }
+    plan.train(pictures, device).await.map(Answer::Trained).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

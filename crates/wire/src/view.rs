@@ -211,6 +211,9 @@ pub struct SumView {
     pub clients: Vec<ClientId>,
     /// Address of what an attack for one picture makes of the sum, as PNG.
     pub mixture: Option<PictureAddress>,
+    /// Address of what the same attack makes of the masked values that one client sent for a secure sum, and the client.
+    #[serde(default)]
+    pub masked: Option<(ClientId, PictureAddress)>,
     /// Addresses of the pictures taken out of the sum, each at the place of the client whose shown picture it resembles
     /// most. Empty until the attack has ended.
     pub pictures: Vec<Option<PictureAddress>>,
@@ -292,6 +295,14 @@ pub struct LabelView {
     pub shares: Vec<f64>,
     /// Why it cannot tell, or a remark about the result.
     pub remark: Option<String>,
+}
+
+impl LabelView {
+    /// The class of the one picture in the update, if it is sure.
+    pub fn only_class(&self) -> Option<u16> {
+        let place = self.counts.iter().position(|count| *count > 0)?;
+        (self.counts.iter().sum::<u32>() == 1).then(|| u16::try_from(place).ok())?
+    }
 }
 
 /// Whether a candidate picture from the teacher is the client's.
@@ -521,6 +532,9 @@ pub struct RoomView {
     /// The class that doctored weights fish for, while the teacher lets the relay play a dishonest one.
     #[serde(default)]
     pub fishes_for: Option<u16>,
+    /// How many clients left out the last round with doctored weights, and how many were asked.
+    #[serde(default)]
+    pub noticed: Option<(u32, u32)>,
     /// The published list of the last round with an update.
     #[serde(default)]
     pub listed: Option<ListedView>,

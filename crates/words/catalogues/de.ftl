@@ -78,7 +78,7 @@ join-label = Was das Bild zeigt
 join-label-hint = Dieses Wort lernt das Modell dafür. Passt keines, nimm das nächstliegende: Was durchsickert, hängt nicht davon ab.
 join-passphrase = Passwort
 join-optional = optional
-join-passphrase-hint = Nur wenn die Lehrkraft sagt, dass der Raum verschlüsselt ist. Es verlässt dieses Gerät nie.
+join-passphrase-hint = Nur wenn die Lehrkraft eines verlangt. Es verlässt dieses Gerät nie.
 join-join = Mitmachen
 join-rejoin = Wieder mitmachen
 join-someone-else = Als jemand anderes mitmachen
@@ -181,7 +181,7 @@ room-sitting-out = Du setzt aus
 room-sitting-out-why = Dieses Gerät hat zwei Runden lang nicht mitgemacht, deshalb macht die Klasse ohne dich weiter. Komm zurück, wenn es wach ist und du hinschaust.
 room-come-back = Zurückkommen
 room-locked = Das Modell des Raums ist verschlüsselt
-room-wrong-passphrase = ✕ Dieses Passwort passt nicht zum Modell des Raums
+room-wrong-passphrase = ✕ Das ist nicht das Passwort der Klasse
 room-passphrase = Passwort
 room-passphrase-hint = Frag die Lehrkraft danach. Es verlässt dieses Gerät nie. Solange es nicht stimmt, wird nichts gesendet.
 room-use-passphrase = Dieses Passwort verwenden
@@ -237,7 +237,10 @@ watch-attackers = Diese Angreifer wissen Verschiedenes. Oben steht, was sie aus 
 watch-patience = Schau auf den Beamer: Der Angreifer lässt sich Zeit.
 watch-trade-off = Schau auf den Beamer: Was kostet das Verstecken?
 watch-membership = Schau auf den Beamer: Verraten Zahlen, ob ein Foto verwendet wurde?
+watch-secret-sum = Schau auf den Beamer: Deine Zahlen gehen unter Zufallszahlen hinaus.
 watch-sum = Schau auf den Beamer: Versteckt eine Summe dein Bild?
+watch-dishonest = Schau auf den Beamer: Der Server spielt einen unehrlichen.
+watch-checks = Dein Handy sieht sich die Gewichte an. Unten steht, was es fand.
 watch-debrief = Das war die Stunde. Unten kannst du deine Daten löschen.
 
 sees-shown = Die Klasse sieht dein Bild, klein, und was davon durchsickert.
@@ -613,6 +616,21 @@ member-undecided = ◌ Das lässt sich nicht entscheiden
 member-waiting = ◌ Warten auf ein Update
 member-silent = ◌ Dieses Update sagt es nicht
 
+secret-title = Geheimsumme
+secret-headline = Wie verstecken sich Zahlen?
+secret-line-masked = Jedes Gerät addiert Zufall. Der Server bekommt Rauschen.
+secret-line-total = In der Summe heben sie sich auf. Die Summe stimmt.
+secret-say = Einigt euch laut auf ein Passwort und tippt es in die Handys. Je zwei Geräte vereinbaren Zufallszahlen: Eines addiert sie, das andere zieht sie ab. Der Server erfährt die Summe und nichts über ein einzelnes Gerät.
+secret-ask = Was erfährt der Server trotzdem?
+secret-answer = Die Summe. Bei wenigen Geräten oder mit anderen Gewichten kann auch sie ein Bild verraten: Das zeigen die nächsten Szenen.
+secret-masked = was ein Angriff aus den Zahlen von { $nickname } macht
+secret-too-few = Eine geheime Summe braucht drei Menschen, die zugestimmt haben: Bei zweien wüsste jeder die Zahlen des anderen. Roboter verstecken niemanden.
+secret-waiting = Warten auf eine Summe derer, die zugestimmt haben…
+secret-more = { $count ->
+    [1] und 1 weiteres
+   *[other] und { $count } weitere
+}
+
 sum-title = Eine Summe
 sum-headline = Versteckt eine Summe dein Bild?
 sum-line-add = Angenommen, der Server sähe nur die Summe dieser Zahlen.
@@ -625,6 +643,31 @@ sum-working = Die Summe wird zerlegt…
 sum-found = Zurück: { $found } von { $all } Bildern, { $certain } davon mit Gewissheit, in { $seconds } s
 sum-nothing = Aus dieser Summe kam nichts heraus.
 sum-too-few = Erst müssen zwei ihr Bild zeigen.
+
+cheat-title = Unehrlich
+cheat-headline = Was, wenn der Server betrügt?
+cheat-line-aim = Der Server will ein Bild und kennt dessen Klasse.
+cheat-line-fish = Mit diesen Gewichten hinterlässt nur diese Klasse Spuren.
+cheat-say = Der Server sendet Gewichte, mit denen alle anderen Bilder nichts ändern. Die geheime Summe besteht dann aus den Zahlen eines Bildes. Wand und Handys sagen es, und das Modell der Klasse bleibt, wie es war.
+cheat-ask = Hilft eine größere Summe?
+cheat-answer = Nein. Alle anderen addieren null. Haben zwei Bilder diese Klasse, liegen sie übereinander.
+cheat-class = Die Zahlen haben die Klasse verraten: { $class }.
+cheat-no-class = Warten auf ein einzelnes Update, das die Klasse verrät…
+cheat-fished = was derselbe Angriff jetzt aus der Summe macht
+
+checks-title = Prüfen
+checks-headline = Kann dein Handy das bemerken?
+checks-line-look = Jedes Gerät sieht sich vor dem Training die Gewichte an.
+checks-line-noise = Auch Rauschen hilft gegen solche Gewichte.
+checks-say = Die Handys vergleichen die Gewichte mit den letzten und probieren sie an ihrem Bild aus. Was manipuliert aussieht, lassen sie aus. Danach prüfen wir nicht mehr, und jedes Handy addiert stattdessen Rauschen.
+checks-ask = Warum sollte ein Handy einen Server prüfen, dem es vertraut?
+checks-answer = Weil Prüfen wenig kostet und Vertrauen enttäuscht werden kann. Ein geduldiger Server, der die Gewichte langsam verschiebt, fällt nicht auf, und Rauschen kostet richtige Antworten.
+checks-noticed = { $asked ->
+    [1] { $left } von 1 Gerät hat es bemerkt und nichts gesendet.
+   *[other] { $left } von { $asked } Geräten haben es bemerkt und nichts gesendet.
+}
+checks-none-yet = Warten auf eine Runde mit manipulierten Gewichten…
+checks-noisy = was derselbe Angriff aus der verrauschten Summe macht
 
 debrief-title = Fazit
 debrief-headline = Was nehmt ihr mit?

@@ -79,7 +79,7 @@ join-label = What the picture shows
 join-label-hint = The model learns this word for it. What leaks does not depend on it.
 join-passphrase = Passphrase
 join-optional = optional
-join-passphrase-hint = Only if the teacher says that the room is encrypted. It never leaves this device.
+join-passphrase-hint = Only if the teacher asks for one. It never leaves this device.
 join-join = Join
 join-rejoin = Rejoin
 join-someone-else = Join as someone else
@@ -182,7 +182,7 @@ room-sitting-out = You sit out
 room-sitting-out-why = This device has not taken part for two rounds, so the class continues without it. Come back when it is awake and you are looking at it.
 room-come-back = Come back
 room-locked = The room’s model is encrypted
-room-wrong-passphrase = ✕ This passphrase does not unlock the room’s model
+room-wrong-passphrase = ✕ This is not the class’s passphrase
 room-passphrase = Passphrase
 room-passphrase-hint = Ask the teacher for it. It never leaves this device. Nothing is sent until it is right.
 room-use-passphrase = Use this passphrase
@@ -238,7 +238,10 @@ watch-attackers = These attackers know different things. Above is what they get 
 watch-patience = Look at the projector: the attacker takes its time.
 watch-trade-off = Look at the projector: what does hiding cost?
 watch-membership = Look at the projector: can numbers tell whether a photograph was used?
+watch-secret-sum = Look at the projector: your numbers leave under random numbers.
 watch-sum = Look at the projector: does a sum hide your picture?
+watch-dishonest = Look at the projector: the server plays a dishonest one.
+watch-checks = Your phone looks at the weights. Below it says what it found.
 watch-debrief = That was the lesson. Below you can delete your data.
 
 sees-shown = The class sees your picture, small, and what leaks from it.
@@ -614,6 +617,21 @@ member-undecided = ◌ This cannot be decided
 member-waiting = ◌ Waiting for an update
 member-silent = ◌ This update does not say
 
+secret-title = Secret sum
+secret-headline = How do numbers hide in a sum?
+secret-line-masked = Each device adds random numbers. The server gets only noise.
+secret-line-total = In the sum the random numbers cancel. The total is right.
+secret-say = Agree on a passphrase aloud, and type it into the phones. Each pair of devices agrees on random numbers: one adds them, the other subtracts them. The server learns the total and nothing about one device.
+secret-ask = What does the server still learn?
+secret-answer = The total. Of few devices, or with other weights, even that can give a picture away: see the next scenes.
+secret-masked = what an attack makes of the numbers of { $nickname }
+secret-too-few = A secret sum needs three people who agreed to be shown: of two, each would know the other’s numbers. Robots hide nobody.
+secret-waiting = Waiting for a sum of those who agreed to be shown…
+secret-more = { $count ->
+    [1] and 1 more
+   *[other] and { $count } more
+}
+
 sum-title = One sum
 sum-headline = Does a sum hide your picture?
 sum-line-add = Suppose the server saw only the sum of these numbers.
@@ -626,6 +644,31 @@ sum-working = Taking the sum apart…
 sum-found = Back: { $found } of { $all } pictures, { $certain } of them certain, in { $seconds } s
 sum-nothing = Nothing came out of this sum.
 sum-too-few = Two must show their picture first.
+
+cheat-title = Dishonest
+cheat-headline = What if the server cheats?
+cheat-line-aim = The server wants one picture, and knows its class.
+cheat-line-fish = With these weights only this class leaves a trace.
+cheat-say = The server sends weights with which all other pictures change nothing. The secret sum then is one picture’s numbers. The wall and every phone say so, and the class’s model stays as it was.
+cheat-ask = Does a larger sum help?
+cheat-answer = No. All others add zero. If two pictures have this class, they overlap.
+cheat-class = The numbers gave the class away: { $class }.
+cheat-no-class = Waiting for a single update, which gives the class away…
+cheat-fished = what the same attack makes of the sum now
+
+checks-title = Checks
+checks-headline = Can your phone notice it?
+checks-line-look = Each device looks at the weights before it trains.
+checks-line-noise = Against such weights, noise helps, too.
+checks-say = The phones compare the weights with the last ones and try them on their picture. What looks doctored they leave out. Then we stop looking, and each phone adds noise instead.
+checks-ask = Why should a phone check a server that it trusts?
+checks-answer = Because checking costs little and trust can be misplaced. A patient server that moves the weights slowly is not noticed, and noise costs right answers.
+checks-noticed = { $asked ->
+    [1] { $left } of 1 device noticed, and sent nothing.
+   *[other] { $left } of { $asked } devices noticed, and sent nothing.
+}
+checks-none-yet = Waiting for a round with doctored weights…
+checks-noisy = what the same attack makes of the sum with noise
 
 debrief-title = Take home
 debrief-headline = What do you take home?

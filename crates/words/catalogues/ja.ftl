@@ -78,7 +78,7 @@ join-label = 写真に写っているもの
 join-label-hint = モデルはこの言葉を覚えます。合うものがなければ、いちばん近いものを選んでください。何が漏れるかは、これでは変わりません。
 join-passphrase = 合言葉
 join-optional = 任意
-join-passphrase-hint = ルームが暗号化されていると先生が言ったときだけ入力します。合言葉はこの端末から出ません。
+join-passphrase-hint = 先生に言われたときだけ入力します。合言葉はこの端末から出ません。
 join-join = 参加する
 join-rejoin = もう一度参加する
 join-someone-else = 別の人として参加する
@@ -181,7 +181,7 @@ room-sitting-out = お休み中です
 room-sitting-out-why = この端末が2ラウンド続けて参加できなかったので、クラスは先に進んでいます。端末が動いていて画面を見ているときに、戻ってきてください。
 room-come-back = 戻る
 room-locked = ルームのモデルは暗号化されています
-room-wrong-passphrase = ✕ この合言葉ではルームのモデルを開けません
+room-wrong-passphrase = ✕ クラスの合言葉と違います
 room-passphrase = 合言葉
 room-passphrase-hint = 先生に聞いてください。合言葉はこの端末から出ません。正しい合言葉を入れるまで、何も送られません。
 room-use-passphrase = この合言葉を使う
@@ -237,7 +237,10 @@ watch-attackers = 攻撃者によって、知っていることが違います�
 watch-patience = スクリーンを見てください。攻撃者は時間をかけます。
 watch-trade-off = スクリーンを見てください。隠すと何を失うでしょうか。
 watch-membership = スクリーンを見てください。写真が使われたかどうか、数から分かるでしょうか。
+watch-secret-sum = スクリーンを見てください。あなたの数は乱数に隠れて出ていきます。
 watch-sum = スクリーンを見てください。合計すれば、写真は隠れるでしょうか。
+watch-dishonest = スクリーンを見てください。サーバーが不正直な役をします。
+watch-checks = この端末が重みを調べます。結果は下に出ます。
 watch-debrief = 授業はこれで終わりです。下であなたのデータを消せます。
 
 sees-shown = クラスのみんなに、小さくしたあなたの写真と、そこから漏れたものが見えています。
@@ -573,6 +576,20 @@ member-undecided = ◌ どちらとも言えません
 member-waiting = ◌ 更新を待っています
 member-silent = ◌ この更新からは分かりません
 
+secret-title = 秘密の合計
+secret-headline = 数は合計にどう隠れる？
+secret-line-masked = 各端末が乱数を足し、サーバーには雑音しか届きません。
+secret-line-total = 合計では乱数が打ち消し合い、答えは正しくなります。
+secret-say = 合言葉を声に出して決め、端末に入力してください。端末は2台ずつ乱数を決め、1台が足して、もう1台が引きます。サーバーに分かるのは合計だけで、1台ごとの数は分かりません。
+secret-ask = それでもサーバーには何が分かるでしょうか。
+secret-answer = 合計です。台数が少ないときや重みが違うときは、合計からも写真が分かることがあります。次の場面で見ます。
+secret-masked = { $nickname }の数から攻撃が得たもの
+secret-too-few = 秘密の合計には、見せることに同意した3人が必要です。2人では、互いの数が分かってしまいます。ロボットはだれも隠しません。
+secret-waiting = 見せることに同意した人の合計を待っています…
+secret-more = { $count ->
+   *[other] ほか{ $count }台
+}
+
 sum-title = 合計
 sum-headline = 合計すれば写真は隠れる？
 sum-line-add = サーバーに見えるのは数の合計だけ、とします。
@@ -585,6 +602,30 @@ sum-working = 合計を分解しています…
 sum-found = { $all }枚のうち{ $found }枚が復元され、{ $certain }枚は確実です（{ $seconds }秒）
 sum-nothing = この合計からは何も出ませんでした。
 sum-too-few = 先に2人が写真を見せる必要があります。
+
+cheat-title = 不正直
+cheat-headline = サーバーがずるをしたら？
+cheat-line-aim = サーバーは1枚の写真をねらい、そのクラスを知っています。
+cheat-line-fish = この重みでは、このクラスだけが跡を残します。
+cheat-say = サーバーは、ほかの写真では何も変わらない重みを送ります。すると秘密の合計は、1枚の写真の数になります。スクリーンにも端末にもそう表示され、クラスのモデルは元のままです。
+cheat-ask = 台数を増やせば助かるでしょうか。
+cheat-answer = いいえ。ほかの端末は0を足すだけです。同じクラスの写真が2枚あれば、重なって見えます。
+cheat-class = 数からクラスが分かりました：{ $class }
+cheat-no-class = クラスが分かる1台分の更新を待っています…
+cheat-fished = 同じ攻撃が今の合計から得たもの
+
+checks-title = 点検
+checks-headline = 端末は気づける？
+checks-line-look = 各端末が、学習の前に重みを調べます。
+checks-line-noise = このような重みには、雑音も効きます。
+checks-say = 端末は重みを前回と比べ、自分の写真で試します。細工が疑われるラウンドには参加しません。次に点検をやめて、代わりに各端末が雑音を足します。
+checks-ask = 信頼しているサーバーを、なぜ点検するのでしょうか。
+checks-answer = 点検は安く、信頼は裏切られることがあるからです。重みを少しずつ動かすサーバーには気づけません。雑音を足すと正解が減ります。
+checks-noticed = { $asked ->
+   *[other] { $asked }台のうち{ $left }台が気づき、何も送りませんでした。
+}
+checks-none-yet = 細工された重みのラウンドを待っています…
+checks-noisy = 同じ攻撃が雑音入りの合計から得たもの
 
 debrief-title = まとめ
 debrief-headline = 今日、何が分かった？

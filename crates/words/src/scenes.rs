@@ -66,7 +66,24 @@ pub fn scene(scene: Scene) -> SceneWords {
             say::member::ask(),
             say::member::answer(),
         ],
+        Scene::SecureSum => [
+            say::secret::title(),
+            say::secret::headline(),
+            say::secret::say(),
+            say::secret::ask(),
+            say::secret::answer(),
+        ],
         Scene::Sum => [say::sum::title(), say::sum::headline(), say::sum::say(), say::sum::ask(), say::sum::answer()],
+        Scene::Dishonest => {
+            [say::cheat::title(), say::cheat::headline(), say::cheat::say(), say::cheat::ask(), say::cheat::answer()]
+        }
+        Scene::Checks => [
+            say::checks::title(),
+            say::checks::headline(),
+            say::checks::say(),
+            say::checks::ask(),
+            say::checks::answer(),
+        ],
         Scene::Debrief => [
             say::debrief::title(),
             say::debrief::headline(),
@@ -115,8 +132,14 @@ pub fn line(beat: Beat) -> &'static str {
         Beat::AskUsed => say::member::line_ask(),
         Beat::TellUsed => say::member::line_told(),
         Beat::TestStranger => say::member::line_stranger(),
+        Beat::SendMasked => say::secret::line_masked(),
+        Beat::ShowTotal => say::secret::line_total(),
         Beat::AddUpdates => say::sum::line_add(),
         Beat::TakeApart => say::sum::line_apart(),
+        Beat::Aim => say::cheat::line_aim(),
+        Beat::Fish => say::cheat::line_fish(),
+        Beat::LookFirst => say::checks::line_look(),
+        Beat::AddNoise => say::checks::line_noise(),
         Beat::VoteMasked => say::debrief::line_vote(),
         Beat::ShowMaskedVotes => say::debrief::line_votes(),
         Beat::TellMasked => say::debrief::line_told(),

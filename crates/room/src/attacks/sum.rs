@@ -15,7 +15,7 @@ use unmask_attack::{
 };
 use unmask_core::{Architecture, AttackMethod, ClientId, Defence, Knowledge, ModelState, RoundSettings, Rule};
 use unmask_federation::{Accepted, GlobalModel};
-use unmask_lesson::MAX_SUSPECTS;
+use unmask_lesson::{MAX_SUSPECTS, SumKind};
 use unmask_wire::view::SumView;
 
 use super::{
@@ -37,14 +37,16 @@ const TRIES: u8 = 3;
 /// The sums of one lesson: one at a time, and one for each model.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
-    /// Whether the class is looking.
-    is_on: bool,
+    /// What the class is looking at.
+    kind: Option<SumKind>,
     /// Whether the last round that closed had too few of the clients for a sum.
     is_lacking: bool,
     tries: u8,
     adding: Option<Adding>,
     /// An update that was read and that the room has yet to take.
     part: Option<(ClientId, Vec<f32>)>,
+    /// What the client under attack sent for the running round's secure sum, `[P]`.
+    masked: Option<(ClientId, u32, Vec<f32>)>,
     /// The sum that is being made, attacked or shown, with its serial number.
     view: Option<(u64, SumView)>,
 }
@@ -72,8 +74,10 @@ pub(super) struct Mean {
     /// `[P]`
     gradient: Vec<f32>,
     pictures: usize,
-    /// Whether all but one picture left no trace before the head.
-    is_doctored: bool,
+    /// Whether single pictures are to be taken out of it. Doctored weights leave one, and noise none.
+    comes_apart: bool,
+    /// The masked values of one client, `[P]`.
+    masked: Option<(ClientId, Vec<f32>)>,
 }
 
 /// A sum for the attack.
@@ -83,9 +87,10 @@ pub(super) struct SumJob {
     side: usize,
     observation: Observation,
     whole: Arc<WholeUpdate>,
+    masked: Option<(ClientId, Observation)>,
     /// Whether the mixture was reported.
     is_mixed: bool,
-    is_doctored: bool,
+    comes_apart: bool,
 }
 
 /// What was taken out of a sum.
@@ -100,16 +105,18 @@ pub struct Apart {
 /// What an attack made of a sum.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum OfSum {
+    /// What an attack for one picture shows of the masked values of this client.
+    Masked(ClientId, Result<Seen, Failure>),
     /// What an attack for one picture shows.
     Mixture(Result<Seen, Failure>),
     Apart(Result<Apart, Failure>),
 }
 
 impl Sums {
-    /// Turns to the sum, or away from it. Returns whether that forgets one.
-    pub(super) fn turn(&mut self, is_on: bool) -> bool {
-        let is_news = self.is_on != is_on;
-        self.is_on = is_on;
+    /// Turns to another sum, or away from sums. Returns whether that forgets one.
+    pub(super) fn turn(&mut self, kind: Option<SumKind>) -> bool {
+        let is_news = self.kind != kind;
+        self.kind = kind;
         if is_news {
             (self.is_lacking, self.tries) = (false, TRIES);
         }
@@ -128,7 +135,7 @@ impl Sums {
     ) {
         let is_plain = settings.defence() == Defence::None && settings.encryption().is_none();
         let is_one_picture = settings.rule() == Rule::FedSgd && accepted.samples() == 1;
-        if !self.is_on || !is_plain || !is_one_picture {
+        if self.kind != Some(SumKind::OfFew) || !is_plain || !is_one_picture {
             return;
         }
         let client = accepted.client();
@@ -150,8 +157,17 @@ impl Sums {
         self.part = is_awaited.then(|| (client, accepted.update().values().to_vec()));
     }
 
-    /// Attacks the mean `[P]` of these clients' updates of one picture each, if the class looks at a sum, no defence is in
-    /// the way and the attack reaches so many.
+    /// Keeps what the client under attack sends for a secure sum, if the class looks at that.
+    pub(super) fn hear(&mut self, client: ClientId, round: u32, values: &[u32]) {
+        if self.kind == Some(SumKind::Secure) && self.view.is_none() {
+            // Whole numbers around zero; the attack does not depend on their scale.
+            let scaled = values.iter().map(|value| value.cast_signed() as f32 / i32::MAX as f32).collect();
+            self.masked = Some((client, round, scaled));
+        }
+    }
+
+    /// Attacks the mean `[P]` of these clients' updates of one picture each, if the class looks at such a sum. It is taken
+    /// apart only if no defence is in the way and the attack reaches so many.
     pub(super) fn take(
         &mut self,
         (about, is_doctored): (About, bool),
@@ -161,11 +177,23 @@ impl Sums {
         attackers: &Attackers,
     ) {
         let is_plain = about.defence == Defence::None && about.rule == Rule::FedSgd;
-        // Doctored weights leave one picture in the sum, which any attack on single pictures reads.
-        let is_within_reach = is_doctored || (2..=within_reach(model.architecture)).contains(&clients.len());
-        if !self.is_on || !is_plain || !is_within_reach || self.view.is_some() {
+        let comes_apart = !is_doctored && (2..=within_reach(model.architecture)).contains(&clients.len());
+        let is_it = match self.kind {
+            Some(SumKind::Secure) => is_plain && !is_doctored,
+            // Doctored weights leave one picture in the sum, which any attack on single pictures reads.
+            Some(SumKind::OfFew) => is_plain && (is_doctored || comes_apart),
+            Some(SumKind::Fished) => is_plain && is_doctored,
+            Some(SumKind::Noisy) => about.defence.noise().is_some() && is_doctored,
+            None => false,
+        };
+        if !is_it || self.view.is_some() {
             return;
         }
+        let comes_apart = comes_apart && self.kind == Some(SumKind::OfFew);
+        let masked = self.masked.take().filter(|(client, round, values)| {
+            clients.contains(client) && *round == about.round && values.len() == mean.len()
+        });
+        let masked = masked.map(|(client, _, values)| (client, values));
         let GlobalModel { architecture, state: ModelState { weights, statistics } } = model.clone();
         let pictures = clients.len();
         self.tries = TRIES;
@@ -177,7 +205,8 @@ impl Sums {
             statistics,
             gradient: mean,
             pictures,
-            is_doctored,
+            comes_apart,
+            masked,
         }));
     }
 
@@ -197,7 +226,7 @@ impl Sums {
     pub(super) fn round_closed(&mut self, attackers: &Attackers) {
         let Some(adding) = self.adding.take_if(|adding| adding.clients.len() >= 2) else {
             self.view.take_if(|_| self.adding.take().is_some());
-            self.is_lacking = self.is_on && self.view.is_none();
+            self.is_lacking = self.kind == Some(SumKind::OfFew) && self.view.is_none();
             return;
         };
         self.tries = TRIES;
@@ -227,6 +256,9 @@ impl Sums {
         let prefix = format!("{}-", view.round);
         let keep = |png| pictures.keep(about.client, SUM, &prefix, png);
         match outcome {
+            OfSum::Masked(client, outcome) => {
+                view.masked = outcome.ok().map(|seen| (client, pictures.keep(client, SUM, &prefix, seen.png)));
+            }
             OfSum::Mixture(outcome) => view.mixture = outcome.ok().map(|seen| keep(seen.png)),
             OfSum::Apart(Ok(Apart { pictures: found, certain, seconds, notes })) => {
                 let originals: Vec<_> = view
@@ -256,6 +288,7 @@ impl Sums {
     /// sum was forgotten.
     pub(super) fn forget_client(&mut self, client: ClientId) -> bool {
         self.part.take_if(|(other, _)| *other == client);
+        self.masked.take_if(|(other, ..)| *other == client);
         if let (Some(adding), Some((_, view))) = (&mut self.adding, &mut self.view)
             && adding.waiting.remove(&client)
         {
@@ -268,7 +301,7 @@ impl Sums {
 
     /// Forgets everything. Returns whether there was a sum under attack or taken apart.
     pub(super) fn forget(&mut self) -> bool {
-        (self.adding, self.part) = (None, None);
+        (self.adding, self.part, self.masked) = (None, None, None);
         self.view.take().is_some()
     }
 
@@ -283,27 +316,32 @@ impl Adding {
         let ModelState { weights, statistics } = state;
         let pictures = clients.len();
         let gradient = values.iter().map(|sum| (sum / pictures as f64) as f32).collect();
-        Mean { about, architecture, weights, statistics, gradient, pictures, is_doctored: false }
+        Mean { about, architecture, weights, statistics, gradient, pictures, comes_apart: true, masked: None }
     }
 }
 
 impl Mean {
     /// Extracts what the attack needs.
     pub(super) fn into_job(self) -> SumJob {
-        let Self { about, architecture, weights, statistics, gradient, pictures, is_doctored } = self;
+        let Self { about, architecture, weights, statistics, gradient, pictures, comes_apart, masked } = self;
         let state = ModelState { weights, statistics };
-        let received = Received::<std::iter::Empty<(u64, usize)>> {
-            model: architecture.into(),
-            weights: &state.weights,
-            values: &gradient,
-            words: None,
-            scale: UpdateScale::Gradient,
+        let observed = |values: &[f32], pictures: usize| {
+            let received = Received::<std::iter::Empty<(u64, usize)>> {
+                model: architecture.into(),
+                weights: &state.weights,
+                values,
+                words: None,
+                scale: UpdateScale::Gradient,
+            };
+            let mut observation = Observation::new(reading::evidence(architecture, pictures, &received));
+            observation.batch = pictures;
+            observation
         };
-        let mut observation = Observation::new(reading::evidence(architecture, pictures, &received));
-        observation.batch = pictures;
+        let observation = observed(&gradient, pictures);
+        let masked = masked.map(|(client, values)| (client, observed(&values, 1)));
         let whole = WholeUpdate { architecture, state, gradient, kept: None, is_training: true };
         let side = architecture.side();
-        SumJob { about, side, observation, whole: Arc::new(whole), is_mixed: false, is_doctored }
+        SumJob { about, side, observation, whole: Arc::new(whole), masked, is_mixed: false, comes_apart }
     }
 }
 
@@ -325,27 +363,30 @@ fn within_reach(architecture: Architecture) -> usize {
 pub(super) fn step(shared: &Shared, searches: &dyn Searches, now: &dyn Fn() -> Moment) -> Option<Vec<Report>> {
     let mut job = shared.lock().sum.take()?;
     let about = Box::new(job.about);
-    let outcome = if job.is_mixed {
-        OfSum::Apart(apart(&job, shared, searches, now))
+    let outcomes = if job.is_mixed {
+        vec![OfSum::Apart(apart(&job, shared, searches, now))]
     } else {
-        let mixture = mixture(&job);
+        let masked = job.masked.take();
+        let masked = masked.map(|(client, observation)| OfSum::Masked(client, inverted(job.side, &observation)));
+        let mixture = OfSum::Mixture(inverted(job.side, &job.observation));
         job.is_mixed = true;
         let mut schedule = shared.lock();
         // Another sum may have come, or this one may have been forgotten, in the meantime.
-        if !job.is_doctored && schedule.sum.is_none() && schedule.summed == Some(about.serial) {
+        if job.comes_apart && schedule.sum.is_none() && schedule.summed == Some(about.serial) {
             schedule.sum = Some(job);
         }
-        OfSum::Mixture(mixture)
+        masked.into_iter().chain([mixture]).collect()
     };
-    Some(vec![Report::Sum(about, outcome)])
+    Some(outcomes.into_iter().map(|outcome| Report::Sum(about.clone(), outcome)).collect())
 }
 
-fn mixture(job: &SumJob) -> Result<Seen, Failure> {
+/// What an attack for one picture shows.
+fn inverted(side: usize, observation: &Observation) -> Result<Seen, Failure> {
     guarded(|| {
         let go_on = &mut |_: AttackProgress<'_>| ControlFlow::Continue(());
         let options = SearchOptions::default();
-        let found = unmask_attack::run(AttackMethod::Embedding, &job.observation, &NoSearches, options, go_on)?;
-        Ok(Seen::new(job.side, found.pictures.concat(), &[])?)
+        let found = unmask_attack::run(AttackMethod::Embedding, observation, &NoSearches, options, go_on)?;
+        Ok(Seen::new(side, found.pictures.concat(), &[])?)
     })
 }
 

@@ -3,10 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use unmask_client::{Action, Caution, Client as Tab, ClientEvent, Doubt, LocalUpdate};
-use unmask_core::{Aggregation, Architecture, ClientId, Rule, VitPreset};
+use unmask_core::{Aggregation, Architecture, ClientId, PictureAddress, Rule, VitPreset};
 use unmask_lesson::Scene;
 use unmask_secagg::{Message, PublicKeys};
-use unmask_wire::{ClientMessage, ORIGINAL_SIDE, RelayMessage, frames, view::Control};
+use unmask_wire::{
+    ClientMessage, ORIGINAL_SIDE, RelayMessage, frames,
+    view::{Control, RoomView},
+};
 
 use crate::{
     attacks::{Running, levels, mean_gradient},
@@ -35,6 +38,8 @@ struct Student {
     task: (u32, u32),
     /// What looks doctored in the last plan.
     doubts: Vec<Doubt>,
+    /// Leaves out rounds that look doctored.
+    is_careful: bool,
     /// Leaves when it is asked for this task of the sum, or answers nothing more.
     until: Option<(IsTask, Silence)>,
     is_gone: bool,
@@ -51,8 +56,12 @@ enum Silence {
 
 impl Student {
     fn join(class: &Class, number: usize, passphrase: Option<&str>) -> Self {
+        Self::enter(class, number, passphrase, false)
+    }
+
+    fn enter(class: &Class, number: usize, passphrase: Option<&str>, is_robot: bool) -> Self {
         let mut socket = Socket::open(class);
-        let mut tab = Tab::new(&format!("student {number}"), "CPU").with_consent(true, true);
+        let mut tab = Tab::new(&format!("student {number}"), "CPU").with_consent(true, true).as_robot(is_robot);
         tab.set_passphrase(passphrase.map(str::to_owned));
         tab.set_caution(Caution::Weights);
         tab.hello([number as u8; 32]).unwrap().iter().for_each(|frame| socket.frame(frame));
@@ -66,6 +75,7 @@ impl Student {
             weights: Vec::new(),
             task: (0, 0),
             doubts: Vec::new(),
+            is_careful: false,
             until: None,
             is_gone: false,
         }
@@ -99,6 +109,11 @@ impl Student {
                     self.weights.clone_from(&plan.state.weights);
                     self.doubts.clone_from(&plan.doubts);
                     self.task = (plan.round, plan.policy);
+                    if self.is_careful && !plan.doubts.is_empty() {
+                        let refused = self.tab.refuse(&plan, &plan.doubts.clone()).unwrap();
+                        refused.iter().for_each(|frame| self.socket.frame(frame));
+                        continue;
+                    }
                     let trained = self.train.as_ref().map(|train| train(&plan.state.weights));
                     let values = trained.unwrap_or_else(|| gradient(self.number));
                     let trained = LocalUpdate { loss: 1.0, values, statistics: Vec::new(), samples: 1 };
@@ -157,7 +172,11 @@ fn one_round(class: &Class, students: &mut [Student], seconds: u64) -> (Vec<f32>
 }
 
 fn students(class: &Class, count: usize) -> Vec<Student> {
-    (1..=count).map(|number| Student::join(class, number, Some(PASSPHRASE))).collect()
+    students_of(class, count, false)
+}
+
+fn students_of(class: &Class, count: usize, are_robots: bool) -> Vec<Student> {
+    (1..=count).map(|number| Student::enter(class, number, (!are_robots).then_some(PASSPHRASE), are_robots)).collect()
 }
 
 #[test]
@@ -361,12 +380,7 @@ fn a_dishonest_relay_reads_one_picture_out_of_a_secure_sum_and_the_tabs_notice()
         config.architecture = architecture;
         config.aggregation = "secure-sum:clip=1".parse().unwrap();
     });
-    let mut students = students(&class, 5);
-    for (seed, student) in students.iter_mut().enumerate() {
-        student.socket.send(&ClientMessage::Original { side: ORIGINAL_SIDE }, &levels(seed));
-        let train = move |weights: &[f32]| mean_gradient(architecture, weights, &levels(seed), &[seed]);
-        student.train = Some(Box::new(train));
-    }
+    let mut students = picture_owners(&class, architecture, 5, false);
     class.control(Control::Lesson { scene: Scene::Sum, beat: 0 });
     class.control(Control::OneRound);
     play(&class, &mut students, 1);
@@ -378,11 +392,7 @@ fn a_dishonest_relay_reads_one_picture_out_of_a_secure_sum_and_the_tabs_notice()
     class.control(Control::OneRound);
     play(&class, &mut students, 1);
     let room = class.room_when("the sum", |room| room.sum.as_ref().is_some_and(|sum| sum.mixture.is_some()));
-    let png = class.picture(room.sum.unwrap().mixture.as_ref().unwrap()).expect("a picture");
-    let found = unmask_data::decode(&png).expect("a PNG");
-    let square = |(found, wanted): (&u8, &f32)| (f64::from(*found) / 255.0 - f64::from(*wanted)).powi(2);
-    let error = found.rgb().iter().zip(&levels(3)).map(square).sum::<f64>() / levels(3).len() as f64;
-    let psnr = -10.0 * error.log10();
+    let psnr = psnr(&class, room.sum.unwrap().mixture.as_ref(), 3);
     assert!(psnr > 40.0, "student 4's picture has {psnr:.1} dB");
     assert_eq!(class.weights(), before, "the model stays as it was");
     let doubts: Vec<_> = students.iter().map(|student| &student.doubts).collect();
@@ -391,6 +401,122 @@ fn a_dishonest_relay_reads_one_picture_out_of_a_secure_sum_and_the_tabs_notice()
     class.control(Control::OneRound);
     play(&class, &mut students, 1);
     assert_ne!(class.weights(), before, "training goes on");
+}
+
+/// The picture at this address compared with a student's, as PSNR in dB.
+fn psnr(class: &Class, address: Option<&PictureAddress>, seed: usize) -> f64 {
+    let png = class.picture(address.expect("an address")).expect("a picture");
+    let found = unmask_data::decode(&png).expect("a PNG");
+    let square = |(found, wanted): (&u8, &f32)| (f64::from(*found) / 255.0 - f64::from(*wanted)).powi(2);
+    let error = found.rgb().iter().zip(&levels(seed)).map(square).sum::<f64>() / levels(seed).len() as f64;
+    -10.0 * error.log10()
+}
+
+/// Students of this model, each with a picture of its own class that it shows.
+fn picture_owners(class: &Class, architecture: Architecture, count: usize, are_robots: bool) -> Vec<Student> {
+    let mut owners = students_of(class, count, are_robots);
+    for (seed, owner) in owners.iter_mut().enumerate() {
+        owner.socket.send(&ClientMessage::Original { side: ORIGINAL_SIDE }, &levels(seed));
+        let train = move |weights: &[f32]| mean_gradient(architecture, weights, &levels(seed), &[seed]);
+        owner.train = Some(Box::new(train));
+    }
+    owners
+}
+
+/// The first act. Robots play it where no person is to be hidden.
+#[test]
+fn the_wall_sees_noise_from_each_client_and_a_mixture_in_the_sum() {
+    let architecture = Architecture::from(VitPreset::Nano);
+    let class = Class::with_model(Arc::new(Running), |config| {
+        config.architecture = architecture;
+        config.aggregation = "secure-sum:clip=1".parse().unwrap();
+    });
+    let mut robots = picture_owners(&class, architecture, 6, true);
+    // Nothing is shown of this one, so it has no part in the sum.
+    robots[5].socket.send(&ClientMessage::Consent { may_show: false, may_lend: false }, &[]);
+    class.control(Control::Lesson { scene: Scene::SecureSum, beat: 0 });
+    class.control(Control::OneRound);
+    play(&class, &mut robots, 1);
+    let room = class.room_when("the sum", |room| room.sum.as_ref().is_some_and(|sum| sum.mixture.is_some()));
+    let sum = room.sum.as_ref().unwrap();
+    let (sender, masked) = sum.masked.as_ref().expect("what one client sent");
+    assert_eq!((Some(*sender), sum.clients.len(), sum.pictures.len()), (room.target, 5, 0));
+    let seed = robots.iter().position(|robot| robot.id() == *sender).expect("a robot");
+    let (of_one, of_all) = (psnr(&class, Some(masked), seed), psnr(&class, sum.mixture.as_ref(), seed));
+    assert!(of_one < 16.0 && of_all < 16.0, "masked {of_one:.1} dB, mixture {of_all:.1} dB");
+    // Somebody who takes the consent back takes the pictures along.
+    robots[seed].socket.send(&ClientMessage::Consent { may_show: false, may_lend: false }, &[]);
+    class.room_when("no sum", |room| room.sum.is_none());
+}
+
+/// One person among robots is hidden by nobody.
+#[test]
+fn robots_hide_no_person() {
+    let class = class("secure-sum:clip=1");
+    let mut robots = students_of(&class, 4, true);
+    class.control(Control::OneRound);
+    play(&class, &mut robots, 1);
+    assert_eq!(class.room().losses.last().map(|point| point.updates), Some(4), "robots add up among themselves");
+    let before = class.weights();
+    robots.push(Student::join(&class, 5, Some(PASSPHRASE)));
+    while robots.iter_mut().any(Student::answer) {}
+    class.control(Control::OneRound);
+    play(&class, &mut robots, 1);
+    assert_eq!(class.weights(), before, "a step of a sum in which one could see the person");
+    // The key of the robots' own sums is not the class's.
+    robots.extend([6, 7].map(|number| Student::join(&class, number, Some(PASSPHRASE))));
+    while robots.iter_mut().any(Student::answer) {}
+    class.control(Control::OneRound);
+    play(&class, &mut robots, 1);
+    assert_eq!(class.room().losses.last().map(|point| point.updates), Some(3));
+}
+
+/// The third and the fourth act as the lesson shows them: one picture comes out of the sum, careful clients leave the
+/// round out and are counted, noise hides the picture.
+#[test]
+fn the_lesson_shows_a_fished_picture_careful_clients_and_noise() {
+    let architecture = Architecture::from(VitPreset::Nano);
+    let class = Class::with_model(Arc::new(Running), |config| {
+        config.architecture = architecture;
+        config.aggregation = "secure-sum:clip=1".parse().unwrap();
+    });
+    let mut students = picture_owners(&class, architecture, 5, false);
+    let round = |class: &Class, students: &mut [Student]| {
+        class.control(Control::OneRound);
+        play(class, students, 1);
+    };
+    class.control(Control::Lesson { scene: Scene::Dishonest, beat: 1 });
+    round(&class, &mut students);
+    assert_eq!(class.room().sum, None, "the weights are honest");
+    class.control(Control::Fish { class: Some(2) });
+    round(&class, &mut students);
+    let mixture = |room: &RoomView| room.sum.as_ref().and_then(|sum| sum.mixture.clone());
+    let room = class.room_when("the sum", |room| mixture(room).is_some());
+    let fished = psnr(&class, mixture(&room).as_ref(), 2);
+    assert!(fished > 40.0, "{fished:.1} dB");
+    assert_eq!(room.noticed, Some((0, 5)), "nobody is careful");
+
+    class.control(Control::Lesson { scene: Scene::Checks, beat: 0 });
+    class.control(Control::Careful { on: true });
+    for student in &mut students {
+        student.is_careful = true;
+    }
+    round(&class, &mut students);
+    let room = class.room();
+    assert_eq!((room.noticed, room.sum.as_ref()), (Some((5, 5)), None));
+
+    class.control(Control::Careful { on: false });
+    class.control(Control::Aggregation { aggregation: Aggregation::Clipped });
+    class.control(Control::Defence { defence: "gaussian".parse().unwrap() });
+    class.control(Control::Aggregation { aggregation: "secure-sum".parse().unwrap() });
+    class.control(Control::Lesson { scene: Scene::Checks, beat: 1 });
+    for student in &mut students {
+        student.is_careful = false;
+    }
+    round(&class, &mut students);
+    let room = class.room_when("the sum with noise", |room| mixture(room).is_some());
+    let noisy = psnr(&class, mixture(&room).as_ref(), 2);
+    assert!(noisy < 15.0, "{noisy:.1} dB");
 }
 
 /// Neither a tab that was loaded again nor one on another network goes on with a sum: the others do.

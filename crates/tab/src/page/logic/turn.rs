@@ -227,7 +227,10 @@ pub fn watch(place: Place) -> &'static str {
         Scene::Patience => say::watch::patience(),
         Scene::TradeOff => say::watch::trade_off(),
         Scene::Membership => say::watch::membership(),
+        Scene::SecureSum => say::watch::secret_sum(),
         Scene::Sum => say::watch::sum(),
+        Scene::Dishonest => say::watch::dishonest(),
+        Scene::Checks => say::watch::checks(),
         Scene::Debrief => say::watch::debrief(),
     }
 }

@@ -409,7 +409,7 @@ fn SceneView(stage: Stage, lobby_door: Option<MakeDoor>, scene: Memo<Scene>) -> 
         Scene::Patience => view! { <Patience stage/> }.into_any(),
         Scene::TradeOff => view! { <TradeOff stage/> }.into_any(),
         Scene::Membership => view! { <Membership stage/> }.into_any(),
-        Scene::Sum => view! { <SumOfUpdates stage/> }.into_any(),
+        Scene::SecureSum | Scene::Sum | Scene::Dishonest | Scene::Checks => view! { <SumOfUpdates stage/> }.into_any(),
     }
 }
 

@@ -1,21 +1,52 @@
-//! The scene that adds the updates of a few clients and takes the sum apart.
+//! The scenes on sums: a secure sum hides, a small one is taken apart, doctored weights read one picture out of it.
 
 use leptos::prelude::*;
-use unmask_lesson::Beat;
+use unmask_core::{ClientId, PictureAddress};
+use unmask_lesson::{Beat, MAX_SUSPECTS, SumKind};
 use unmask_wire::view::{RoomView, SumView};
 use unmask_words::{say, shown_nickname};
 
-use super::parts::{Shot, Stage, why_empty};
+use super::parts::{Stage, why_empty};
+use crate::page::logic::names;
 
-/// A client in the sum: its name and the picture that it shows.
-type Member = (String, Option<String>);
+/// A picture with its name above, or words in its place.
+#[derive(Debug, Clone, PartialEq)]
+struct Figure {
+    testid: &'static str,
+    title: String,
+    picture: Option<PictureAddress>,
+    empty: &'static str,
+}
 
-/// The clients in the sum or, before it is made, those that would be.
-fn members(room: &RoomView) -> Vec<Member> {
-    let coming = || room.situation().suspects().into_iter().map(|suspect| suspect.client).collect();
-    let ids = room.sum.as_ref().map_or_else(coming, |sum| sum.clients.clone());
-    let clients = ids.into_iter().filter_map(|id| room.clients.iter().find(|client| client.id == id));
-    clients.map(|client| (shown_nickname(&client.nickname), client.original.clone().map(String::from))).collect()
+/// What a beat shows: who is in the sum, and below what comes out of it.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Shown {
+    members: Vec<Figure>,
+    /// Members that the wall has no room for.
+    more: usize,
+    below: Vec<Figure>,
+    /// The pictures taken out of the sum, each below its member.
+    pieces: Vec<Option<PictureAddress>>,
+    told: Option<String>,
+}
+
+/// A client by its nickname, with the picture that it shows.
+fn client(room: &RoomView, id: ClientId, testid: &'static str) -> Option<Figure> {
+    let client = room.clients.iter().find(|client| client.id == id)?;
+    let title = shown_nickname(&client.nickname);
+    Some(Figure { testid, title, picture: client.original.clone(), empty: say::empty::not_shown() })
+}
+
+/// The words in the place of a picture that there is not yet.
+fn empty(room: &RoomView, kind: SumKind, members: usize) -> &'static str {
+    match (kind, why_empty(room)) {
+        (SumKind::OfFew, _) if members < 2 => say::sum::too_few(),
+        (SumKind::OfFew, _) if room.sum.is_some() => say::sum::working(),
+        (SumKind::OfFew, why) => why,
+        _ if !room.situation().can_add_secretly() => say::secret::too_few(),
+        (_, why) if why == say::empty::waiting() => say::secret::waiting(),
+        (_, why) => why,
+    }
 }
 
 /// What came out of the sum, in words.
@@ -32,30 +63,74 @@ fn told(sum: Option<&SumView>, otherwise: &str) -> String {
     }
 }
 
-/// The pictures that go into the sum, above what comes out of it: at first a mixture, then each picture.
+/// The class of the picture under attack, which an earlier update gave away.
+fn told_class(room: &RoomView) -> String {
+    let label = room.label.as_ref().filter(|label| Some(label.client) == room.target);
+    match label.and_then(|label| label.only_class()) {
+        Some(class) => say::cheat::class(names::class_name(&names::classes_in_force(room), class.into())),
+        None => say::cheat::no_class().to_owned(),
+    }
+}
+
+fn shown(room: &RoomView, beat: Beat) -> Shown {
+    let sum = room.sum.as_ref();
+    let kind = beat.sum().unwrap_or(SumKind::Fished);
+    let coming = || room.situation().suspects().into_iter().map(|suspect| suspect.client).collect();
+    let mut ids: Vec<ClientId> = sum.map_or_else(coming, |sum| sum.clients.clone());
+    if kind != SumKind::OfFew {
+        ids.sort_by_key(|id| Some(*id) != room.target);
+    }
+    let more = ids.len().saturating_sub(MAX_SUSPECTS);
+    ids.truncate(MAX_SUSPECTS);
+    let members: Vec<Figure> = ids.into_iter().filter_map(|id| client(room, id, "sum-member")).collect();
+    let empty = empty(room, kind, members.len());
+    let original = || room.target.and_then(|target| client(room, target, "original"));
+    let mixture = |title: &str| {
+        let picture = sum.and_then(|sum| sum.mixture.clone());
+        Some(Figure { testid: "mixture", title: title.to_owned(), picture, empty })
+    };
+    let masked = || {
+        let sent = sum.and_then(|sum| sum.masked.clone());
+        let sender = sent.as_ref().map(|(sender, _)| *sender).or(room.target);
+        let name = sender.and_then(|sender| client(room, sender, "masked")).map(|it| it.title).unwrap_or_default();
+        let picture = sent.map(|(_, picture)| picture);
+        Some(Figure { testid: "masked", title: say::secret::masked(name), picture, empty })
+    };
+    let (below, told) = match beat {
+        Beat::SendMasked => ([masked(), None], None),
+        Beat::ShowTotal => ([masked(), mixture(say::sum::mixture())], None),
+        Beat::AddUpdates => ([mixture(say::sum::mixture()), None], None),
+        Beat::TakeApart => ([None, None], Some(told(sum, empty))),
+        Beat::Aim => ([original(), None], Some(told_class(room))),
+        Beat::LookFirst => {
+            let noticed = room.noticed.map(|(left, asked)| say::checks::noticed(left, asked));
+            ([None, None], Some(noticed.unwrap_or_else(|| say::checks::none_yet().to_owned())))
+        }
+        Beat::AddNoise => ([original(), mixture(say::checks::noisy())], None),
+        _ => ([original(), mixture(say::cheat::fished())], None),
+    };
+    let pieces = sum.filter(|_| beat == Beat::TakeApart).map(|sum| sum.pictures.clone()).unwrap_or_default();
+    Shown { members, more, below: below.into_iter().flatten().collect(), pieces, told }
+}
+
+fn figure(Figure { testid, title, picture, empty }: Figure) -> impl IntoView {
+    let picture = match picture {
+        Some(picture) => view! { <img src=String::from(picture) alt=title.clone()/> }.into_any(),
+        None => view! { <p class="shot-empty" role="status">{empty}</p> }.into_any(),
+    };
+    view! { <figure class="shot" data-testid=testid><figcaption>{title}</figcaption>{picture}</figure> }
+}
+
+/// The scenes on sums: the clients in a sum, above what the relay makes of it.
 #[component]
 pub fn SumOfUpdates(stage: Stage) -> impl IntoView {
-    let members = stage.feed.part(members);
-    let members = Memo::new(move |_| members.get().unwrap_or_default());
-    let sum = stage.feed.optional(|room| room.sum.clone());
-    let is_apart = Memo::new(move |_| stage.place.get().beat() == Beat::TakeApart);
-    let why_empty = stage.feed.part(why_empty);
-    let why_empty = move || match members.with(Vec::len) {
-        0 | 1 => say::sum::too_few(),
-        _ if sum.with(Option::is_some) => say::sum::working(),
-        _ => why_empty.get().unwrap_or(say::empty::waiting()),
-    };
-    let member = |(name, picture): Member| {
-        view! {
-            <figure class="shot" data-testid="sum-member">
-                <figcaption>{name.clone()}</figcaption>
-                {match picture {
-                    Some(picture) => view! { <img src=picture alt=name/> }.into_any(),
-                    None => view! { <p class="shot-empty">{say::empty::not_shown()}</p> }.into_any(),
-                }}
-            </figure>
-        }
-    };
+    let shown = Memo::new(move |_| {
+        let beat = stage.place.get().beat();
+        stage.feed.room.with(|room| room.as_ref().map(|room| shown(room, beat))).unwrap_or_default()
+    });
+    let members = Memo::new(move |_| shown.with(|shown| shown.members.clone()));
+    let below = Memo::new(move |_| shown.with(|shown| shown.below.clone()));
+    let figures = |figures: Memo<Vec<Figure>>| move || figures.get().into_iter().map(figure).collect_view();
     let piece = |(place, picture): (usize, Option<String>)| {
         view! {
             <li class="tile-turned" data-testid="sum-piece" style=format!("--place: {place}")>
@@ -71,30 +146,34 @@ pub fn SumOfUpdates(stage: Stage) -> impl IntoView {
             </li>
         }
     };
-    let pieces = move || {
-        let pictures = sum.with(|sum| sum.as_ref().map(|sum| sum.pictures.clone())).unwrap_or_default();
-        pictures.into_iter().map(|picture| picture.map(String::from)).enumerate()
-    };
-    let found = move || sum.with(|sum| sum.as_ref().map(|sum| sum.pictures.iter().flatten().count().to_string()));
+    let pieces =
+        move || shown.with(|shown| shown.pieces.clone()).into_iter().map(|it| it.map(String::from)).enumerate();
+    let sum = stage.feed.optional(|room| {
+        let sum = room.sum.as_ref()?;
+        Some((sum.pictures.iter().flatten().count().to_string(), sum.certain.to_string()))
+    });
+    let noticed = stage.feed.optional(|room| room.noticed.map(|(left, asked)| format!("{left}/{asked}")));
     view! {
-        <div class="sum" data-testid="sum" data-found=found data-certain=move || sum.with(|sum| sum.as_ref().map(|sum| sum.certain.to_string()))>
-            <div class="shots">{move || members.get().into_iter().map(member).collect_view()}</div>
-            <Show
-                when=move || is_apart.get()
-                fallback=move || view! {
-                    <div class="shots">
-                        <Shot
-                            testid="mixture"
-                            title=Signal::derive(|| say::sum::mixture().to_owned())
-                            picture=Signal::derive(move || sum.with(|sum| sum.as_ref()?.mixture.clone()).map(String::from))
-                            empty=Signal::derive(move || why_empty().to_owned())
-                        />
-                    </div>
-                }
-            >
-                <ul class="everybody"><For each=pieces key=Clone::clone children=piece/></ul>
-                <p class="sum-told" role="status" data-testid="sum-told">{move || sum.with(|sum| told(sum.as_ref(), why_empty()))}</p>
-            </Show>
+        <div
+            class="sum"
+            data-testid="sum"
+            data-found=move || sum.get().map(|(found, _)| found)
+            data-certain=move || sum.get().map(|(_, certain)| certain)
+            data-noticed=noticed
+        >
+            <div class="shots">
+                {figures(members)}
+                <p class="sum-more" hidden=move || shown.with(|shown| shown.more == 0)>
+                    {move || shown.with(|shown| say::secret::more(shown.more as u32))}
+                </p>
+            </div>
+            <div class="shots" hidden=move || below.with(Vec::is_empty)>{figures(below)}</div>
+            <ul class="everybody" hidden=move || shown.with(|shown| shown.pieces.is_empty())>
+                <For each=pieces key=Clone::clone children=piece/>
+            </ul>
+            <p class="sum-told" role="status" data-testid="sum-told" hidden=move || shown.with(|shown| shown.told.is_none())>
+                {move || shown.with(|shown| shown.told.clone())}
+            </p>
         </div>
     }
 }
