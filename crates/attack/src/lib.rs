@@ -52,6 +52,7 @@ mod accumulate;
 mod als;
 mod april;
 mod batch;
+mod canaries;
 mod completion;
 mod conjugate_gradients;
 mod difference;
@@ -89,9 +90,11 @@ pub use als::{ALS_ITERATIONS, als};
 pub use april::{april, april_aware};
 pub(crate) use batch::refinement_bytes;
 pub use batch::{Batch, BatchPicture, BatchProgress, GradientOf, Levels, OnBatch, batch, most_pictures};
+pub use canaries::{CanaryScore, is_first_likelier};
 pub use completion::{completion, completion_of_rounds};
 pub use doctored::{
-    Cut, ImprintedPatch, class_token, feature_fishing, fished_class, fishing, imprint, imprinted, zero_head,
+    Cut, ImprintedPatch, class_token, feature_fishing, fished_class, fished_class_of, fishing, imprint, imprinted,
+    zero_head,
 };
 pub use embedding::{SAME_PICTURE, embedding_inversion, embedding_tables, pixel_uncertainty};
 pub use embedding_aware::embedding_inversion_aware;

@@ -13,7 +13,6 @@ mod page;
 mod privacy;
 mod recorded;
 mod report;
-mod synthetic;
 
 pub use controls::{Change, Control};
 pub use deployment::{Deployment, DeploymentError, Viewer};
@@ -21,4 +20,3 @@ pub use page::page;
 pub use privacy::{Guarantee, PrivacyClaim, TriedBound};
 pub use recorded::{FolderError, HowToAttack, MayGoOn, RecordedAttack, RecordedFile, RecordedUpdate, recorded_files};
 pub use report::{Audit, Finding, Tried, View};
-pub use synthetic::synthetic_picture;

@@ -31,6 +31,7 @@ mod picture;
 mod resize;
 #[cfg(feature = "samples")]
 mod samples;
+mod synthetic;
 
 #[cfg(feature = "codecs")]
 pub use codecs::{NotAPicture, decode, decode_as_stored, encode_png};
@@ -42,6 +43,7 @@ pub use image::ImageError;
 pub use picture::{MAX_PIXELS, Picture, PictureError, chw_to_hwc, hwc_to_chw};
 #[cfg(feature = "samples")]
 pub use samples::sample_photographs;
+pub use synthetic::synthetic_picture;
 
 /// The ten classes of CIFAR-10, by label.
 pub const CLASSES: [&str; 10] =

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use rayon::prelude::*;
-use statrs::distribution::{Beta, ContinuousCDF};
+use unmask_attack::{CanaryScore, is_first_likelier};
 use unmask_client::{Batch, LocalTask};
 use unmask_core::{Defence, GaussianNoise, MaskSeed, ModelState, Rule};
 use unmask_defence::clip_factor;
@@ -20,8 +20,7 @@ const TOGETHER: usize = 16;
 /// and the defence.
 ///
 /// In each trial the client trains on B - 1 known pictures and one of two canaries, decided by a coin. The guess is the
-/// canary under which the protected update is likelier (Neyman and Pearson): with means m_0 and m_1 of the update, it is
-/// canary 0 where <u - (m_0 + m_1) / 2, m_0 - m_1> > 0.
+/// canary under which the protected update is likelier ([`is_first_likelier`]).
 #[derive(Debug, Clone, Copy)]
 pub struct CanaryTrials<'a> {
     pub network: &'a Network,
@@ -31,13 +30,6 @@ pub struct CanaryTrials<'a> {
     pub batch: usize,
     pub trials: u32,
     pub seed: u64,
-}
-
-/// How often the guess was right.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CanaryScore {
-    pub trials: u32,
-    pub right: u32,
 }
 
 impl CanaryTrials<'_> {
@@ -51,15 +43,12 @@ impl CanaryTrials<'_> {
         picture: &(dyn Fn(u64) -> Vec<f32> + Sync),
         on_progress: &mut dyn FnMut(u32) -> ControlFlow<()>,
     ) -> Result<CanaryScore, ExperimentError> {
-        let mut score = CanaryScore { trials: 0, right: 0 };
+        let mut score = CanaryScore::default();
         let numbers: Vec<u32> = (0..self.trials).collect();
         for numbers in numbers.chunks(TOGETHER) {
             let guesses: Result<Vec<bool>, _> =
                 numbers.par_iter().map(|number| self.is_guessed(*number, picture)).collect();
-            for is_right in guesses? {
-                score.trials += 1;
-                score.right += u32::from(is_right);
-            }
+            guesses?.into_iter().for_each(|is_right| score.count(is_right));
             if on_progress(score.trials).is_break() {
                 break;
             }
@@ -101,12 +90,7 @@ impl CanaryTrials<'_> {
             false => (second.0, [first.1, second.1]),
         };
         let sent = task.protect(trained.values, trained.samples, MaskSeed(random.random()))?.values;
-        let likelihood: f64 = sent
-            .iter()
-            .zip(first.iter().zip(&second))
-            .map(|(sent, (first, second))| (f64::from(*sent) - (first + second) / 2.0) * (first - second))
-            .sum();
-        Ok((likelihood > 0.0) == is_first)
+        Ok(is_first_likelier(&sent, [&first, &second]) == is_first)
     }
 
     /// The protected update without its noise, `[P]`.
@@ -114,24 +98,6 @@ impl CanaryTrials<'_> {
         let noise = self.noise.of_mean(u32::try_from(self.batch).unwrap_or(u32::MAX));
         let factor = noise.clip().map_or(1.0, |clip| clip_factor(trained, clip));
         trained.iter().map(|value| f64::from(*value) * factor).collect()
-    }
-}
-
-impl CanaryScore {
-    /// Confidence of [`epsilon`](Self::epsilon).
-    pub const CONFIDENCE: f64 = 0.95;
-
-    /// The smallest epsilon at `delta` with which so many right guesses are plausible. Under (epsilon, delta)-differential
-    /// privacy a guess is right with probability at most (e^epsilon + delta) / (e^epsilon + 1); the probability is at least
-    /// Clopper and Pearson's one-sided limit.
-    pub fn epsilon(self, delta: f64) -> f64 {
-        let Self { trials, right } = self;
-        let limit = match Beta::new(f64::from(right), f64::from(trials - right) + 1.0) {
-            Ok(beta) => beta.inverse_cdf(1.0 - Self::CONFIDENCE),
-            // No guess was right.
-            Err(_) => 0.0,
-        };
-        ((limit - delta) / (1.0 - limit)).ln().max(0.0)
     }
 }
 
@@ -183,18 +149,5 @@ mod tests {
         let among = score("eps=8,delta=1e-5,clip=1,per=picture", 4);
         assert!(alone.right.abs_diff(among.right) < 40, "{alone:?} {among:?}");
         assert!(among.right > 200, "{among:?}");
-    }
-
-    #[test]
-    fn limits_are_those_of_tables() {
-        // 0.05^(1/300) and, for 150 of 300, R: binom.test(150, 300, alternative = "greater")$conf.int[1] = 0.4507.
-        let all = CanaryScore { trials: 300, right: 300 };
-        assert!(
-            (all.epsilon(0.0) - (0.05_f64.powf(1.0 / 300.0) / (1.0 - 0.05_f64.powf(1.0 / 300.0))).ln()).abs() < 1e-6
-        );
-        assert_eq!(CanaryScore { trials: 300, right: 150 }.epsilon(0.0), 0.0);
-        assert_eq!(CanaryScore { trials: 300, right: 0 }.epsilon(0.0), 0.0);
-        let most = CanaryScore { trials: 300, right: 200 }.epsilon(0.0);
-        assert!((0.4..0.6).contains(&most), "{most}");
     }
 }

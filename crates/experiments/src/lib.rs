@@ -40,7 +40,7 @@ mod study;
 pub mod sweep;
 mod training;
 
-pub use canaries::{CanaryScore, CanaryTrials};
+pub use canaries::CanaryTrials;
 pub use catalogue::{Experiment, Scale, UnknownScale};
 pub use claim::{Claim, ClaimListError, Finding, Source, tally, verdict};
 pub use cost::Cost;

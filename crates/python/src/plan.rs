@@ -3,9 +3,9 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::{prelude::*, types::PyDict};
-use unmask_audit::{Audit, Deployment, Tried, page, synthetic_picture};
+use unmask_audit::{Audit, Deployment, Tried, page};
 use unmask_core::{Defence, MaskSeed, Rule, VitConfig};
-use unmask_data::{Picture, encode_png, metrics};
+use unmask_data::{Picture, encode_png, metrics, synthetic_picture};
 use unmask_defence::{KeyMaterial, PlainUpdate, Protect};
 use unmask_inversion::{Asked, DumpedModel, InferenceAttack, PixelSpace, Told};
 use unmask_tensors::{Role, TensorFile};

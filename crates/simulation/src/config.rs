@@ -204,7 +204,11 @@ impl Config {
         Ok(self)
     }
 
-    pub(crate) fn architecture(&self, classes: usize) -> Result<Architecture, ConfigError> {
+    /// The model for pictures of so many classes.
+    ///
+    /// # Errors
+    /// There is no such model, or it has no transformer block for `april_block`.
+    pub fn architecture(&self, classes: usize) -> Result<Architecture, ConfigError> {
         let architecture = Architecture::named(&self.model, classes)?.with_april_block(self.april_block);
         match architecture.april_block() == self.april_block {
             true => Ok(architecture),

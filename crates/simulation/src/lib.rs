@@ -31,7 +31,7 @@ pub use error::SimulationError;
 pub use evaluation::TestScore;
 pub use metrics::Metrics;
 pub use model_file::{ModelFileError, is_model_file, read_model_file};
-pub use record::Commit;
+pub use record::{Commit, add_to_record};
 pub use secure::SecureRoundError;
 pub use simulation::{RunEvent, RunOutcome, Simulation};
 pub use start::{check_start, load_start, other_model, pretrained};

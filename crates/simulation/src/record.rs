@@ -1,13 +1,13 @@
 //! `run.json`: the config, program and data of a run, its times and its results.
 
-use std::{fmt, path::Path};
+use std::{fmt, fs, io, path::Path};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use unmask_data::datasets::{DataSet, Labelled};
 
-use crate::{Config, RunOutcome};
+use crate::{Config, RunOutcome, files::write_whole};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RunRecord {
@@ -106,9 +106,20 @@ impl RunRecord {
 
     /// When the first part of the run began, from its `run.json`.
     pub(crate) fn started(path: &Path) -> Option<Timestamp> {
-        let record: Self = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+        let record: Self = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
         Some(record.started)
     }
+}
+
+/// Adds a result to the `run.json` in the folder of a run.
+///
+/// # Errors
+/// The file cannot be read or written.
+pub fn add_to_record(out: &Path, key: &str, value: serde_json::Value) -> io::Result<()> {
+    let path = out.join("run.json");
+    let mut record: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&fs::read(&path)?)?;
+    record.insert(key.to_owned(), value);
+    write_whole(&path, (serde_json::to_string_pretty(&record)? + "\n").as_bytes())
 }
 
 pub(crate) fn fingerprint(set: &Labelled) -> String {

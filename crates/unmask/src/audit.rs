@@ -1,6 +1,5 @@
 //! `unmask audit`: what a federation gives away, on one page.
 
-mod canaries;
 mod folder;
 mod trial;
 
@@ -13,13 +12,21 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use unmask_audit::{Audit as Report, Deployment, Guarantee, page};
 use unmask_core::{Architecture, Defence, InitialWeights, Rule};
+use unmask_data::{hwc_to_chw, synthetic_picture};
 use unmask_inversion::{Asked, DumpedModel, InferenceAttack, PixelSpace};
 use unmask_model::weights::TensorFile;
 use unmask_relay::privacy::{Mechanism, guarantee};
-use unmask_simulation::{StartWeights, files::write_whole};
+use unmask_simulation::{StartWeights, files::write_whole, load_start};
 
 use self::trial::Trial;
-use crate::{Failure, commit, interrupt::Interrupt, model::model_argument, say, with_april_block};
+use crate::{
+    Failure,
+    canaries::{NoisyRound, tried},
+    commit,
+    interrupt::Interrupt,
+    model::model_argument,
+    say, with_april_block,
+};
 
 const EXAMPLE: &str = "\
 Example: a plan of a federation, before it has any data
@@ -191,9 +198,16 @@ impl Audit {
                 .map(|held| Guarantee { rounds: held.rounds, epsilon: held.epsilon, delta: held.delta })
                 .into();
         }
-        if let Some(claim) = &mut report.privacy {
-            claim.tried =
-                canaries::tried(&deployment, &start, not_run.is_some(), (self.canaries, self.seed), interrupt)?;
+        // Nobody sees a single gradient under FedAvg or in a secure sum.
+        let sees_gradients = not_run.is_none() && !secure_sum && !rule.is_fedavg();
+        if let (Some(claim), Some(noise), true) =
+            (&mut report.privacy, defence.noise(), sees_gradients && self.canaries > 0)
+        {
+            let (state, _) = load_start(&start, model, self.seed).map_err(|error| Failure::Input(error.into()))?;
+            let side = model.side();
+            let picture = |number| hwc_to_chw(&synthetic_picture(side, number), side, side);
+            let round = NoisyRound { model, state: &state, noise: *noise, batch };
+            claim.tried = Some(tried(round, (self.canaries, self.seed), &picture, interrupt)?);
         }
         let trial = Trial {
             deployment,

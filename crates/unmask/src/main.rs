@@ -3,6 +3,7 @@
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod audit;
+mod canaries;
 mod data;
 mod device;
 mod display;

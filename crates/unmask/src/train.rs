@@ -8,10 +8,17 @@ use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use unmask_data::datasets::{DataSet, default_cifar10_folder};
 use unmask_model::{device, weights::Storage};
-use unmask_simulation::{Config, EXAMPLE, Files, RunEvent, RunOutcome, train};
+use unmask_relay::privacy::{Mechanism, guarantee};
+use unmask_simulation::{Config, EXAMPLE, Files, RunEvent, RunOutcome, add_to_record, train};
 
 use self::display::Display;
-use crate::{Failure, commit, counted, interrupt::Interrupt, say};
+use crate::{
+    Failure,
+    canaries::{NoisyRound, tried},
+    commit, counted,
+    interrupt::Interrupt,
+    say,
+};
 
 const HELP: &str = "\
 Example: five clients train on CIFAR-10, and half of every update stays with its client
@@ -34,7 +41,10 @@ from it.
 
 DIR/ then holds model.safetensors (timm's names), metrics.csv (a line for each round), loss.svg and accuracy.svg,
 run.json (config, seed, commit, device, times, results) and checkpoints/ (the last two). Exit code 2: config or data
-cannot work; one line says why.";
+cannot work; one line says why.
+
+Gaussian noise is put to the test at the end, with the trained weights: a guesser who knows all pictures but one tells
+which of two an update holds. What it gets right is a lower bound of epsilon, beside the upper bound that holds.";
 
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
@@ -61,6 +71,9 @@ pub struct Train {
     /// another program can repeat the run.
     #[arg(long, conflicts_with = "resume")]
     write_order: bool,
+    /// Trials of Gaussian noise at the end; 0 for none. They take two gradients each, and none under FedAvg.
+    #[arg(long, value_name = "K", default_value_t = 100)]
+    canaries: u32,
     /// Store the model in half precision: half the size, 11 significant bits.
     #[arg(long)]
     half: bool,
@@ -106,7 +119,60 @@ impl Train {
             }));
         }
         println!("{} in {:.0} s: {out}", result(&outcome), begin.elapsed().as_secs_f64());
+        if let Some(sentence) = self.try_noise(&config, &data, &outcome, &files, &interrupt)? {
+            println!("{sentence}");
+        }
         Ok(())
+    }
+
+    /// Tries the noise, if there is any, and adds the result to `run.json`.
+    fn try_noise(
+        &self,
+        config: &Config,
+        data: &DataSet,
+        outcome: &RunOutcome,
+        files: &Files,
+        interrupt: &Interrupt,
+    ) -> Result<Option<String>, Failure> {
+        let Some(noise) = config.defence.noise().copied().filter(|_| self.canaries > 0) else { return Ok(None) };
+        if config.rule.is_fedavg() {
+            return Ok(Some("The noise was not tried: trials are of gradients, and FedAvg sends weights.".to_owned()));
+        }
+        let model = config.architecture(data.train.classes().len()).map_err(|error| Failure::Input(error.into()))?;
+        let (pictures, side) = (data.train.len() as u64, model.side());
+        let picture = |number: u64| {
+            let index = usize::try_from(number % pictures.max(1)).unwrap_or_default();
+            data.train.chw_resized(index, side).unwrap_or_default()
+        };
+        let round = NoisyRound { model, state: &outcome.state, noise, batch: config.batch.into() };
+        let bound = tried(round, (self.canaries, config.seed), &picture, interrupt)?;
+        let mechanism = Mechanism { clip: noise.clip(), deviation: noise.deviation() };
+        let rounds = outcome.metrics.last().map_or(1, |metrics| metrics.round);
+        let [one, all] = [1, rounds].map(|rounds| guarantee(mechanism, rounds, bound.delta).epsilon);
+        let value = serde_json::to_value(bound).map_err(|error| Failure::Other(error.into()))?;
+        add_to_record(&files.out, "tried_noise", value)
+            .with_context(|| format!("{} cannot be written", files.out.join("run.json").display()))
+            .map_err(Failure::Other)?;
+        if let Some(one) = one.filter(|one| *one < bound.epsilon) {
+            return Err(Failure::Other(anyhow!(
+                "the noise does not hold what it promises: epsilon of one round is at least {:.2} by {} right guesses in {} \
+                 trials, and at most {one:.2} by the accountant; please report this",
+                bound.epsilon,
+                bound.right,
+                bound.trials
+            )));
+        }
+        let [one, all] = [one, all]
+            .map(|held| held.map_or_else(|| "infinite".to_owned(), |epsilon| format!("at most {epsilon:.2}")));
+        Ok(Some(format!(
+            "noise: a guesser who knows all pictures but one was right in {} of {} trials, so epsilon of one round is at \
+             least {:.2} ({} % confidence) at delta = {:e}; by the accountant it is {one}, and after all rounds {all}",
+            bound.right,
+            bound.trials,
+            bound.epsilon,
+            100.0 * bound.confidence,
+            bound.delta,
+        )))
     }
 
     /// The config with the command line's overrides, and the folder of the run.

@@ -67,6 +67,28 @@ fn trains_and_says_where_the_results_are() {
     assert_eq!(model(folder.path(), "runs/config"), model(folder.path(), "again"), "threads changed the weights");
 }
 
+/// Weak noise is found out, strong noise is not, and no bound exceeds what the accountant allows.
+#[test]
+fn noise_is_put_to_the_test() {
+    let folder = tempfile::tempdir().unwrap();
+    for (epsilon, right) in [("1000", 60..=60), ("0.1", 15..=45)] {
+        let noise = format!("defence=gaussian:eps={epsilon},delta=1e-5,clip=1");
+        let run = ["--set", "rounds=2", "--set", "batch=1", "--set", &noise, "--canaries", "60", "--out", epsilon];
+        let output = train(folder.path(), &run);
+        assert!(output.status.success(), "{}", error(&output));
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(said.contains(" of 60 trials, so epsilon of one round is at least "), "{said}");
+        let record = fs::read(folder.path().join(epsilon).join("run.json")).unwrap();
+        let record: serde_json::Value = serde_json::from_slice(&record).unwrap();
+        let tried = |key: &str| record["tried_noise"][key].as_f64().unwrap();
+        assert!(right.contains(&(tried("right") as u32)) && tried("trials") == 60.0, "{record}");
+        assert!(record["test_accuracy"].is_f64(), "{record}");
+    }
+    let averaged = ["--set", "rounds=1", "--set", "rule=fedavg:epochs=1,rate=0.05", "--set", "defence=gaussian"];
+    let output = train(folder.path(), &[&averaged[..], &["--set", "train-slice=0..8"]].concat());
+    assert!(String::from_utf8_lossy(&output.stdout).contains("FedAvg sends weights"), "{}", error(&output));
+}
+
 #[test]
 fn a_killed_run_goes_on_as_if_nothing_had_happened() {
     let folder = tempfile::tempdir().unwrap();

@@ -3,9 +3,9 @@
 use std::{fs, path::Path};
 
 use anyhow::anyhow;
-use unmask_audit::{Audit as Report, Deployment, Tried, Viewer, synthetic_picture};
+use unmask_audit::{Audit as Report, Deployment, Tried, Viewer};
 use unmask_core::{ThreatModel, Verdict};
-use unmask_data::Picture;
+use unmask_data::{Picture, synthetic_picture};
 use unmask_experiments::matrix::{MatrixEvent, MatrixRequest, MatrixRow, MatrixSettings, example, run};
 use unmask_inversion::InferenceAttack;
 use unmask_model::device::OpenDevice;
