@@ -3,18 +3,24 @@
 //!     cargo xtask example batch vit_lab_patch8_32 2,3,4 f32 10
 //!
 //! The arguments are a model, sizes of batches, the type of the gradient (f32, f64, or sum:CLIP for a secure sum of clients
-//! with one picture each, which shorten their gradients to an L2 norm of CLIP) and the number of batches. Batch k
+//! with one picture each, which shorten their gradients to an L2 norm of CLIP, or sum:CLIP:R if each of them also drops a
+//! share R by a secret mask: the attack then uses the values that all kept) and the number of batches. Batch k
 //! has other pictures and labels, and fresh weights of seed k. The pictures are the samples and, if CIFAR-10 is there,
 //! twelve of its test set, all rounded to 8 bits. With a number of steps as the fifth argument, the weights are first
 //! trained on CIFAR-10 by AdamW, once for all batches. A picture counts as back from 60 dB on.
 
 use std::{error::Error, fs, ops::ControlFlow, path::Path};
 
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha20Rng;
 use unmask_attack::{AttackError, Evidence, Levels, Needs, Rounding, TensorSource, Tensors, batch};
-use unmask_core::{Architecture, Defence, InitOptions, ParamLayout, SecureSumSettings, VitConfig, initial_weights};
+use unmask_core::{
+    Architecture, Defence, InitOptions, MaskSeed, ParamLayout, SecureSumSettings, VitConfig, initial_weights,
+};
 use unmask_data::{chw_to_hwc, decode, hwc_to_chw, metrics};
+use unmask_defence::{KeyMaterial, PlainUpdate, Protect};
 use unmask_engine::{Engine, Normalisation, Wanted};
-use unmask_secagg::SumEncoding;
+use unmask_secagg::{MeanOfSum, SumEncoding};
 
 /// PSNR from which a picture counts as back.
 const BACK: f64 = 60.0;
@@ -23,15 +29,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [model, sizes, precision, batches, rest @ ..] = arguments.as_slice() else {
         return Err(
-            "give a model, sizes of batches, f32 or f64 and a number of batches: vit_lab_patch8_32 2,3,4 f32 10".into(),
+            "give a model, sizes of batches, f32, f64 or sum:CLIP and a number of batches: vit_lab_patch8_32 2,3,4 f32 10".into(),
         );
     };
     let config = model.parse::<Architecture>()?.vit().ok_or("the model must be a ViT")?;
     let kind = match (precision.as_str(), precision.strip_prefix("sum:")) {
         ("f32", _) => Kind::Batch(Rounding::F32),
         ("f64", _) => Kind::Batch(Rounding::F64),
-        (_, Some(clip)) => Kind::SecureSum { clip: clip.parse()? },
-        (other, None) => return Err(format!("{other} is not a precision; give f32, f64 or sum:CLIP").into()),
+        (_, Some(sum)) => {
+            let (clip, rate) = sum.split_once(':').unwrap_or((sum, "0"));
+            let defence = if rate == "0" { Defence::None } else { format!("random-binary:{rate}").parse()? };
+            Kind::SecureSum { clip: clip.parse()?, defence }
+        }
+        (other, None) => {
+            return Err(format!("{other} is not a precision; give f32, f64, sum:CLIP or sum:CLIP:R").into());
+        }
     };
     let photographs = photographs(config.image)?;
     let steps: usize = rest.first().map_or(Ok(0), |steps| steps.parse())?;
@@ -54,7 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let weights = trained.clone().unwrap_or_else(fresh);
             let names = Needs::of_batch(&config)?.weights;
             let evidence = Evidence {
-                weights: read(&config, TensorSource::Weights, Rounding::F32, &wide(&weights), &names.all())?,
+                weights: read(&config, TensorSource::Weights, Rounding::F32, (&wide(&weights), None), &names.all())?,
                 gradients: gradient(&config, &truths, &labels, &weights, kind)?,
             };
             let mut last = None;
@@ -171,20 +183,33 @@ fn wide(values: &[f32]) -> Vec<f64> {
 #[derive(Clone, Copy)]
 enum Kind {
     Batch(Rounding),
-    SecureSum { clip: f64 },
+    SecureSum { clip: f64, defence: Defence },
 }
 
-/// The mean that a secure sum of these pictures' clients gives, in f32.
-fn of_secure_sum(gradients: Vec<Vec<f32>>, clip: f64) -> Result<Vec<f64>, Box<dyn Error>> {
+/// A mean `[P]`, and which of its values all clients kept.
+type Summed = (Vec<f64>, Option<Vec<bool>>);
+
+/// The mean that a secure sum of these pictures' clients gives, in f32, and the values that all of them kept.
+fn of_secure_sum(
+    gradients: Vec<Vec<f32>>,
+    layout: &ParamLayout,
+    (clip, defence): (f64, Defence),
+    seed: u64,
+) -> Result<Summed, Box<dyn Error>> {
     let settings = SecureSumSettings { clip: Some(clip), ..SecureSumSettings::default() };
     let clients = gradients.len();
-    let encoding = SumEncoding::new(settings, Defence::None, clients, clients)?;
+    let encoding = SumEncoding::new(settings, defence, clients, clients)?;
     let mut sum = vec![0_u32; gradients.first().map_or(0, Vec::len)];
-    for gradient in gradients {
-        let encoded = encoding.encode(gradient, None)?;
+    let mut random = ChaCha20Rng::seed_from_u64(seed);
+    for values in gradients {
+        let keys = KeyMaterial { seed: MaskSeed(random.random()), cipher: None };
+        let update = defence.protect(layout, PlainUpdate { values, reference: None }, keys)?;
+        let encoded = encoding.encode(update, layout, None)?;
         sum.iter_mut().zip(encoded).for_each(|(sum, value)| *sum = sum.wrapping_add(value));
     }
-    Ok(wide(&encoding.mean(&sum, clients, None)?))
+    let MeanOfSum { values, kept } = encoding.mean(&sum, clients, None)?;
+    let by_all = |kept: Vec<u8>| kept.into_iter().map(|kept| usize::from(kept) == clients).collect();
+    Ok((wide(&values), kept.map(by_all)))
 }
 
 /// The gradient of a batch.
@@ -203,35 +228,49 @@ fn gradient(
         let engine = Engine::<f32>::new(architecture);
         engine.differentiate(weights, &[], images, labels, Normalisation::Running, wanted).gradient
     };
-    let (gradient, rounding) = match kind {
+    let (gradient, kept, rounding) = match kind {
         Kind::Batch(Rounding::F64) => {
             let engine = Engine::<f64>::new(architecture);
             let found =
                 engine.differentiate(&wide(weights), &[], &wide(&images), labels, Normalisation::Running, wanted);
-            (found.gradient, Rounding::F64)
+            (found.gradient, None, Rounding::F64)
         }
-        Kind::Batch(rounding) => (wide(&single(&images, labels)), rounding),
-        Kind::SecureSum { clip } => {
+        Kind::Batch(rounding) => (wide(&single(&images, labels)), None, rounding),
+        Kind::SecureSum { clip, defence } => {
             let each = images.chunks(images.len() / labels.len()).zip(labels);
-            (of_secure_sum(each.map(|(image, label)| single(image, &[*label])).collect(), clip)?, Rounding::F32)
+            let gradients = each.map(|(image, label)| single(image, &[*label])).collect();
+            // Other masks for other labels, which differ from batch to batch.
+            let seed = labels.iter().fold(1, |seed, label| 31 * seed + *label as u64);
+            let (mean, kept) = of_secure_sum(gradients, &architecture.layout(), (clip, defence), seed)?;
+            (mean, kept, Rounding::F32)
         }
     };
-    read(config, TensorSource::Gradients, rounding, &gradient, &Needs::of_batch(config)?.gradients.all())
+    read(
+        config,
+        TensorSource::Gradients,
+        rounding,
+        (&gradient, kept.as_deref()),
+        &Needs::of_batch(config)?.gradients.all(),
+    )
 }
 
-/// Takes tensors from a flat vector in the layout's order.
+/// Takes tensors from a flat vector in the layout's order, of which only the marked entries arrived.
 fn read(
     config: &VitConfig,
     source: TensorSource,
     rounding: Rounding,
-    flat: &[f64],
+    (flat, kept): (&[f64], Option<&[bool]>),
     names: &[&str],
 ) -> Result<Tensors, Box<dyn Error>> {
     let layout = ParamLayout::vit(config);
     let mut tensors = Tensors::new(source, config, rounding);
     for name in names {
         let param = layout.get(name).ok_or("no such parameter")?;
-        tensors.insert(name, &param.shape, flat[param.range.clone()].to_vec())?;
+        let values = flat[param.range.clone()].to_vec();
+        match kept {
+            Some(kept) => tensors.insert_kept(name, &param.shape, values, kept[param.range.clone()].to_vec())?,
+            None => tensors.insert(name, &param.shape, values)?,
+        }
     }
     Ok(tensors)
 }

@@ -138,7 +138,7 @@ impl Summand {
         let encoding = SumEncoding::new(plan.settings, defence, clients, sharers)?;
         let task = LocalTask { layout: &layout, state: &state, rule, batch, defence: encoding.defence(), cipher: None };
         let protected = task.protect(values, samples, seed)?;
-        Ok(encoding.encode(protected.values, rule.is_fedavg().then_some(&state.weights[..]))?)
+        Ok(encoding.encode(protected, &layout, rule.is_fedavg().then_some(&state.weights[..]))?)
     }
 }
 

@@ -121,8 +121,8 @@ impl fmt::Display for SecureSumSettings {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SecureSumError {
     #[error(
-        "a secure sum adds up plain vectors, which the defence {0} does not send; choose none, fixed-position or gaussian \
-         with a clip, or leave the secure sum out"
+        "a secure sum adds up plain vectors, which the defence {0} does not send; choose none, fixed-position, random-binary \
+         or gaussian with a clip, or leave the secure sum out"
     )]
     Defence(Defence),
     #[error(
@@ -139,6 +139,9 @@ pub enum SecureSumError {
 }
 
 impl SecureSumSettings {
+    /// Updates of which a sum hides each from the others. With two, each has the other's as the sum less its own.
+    pub const LEAST: u32 = 3;
+
     /// Checks that updates under `defence` are plain vectors with a bound on every value: the noise's own clip or, without
     /// noise, the sum's.
     ///
@@ -146,7 +149,7 @@ impl SecureSumSettings {
     /// [`SecureSumError`].
     pub fn check_defence(self, defence: Defence) -> Result<(), SecureSumError> {
         let clips_itself = match defence {
-            Defence::None | Defence::FixedPosition => false,
+            Defence::None | Defence::FixedPosition | Defence::RandomBinary { .. } => false,
             Defence::Gaussian(noise) if noise.clip().is_some() => true,
             _ => return Err(SecureSumError::Defence(defence)),
         };
@@ -196,10 +199,15 @@ mod tests {
         let refused = |settings: SecureSumSettings, defence: &str| {
             settings.check_defence(defence.parse().unwrap()).unwrap_err().to_string()
         };
-        assert!(refused(clipped, "random-binary:0.5").contains("which the defence random-binary:0.5 does not send"));
+        assert!(refused(clipped, "frozen-binary:0.5").contains("which the defence frozen-binary:0.5 does not send"));
         assert!(refused(clipped, "gaussian").contains("clips a second time"));
         assert!(refused(SecureSumSettings::default(), "none").contains("add a length, such as clip=1"));
-        for (settings, defence) in [(clipped, "none"), (clipped, "fixed-position"), (Default::default(), "gaussian")] {
+        for (settings, defence) in [
+            (clipped, "none"),
+            (clipped, "random-binary:0.5"),
+            (clipped, "fixed-position"),
+            (Default::default(), "gaussian"),
+        ] {
             settings.check_defence(defence.parse().unwrap()).unwrap();
         }
         assert!(clipped.check_model(crate::ResnetPreset::Nano.into()).is_err());

@@ -126,19 +126,21 @@ impl Aggregate {
         Ok(())
     }
 
-    /// Adds the weighted mean `[P]` of several updates, as a secure sum gives it: nobody sees the updates, so only the mean
-    /// itself is checked, and no other aggregation than [`Aggregation::Mean`] has a meaning. `weight` is the sum of their
-    /// weights.
+    /// Adds the mean `[P]` of several updates that count alike, as a secure sum gives it: nobody sees the updates, so only
+    /// the mean itself is checked, and no other aggregation than [`Aggregation::Mean`] has a meaning. Under a mask, `kept`
+    /// `[P]` says of how many updates each value is the mean.
     ///
     /// # Errors
-    /// The defence sends no plain vectors, the mean does not fit the model or is not finite, or the weight is zero or
-    /// overflows the total.
-    pub fn add_mean(&mut self, mean: Vec<f32>, updates: u32, weight: u32) -> Result<(), Refusal> {
-        self.check_form(UpdateForm::Dense)?;
-        self.check_weight(weight)?;
+    /// The defence sends no plain vectors, the mean does not fit the model or is not finite, or there are no updates.
+    pub fn add_mean(&mut self, mean: Vec<f32>, kept: Option<Vec<u8>>, updates: u32) -> Result<(), Refusal> {
+        match &kept {
+            Some(kept) => self.sums.check_counted(kept)?,
+            None => self.check_form(UpdateForm::Dense)?,
+        }
+        self.check_weight(updates)?;
         let mean = ProtectedUpdate::dense(mean);
         mean.checked(self.layout())?;
-        self.sums.add_mean(&mean.values, updates, weight);
+        self.sums.add_mean(&mean.values, kept, updates);
         Ok(())
     }
 

@@ -15,7 +15,7 @@ mod training;
 use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
-use unmask_core::{Architecture, ClientId, ClientState, KeyCheck, ModelState, RoundSettings, Rule};
+use unmask_core::{Architecture, ClientId, ClientState, KeyCheck, ModelState, RoundSettings, Rule, SecureSumSettings};
 
 pub use self::{
     accepted::{Accepted, Refused},
@@ -109,7 +109,7 @@ pub struct Quorum {
 
 impl Quorum {
     /// Updates in a step from which nobody computes another's alone. With two, each is the step without one's own.
-    pub const HIDES: u32 = 3;
+    pub const HIDES: u32 = SecureSumSettings::LEAST;
 
     /// What a step needs in a round that waits for this many people and robots.
     fn needs(self, (people, robots): (u32, u32)) -> Needs {

@@ -19,6 +19,8 @@ pub(crate) struct Sums {
     /// `[P]`: sum_n k_n theta_n over the updates that have the value, where k_n is the weight of update n.
     values: Vec<f32>,
     masks: Vec<(MaskSeed, Behind)>,
+    /// `[P]`: the updates that have each value, if a secure sum counted them instead of revealing the masks.
+    kept: Option<Vec<u8>>,
     updates: u32,
     weight: u32,
     min_kept: u32,
@@ -40,14 +42,14 @@ pub(crate) struct Block<'a> {
 impl Sums {
     pub(crate) fn new(layout: Arc<ParamLayout>, defence: Defence) -> Self {
         let values = vec![0.0; layout.len()];
-        Self { layout, defence, values, masks: Vec::new(), updates: 0, weight: 0, min_kept: 1 }
+        Self { layout, defence, values, masks: Vec::new(), kept: None, updates: 0, weight: 0, min_kept: 1 }
     }
 
     /// Resets the sums in the same memory.
     pub(crate) fn restart(&mut self) {
         self.values.fill(0.0);
         self.masks.clear();
-        (self.updates, self.weight) = (0, 0);
+        (self.kept, self.updates, self.weight) = (None, 0, 0);
     }
 
     /// Resets the sums for updates under another defence.
@@ -93,6 +95,13 @@ impl Sums {
         Err(Refusal::OtherDefence { sent, defence })
     }
 
+    /// Checks that the defence draws masks, which a secure sum counted for each of the model's values.
+    pub(crate) fn check_counted(&self, kept: &[u8]) -> Result<(), Refusal> {
+        let is_counted = self.defence.rates().is_some() && kept.len() == self.values.len();
+        let sent = || format!("counted in {} places", kept.len());
+        if is_counted { Ok(()) } else { Err(Refusal::OtherDefence { sent: sent(), defence: self.defence }) }
+    }
+
     /// Checks that the total weight can still grow by `weight`.
     pub(crate) fn check_weight(&self, weight: u32) -> Result<(), Refusal> {
         match self.weight.checked_add(weight) {
@@ -118,11 +127,17 @@ impl Sums {
         self.remember_mask(update.form(), weight);
     }
 
-    /// Adds what several unmasked updates come to: their mean `[P]`, with the sum of their weights.
-    pub(crate) fn add_mean(&mut self, mean: &[f32], updates: u32, weight: u32) {
-        self.values.iter_mut().zip(mean).for_each(|(sum, mean)| *sum += weight as f32 * mean);
+    /// Adds what the updates of a secure sum come to: their mean `[P]`, with the number of updates behind each value if
+    /// they were masked.
+    pub(crate) fn add_mean(&mut self, mean: &[f32], kept: Option<Vec<u8>>, updates: u32) {
+        let sums = self.values.iter_mut().zip(mean);
+        match &kept {
+            Some(kept) => sums.zip(kept).for_each(|((sum, mean), kept)| *sum += f32::from(*kept) * mean),
+            None => sums.for_each(|(sum, mean)| *sum += updates as f32 * mean),
+        }
+        self.kept = kept;
         self.updates += updates;
-        self.weight = self.weight.saturating_add(weight);
+        self.weight = self.weight.saturating_add(updates);
     }
 
     pub(crate) fn remember_mask(&mut self, form: UpdateForm, weight: u32) {
@@ -155,8 +170,9 @@ impl Sums {
     /// Visits all parameters in order, at most 64 at a time. With `is_single`, each sum is one value, no matter how many
     /// updates it comes from.
     pub(crate) fn for_each_block(&self, is_single: bool, mut f: impl FnMut(Block<'_>)) {
-        match self.defence.rates() {
-            Some(rates) if self.updates > 0 => {
+        match (self.defence.rates(), &self.kept) {
+            (Some(_), Some(kept)) => self.for_each_counted_block(kept, is_single, f),
+            (Some(rates), None) if self.updates > 0 => {
                 let mask = |&(seed, behind): &(MaskSeed, Behind)| (Mask::new(seed, rates, &self.layout), behind);
                 let mut tally = Tally::new(self.masks.iter().map(mask).collect(), self.min_kept);
                 let mut weights = [0.0; LANES];
@@ -175,6 +191,22 @@ impl Sums {
                 }
             }
             _ => self.for_each_unmasked_block(is_single, f),
+        }
+    }
+
+    /// A secure sum has counted the updates behind each value.
+    fn for_each_counted_block(&self, kept: &[u8], is_single: bool, mut f: impl FnMut(Block<'_>)) {
+        for (block, (sums, kept)) in self.values.chunks(LANES).zip(kept.chunks(LANES)).enumerate() {
+            let (mut weights, mut sent) = ([0.0; LANES], 0);
+            for (lane, kept) in kept.iter().enumerate() {
+                weights[lane] = f32::from(*kept);
+                sent |= u64::from(u32::from(*kept) >= self.min_kept) << lane;
+            }
+            drop_unsent(&mut weights, sent);
+            if is_single {
+                count_once(&mut weights);
+            }
+            f(Block { start: block * LANES, sums, weights: &weights[..sums.len()], sent });
         }
     }
 

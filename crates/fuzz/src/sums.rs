@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use arbitrary::Arbitrary;
-use rand::SeedableRng as _;
+use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha20Rng;
-use unmask_core::{ClientId, KeyCheck, RoundSettings};
+use unmask_core::{ClientId, KeyCheck, MaskSeed, ParamLayout, RoundSettings};
+use unmask_defence::{KeyMaterial, PlainUpdate, Protect as _};
 use unmask_federation::{GlobalModel, ReceivedKeys};
 use unmask_secagg::{
     Confirmation, Delivery, GroupKey, KeysSent, Member, Message, Next, Refusal, SharesSent, SumEncoding,
@@ -38,6 +39,7 @@ pub(crate) enum Lie {
 pub(crate) struct Sums {
     terms: Terms,
     settings: RoundSettings,
+    layout: ParamLayout,
     /// `[P]`, where updates are changes of them.
     reference: Option<Vec<f32>>,
     random: ChaCha20Rng,
@@ -60,6 +62,7 @@ impl Sums {
         Self {
             terms,
             settings,
+            layout: model.architecture.layout(),
             reference,
             random: ChaCha20Rng::seed_from_u64(u64::from(terms.round)),
             states: BTreeMap::new(),
@@ -188,9 +191,13 @@ impl Sums {
 
     fn share(&mut self, roster: &[Member], state: State) -> Option<Result<(Option<State>, Message), Refusal>> {
         let State::Keys(sent) = state else { return None };
-        let values = self.values();
         let encoding = self.encoding(roster.len(), self.terms.least_people_of(roster));
-        let values = encoding.encode(values, self.reference.as_deref()).ok()?;
+        let (values, reference) = (self.values(), self.reference.as_deref());
+        let keys = KeyMaterial { seed: MaskSeed(self.random.random()), cipher: None };
+        // Without noise, so that the mean is known.
+        let defence = Some(encoding.defence()).filter(|defence| defence.rates().is_some()).unwrap_or_default();
+        let update = defence.protect(&self.layout, PlainUpdate { values, reference }, keys).ok()?;
+        let values = encoding.encode(update, &self.layout, reference).ok()?;
         Some(
             sent.share(roster, &mut self.random)
                 .map(|(sent, dealing)| (Some(State::Shares(sent, values)), Message::Dealing(dealing))),
@@ -230,7 +237,9 @@ impl Sums {
             let change = of_change(at);
             assert!(change.abs() <= 1.001, "a mean of clipped updates moves a weight by {change}");
             let is_equal = (change - expected).abs() <= 1e-5;
-            assert!(!self.is_honest || is_equal, "the mean is {change}, each of its updates {expected}");
+            // Under masks, who kept less is clipped less.
+            let is_exact = self.is_honest && self.settings.defence().rates().is_none();
+            assert!(!is_exact || is_equal, "the mean is {change}, each of its updates {expected}");
         }
     }
 }

@@ -9,6 +9,8 @@ pub struct FixedPoint {
     clients: usize,
     /// A power of two, so that scaling is exact.
     scale: f64,
+    /// Number of low bits that stay free.
+    free: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -19,6 +21,8 @@ pub enum FixedPointError {
     Beyond { at: usize, value: f64, bound: f64 },
     #[error("the sum of {clients} clients is {value} in place {at}: somebody sent more than the bound of {bound}")]
     Implausible { at: usize, value: f64, bound: f64, clients: usize },
+    #[error("{kept} of {clients} clients say that they kept value {at}: somebody counted more than once")]
+    Count { at: usize, kept: u32, clients: usize },
 }
 
 impl FixedPoint {
@@ -28,15 +32,27 @@ impl FixedPoint {
     /// # Errors
     /// [`FixedPointError::Bound`].
     pub fn new(bound: f64, clients: usize) -> Result<Self, FixedPointError> {
+        Self::above(0, bound, clients)
+    }
+
+    /// The same, with `free` low bits of each integer left at zero for something else.
+    ///
+    /// # Errors
+    /// [`FixedPointError::Bound`].
+    pub(crate) fn above(free: u32, bound: f64, clients: usize) -> Result<Self, FixedPointError> {
         if !(bound.is_finite() && bound > f64::from(f32::MIN_POSITIVE) && clients > 0) {
             return Err(FixedPointError::Bound { bound, clients });
         }
-        // n (bound scale + 1/2) <= 2^31 - 1, since each value is rounded.
-        let largest = (f64::from(i32::MAX) / clients as f64 - 0.5) / bound;
+        // n (bound scale + 1/2) <= 2^(31 - free) - 1, since each value is rounded.
+        let largest = (f64::from(i32::MAX >> free) / clients as f64 - 0.5) / bound;
         // The power of two below it: without its fraction's bits.
         let scale = f64::from_bits(largest.to_bits() & !((1 << 52) - 1));
         let is_usable = scale.is_normal() && scale > 0.0;
-        if is_usable { Ok(Self { bound, clients, scale }) } else { Err(FixedPointError::Bound { bound, clients }) }
+        if is_usable {
+            Ok(Self { bound, clients, scale, free })
+        } else {
+            Err(FixedPointError::Bound { bound, clients })
+        }
     }
 
     /// Integer steps in 1.
@@ -60,7 +76,7 @@ impl FixedPoint {
             if value.is_nan() || value.abs() > self.bound {
                 return Err(FixedPointError::Beyond { at, value, bound: self.bound });
             }
-            encoded.push(((value * self.scale).round() as i32).cast_unsigned());
+            encoded.push(((value * self.scale).round() as i32).cast_unsigned() << self.free);
         }
         Ok(encoded)
     }
@@ -71,10 +87,20 @@ impl FixedPoint {
     /// [`FixedPointError::Implausible`] if the bound does not allow the sum. A sum that wraps around mostly ends so, but
     /// it may also fall inside the bound.
     pub fn decode(&self, sum: &[u32], clients: usize) -> Result<Vec<f32>, FixedPointError> {
-        let most = clients.min(self.clients) as f64 * self.bound + self.error(clients);
+        self.decode_each(sum, |_| clients)
+    }
+
+    /// The same, where place `at` has the values of `clients(at)` clients.
+    pub(crate) fn decode_each(
+        &self,
+        sum: &[u32],
+        clients: impl Fn(usize) -> usize,
+    ) -> Result<Vec<f32>, FixedPointError> {
         let mut values = Vec::with_capacity(sum.len());
         for (at, &sum) in sum.iter().enumerate() {
-            let value = f64::from(sum.cast_signed()) / self.scale;
+            let clients = clients(at);
+            let most = clients.min(self.clients) as f64 * self.bound + self.error(clients);
+            let value = f64::from(sum.cast_signed() >> self.free) / self.scale;
             if value.abs() > most {
                 return Err(FixedPointError::Implausible { at, value, bound: self.bound, clients });
             }

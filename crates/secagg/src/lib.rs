@@ -53,7 +53,7 @@ mod whole;
 #[cfg(feature = "sums")]
 pub use client::{KeysSent, SharesSent, SurvivorsConfirmed, ValuesSent};
 #[cfg(feature = "sums")]
-pub use encoding::SumEncoding;
+pub use encoding::{MeanOfSum, SumEncoding};
 #[cfg(feature = "sums")]
 pub use fixed_point::{FixedPoint, FixedPointError};
 #[cfg(feature = "sums")]

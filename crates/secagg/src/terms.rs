@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use unmask_core::{ClientId, Threshold};
+use unmask_core::{ClientId, SecureSumSettings, Threshold};
 
 use crate::Member;
 
 /// Upper limit of clients in one sum: each agrees with each other one.
 pub const MOST_CLIENTS: usize = 50;
-/// People among whom a client lets its update be hidden. With two, each has the other's as the sum less its own.
-pub const LEAST_PEOPLE: u32 = 3;
+/// People among whom a client lets its update be hidden.
+pub const LEAST_PEOPLE: u32 = SecureSumSettings::LEAST;
 
 /// The terms of one sum. They go into every key, so that clients with other terms, such as other weights, do not fit
 /// together.
@@ -98,4 +98,41 @@ pub fn hash_of_weights(weights: &[f32]) -> [u8; 32] {
         hash.update(&bytes);
     }
     hash.finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PublicKeys;
+
+    const TERMS: Terms = Terms {
+        nonce: [0; 16],
+        round: 1,
+        policy: 1,
+        weights: [0; 32],
+        values: 1,
+        threshold: Threshold::TWO_THIRDS,
+        people: LEAST_PEOPLE,
+    };
+
+    /// People, then robots.
+    fn roster(people: u32, robots: u32) -> Vec<Member> {
+        let keys = |is_robot| PublicKeys { channel: [0; 32], mask: [0; 32], is_robot, tag: [0; 32] };
+        (0..people + robots).map(|client| Member { client: ClientId(client), keys: keys(client >= people) }).collect()
+    }
+
+    #[test]
+    fn robots_hide_nobody_but_each_other() {
+        // All robots may be in league with the relay, so the threshold is of the people beyond them.
+        assert_eq!(TERMS.least_of(&roster(6, 0)), 5);
+        assert_eq!((TERMS.least_of(&roster(6, 4)), TERMS.least_people_of(&roster(6, 4))), (9, 5));
+        assert_eq!((TERMS.least_of(&roster(0, 6)), TERMS.least_people_of(&roster(0, 6))), (5, 5));
+        // One person among robots is hidden by nobody: more must stay than there are.
+        assert!(TERMS.least_of(&roster(1, 9)) > 10);
+        let six = roster(3, 3);
+        assert_eq!(hidden(&six, six.iter().map(|member| member.client)), 3);
+        assert_eq!(hidden(&six, [ClientId(0), ClientId(5), ClientId(9)].into_iter()), 1, "a robot and a stranger");
+        let robots = roster(0, 3);
+        assert_eq!(hidden(&robots, [ClientId(0), ClientId(2)].into_iter()), 2);
+    }
 }

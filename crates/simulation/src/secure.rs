@@ -1,8 +1,11 @@
 //! A round in which the server learns only the sum of the updates.
 
-use unmask_core::{Defence, SecureSumSettings};
+use unmask_core::{Defence, ParamLayout, SecureSumSettings};
+use unmask_defence::ProtectedUpdate;
 use unmask_federation::Quorum;
-use unmask_secagg::{FixedPointError, GroupKey, SumEncoding, SumError, Terms, hash_of_weights, sum_in_one_process};
+use unmask_secagg::{
+    FixedPointError, GroupKey, MeanOfSum, SumEncoding, SumError, Terms, hash_of_weights, sum_in_one_process,
+};
 
 use crate::seeds::Seeds;
 
@@ -32,19 +35,20 @@ impl SecureRound {
         self.encoding.defence()
     }
 
-    /// The mean of the clients' `updates`, `[P]` each: gradients, or weights whose change from `reference` `[P]` is added
+    /// The mean of the clients' `updates` of `layout`: gradients, or weights whose change from `reference` `[P]` is added
     /// up. Every client counts alike. `weights` `[P]` are those that the clients got.
     ///
     /// # Errors
     /// A value is not finite, or the sum is beyond what its bound allows.
     pub(crate) fn mean(
         &self,
-        updates: Vec<Vec<f32>>,
+        updates: Vec<ProtectedUpdate>,
+        layout: &ParamLayout,
         reference: Option<&[f32]>,
         weights: &[f32],
         (seeds, round): (Seeds, u32),
-    ) -> Result<Vec<f32>, SecureRoundError> {
-        let encoded = updates.into_iter().map(|values| self.encoding.encode(values, reference));
+    ) -> Result<MeanOfSum, SecureRoundError> {
+        let encoded = updates.into_iter().map(|update| self.encoding.encode(update, layout, reference));
         let encoded = encoded.collect::<Result<Vec<_>, _>>()?;
         let mut nonce = [0; 16];
         nonce.copy_from_slice(&seeds.bytes("secure sum", round.into(), 0)[..16]);

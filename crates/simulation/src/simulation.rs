@@ -147,7 +147,7 @@ impl<'a> Simulation<'a> {
                 mean_loss.add(&[sent.loss], sent.weight);
                 mean_statistics.add(&sent.statistics, sent.weight);
                 if self.plan.secure.is_some() {
-                    in_sum.push(sent.update.values);
+                    in_sum.push(sent.update);
                     continue;
                 }
                 let refused = |source| SimulationError::Refused { client, round: round + 1, source };
@@ -158,10 +158,11 @@ impl<'a> Simulation<'a> {
         if let Some(secure) = self.plan.secure {
             let clients = in_sum.len() as u32;
             let reference = self.plan.settings.rule().is_fedavg().then_some(state.weights.as_slice());
-            let mean = secure.mean(in_sum, reference, &self.current.weights, (self.seeds, round));
+            let layout = self.aggregate.layout();
+            let mean = secure.mean(in_sum, layout, reference, &self.current.weights, (self.seeds, round));
             let mean = mean.map_err(|source| SimulationError::SecureSum { round: round + 1, source })?;
             let refused = |source| SimulationError::RefusedSum { round: round + 1, source };
-            self.aggregate.add_mean(mean, clients, clients).map_err(refused)?;
+            self.aggregate.add_mean(mean.values, mean.kept, clients).map_err(refused)?;
         }
         let RunState { weights, statistics, optimiser, counts, .. } = &mut self.current;
         optimiser.set_rate(rate);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use unmask_core::{Defence, ModelState, OptimiserKind, ParamLayout, RoundSettings, Rule};
+use unmask_secagg::MeanOfSum;
 
 use super::{Accepted, GlobalModel, Refusal};
 use crate::{Aggregate, Optimiser, Overflow, UpdateCounts, gate::Statistics, norm_gate::NormGate};
@@ -141,12 +142,12 @@ impl Learner {
         self.aggregate.take(accepted.update, reference).map(|spent| spent.update.into_values())
     }
 
-    /// Adds the mean `[P]` of `updates` updates that nobody sees.
+    /// Adds the mean of `updates` updates that nobody sees.
     ///
     /// # Errors
     /// The mean is not finite or does not fit the model.
-    pub(super) fn add_mean(&mut self, mean: Vec<f32>, updates: u32) -> Result<(), Refusal> {
-        self.aggregate.add_mean(mean, updates, updates)
+    pub(super) fn add_mean(&mut self, mean: MeanOfSum, updates: u32) -> Result<(), Refusal> {
+        self.aggregate.add_mean(mean.values, mean.kept, updates)
     }
 
     /// Judges the updates that wait, now that no more will arrive. Returns the positions of those left out.

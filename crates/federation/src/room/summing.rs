@@ -250,7 +250,7 @@ impl Room {
                 settings: self.settings,
                 is_of_single_pictures: round.reports.samples() == clients.len() as u64,
                 is_doctored: round.is_doctored,
-                mean,
+                mean: mean.values,
                 model: Arc::clone(&round.model),
                 clients: clients.clone(),
             });
