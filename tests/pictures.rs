@@ -131,7 +131,8 @@ async fn of_the_whole_lesson() {
                 (9, 0) => type_passphrase([&phone].into_iter().chain(&others)).await,
                 (8, 1) => beamer.attribute_is("was-it", "data-verdict", "member").await,
                 (10, 1) => {
-                    beamer.attribute_is("sum", "data-certain", "4").await;
+                    let told = "document.querySelector('[data-testid=\"sum-told\"]').innerText";
+                    beamer.wait_for(&format!("{told}.includes('4 of them certain') || null")).await;
                     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
                 }
                 (13, 3) => take(&phone, "phone-debrief", false).await,

@@ -118,20 +118,25 @@ pub async fn assert_fits(tab: &Tab, place: &str) {
 }
 
 /// True once every picture in the sum has come out of it.
-pub const ALL_OF_THE_SUM: &str = "(sum => sum.dataset.found >= 2 && sum.dataset.found == sum.querySelectorAll('[data-testid=\"sum-member\"]').length || null)\
-                              (document.querySelector('[data-testid=\"sum\"]'))";
+pub const ALL_OF_THE_SUM: &str = "((found, members) => found >= 2 && found === members || null)\
+                              (document.querySelectorAll('[data-testid=\"sum-piece\"] img').length, \
+                               document.querySelectorAll('[data-testid=\"sum-member\"]').length)";
 
 /// What the scenes on secure sums show once a round has made their sum, by scene and step.
 pub const SECRET_SUMS: [((u64, u64), &str); 5] = [
-    ((9, 0), "document.querySelector('[data-testid=\"masked\"] img')"),
-    ((9, 1), "document.querySelector('[data-testid=\"mixture\"] img')"),
-    ((11, 1), "document.querySelector('[data-testid=\"mixture\"] img')"),
+    ((9, 0), "document.querySelector('[data-testid=\"masked\"] img')?.naturalWidth || null"),
+    ((9, 1), "document.querySelector('[data-testid=\"mixture\"] img')?.naturalWidth || null"),
+    ((11, 1), "document.querySelector('[data-testid=\"mixture\"] img')?.naturalWidth || null"),
     (
         (12, 0),
         "(([left, asked]) => left > 0 && left === asked || null)\
-              ((document.querySelector('[data-testid=\"sum\"]').dataset.noticed ?? '0/0').split('/'))",
+              (document.querySelector('[data-testid=\"sum-told\"]').innerText.match(/\\d+/g) ?? [])",
     ),
-    ((12, 1), "document.querySelector('[data-testid=\"mixture\"] img')"),
+    (
+        (12, 1),
+        "document.querySelector('[data-testid=\"mixture\"] img')?.naturalWidth \
+              && document.querySelector('[data-testid=\"sum-told\"]').innerText.includes('of 100') || null",
+    ),
 ];
 
 /// Everybody types the class's passphrase when the phone asks for it.
@@ -219,8 +224,12 @@ async fn join(relay: &Relay, browser: &Browser, name: &str, sample: Option<&str>
         relay.client(name).await;
         student.click("may-show").await;
     }
-    wait_for("the consent", || async { (relay.client(name).await["may_show"] == true).then_some(()) }).await;
+    agrees(relay, name).await;
     student
+}
+
+async fn agrees(relay: &Relay, name: &str) {
+    wait_for("the consent", || async { (relay.client(name).await["may_show"] == true).then_some(()) }).await;
 }
 
 /// Space leads a class of three students and two robots through the whole lesson. No step has anything that is cut off,
@@ -307,6 +316,9 @@ async fn space_leads_a_class_through_the_whole_lesson() {
             teacher.click("ask-about").await;
             teacher.wait_for("document.querySelector('.scale')?.dataset.copy === 'true' || null").await;
             assert!(teacher.text("scale-verdict").await.contains("this copy"));
+            // Three people must agree before they add up secretly. This one shows no picture any more.
+            students[0].click("may-show").await;
+            agrees(&relay, STUDENTS[0].0).await;
         }
         if scene == 3 {
             show_and_hide(&relay, &students[0], STUDENTS[0].0).await;

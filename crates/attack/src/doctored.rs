@@ -83,6 +83,14 @@ pub fn fished_class(head: &[f64], classes: usize) -> Option<usize> {
     alive.next().filter(|_| alive.next().is_none())
 }
 
+/// [`fished_class`] of a whole model's weights `[P]`.
+pub fn fished_class_of(model: impl Into<ModelShape>, weights: &[f32]) -> Option<usize> {
+    let model = model.into();
+    let layout = model.layout();
+    let head = weights.get(layout.get(model.head()[0])?.range.clone())?;
+    fished_class(&head.iter().map(|value| f64::from(*value)).collect::<Vec<_>>(), model.classes())
+}
+
 fn fitting(model: ModelShape, weights: &[f32]) -> Result<&[f32], AttackError> {
     let (found, expected) = (weights.len(), model.layout().len());
     if found != expected {

@@ -569,7 +569,8 @@ impl Client {
     /// that, it asks to come back by itself.
     pub fn refuse(&mut self, plan: &RoundPlan, doubts: &[Doubt]) -> Result<Vec<Vec<u8>>, WireError> {
         self.has_refused = true;
-        self.unable(plan.round, plan.policy, &reason(doubts))
+        let (round, policy, reason) = (plan.round, plan.policy, cut(&reason(doubts)));
+        frames(&ClientMessage::Doubtful { round, policy, reason }, &[])
     }
 
     /// Reports how close a reconstruction is to the private image: two numbers, never the image.

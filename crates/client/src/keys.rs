@@ -145,6 +145,22 @@ mod tests {
         }
     }
 
+    /// The key of robots is public. No person ever has it, and it never fits the class's.
+    #[test]
+    fn robots_without_a_passphrase_share_a_key() {
+        let (mut robot, mut person) = (Keys::default(), Keys::default());
+        let of_robots = robot.class(SALT, None, true).unwrap().check();
+        assert_eq!(Keys::default().class(SALT, Some(of_robots), true).unwrap().check(), of_robots);
+        assert_eq!(person.class(SALT, Some(of_robots), false).unwrap_err(), Locked::Missing);
+        person.set(Some("violet otter".into()));
+        let of_class = person.class(SALT, None, false).unwrap().check();
+        assert_ne!(of_class, of_robots);
+        assert_eq!(robot.class(SALT, Some(of_class), true).unwrap_err(), Locked::Missing);
+        // A robot that learns the passphrase has the class's key.
+        robot.set(Some("violet otter".into()));
+        assert_eq!(robot.class(SALT, Some(of_class), true).unwrap().check(), of_class);
+    }
+
     #[test]
     fn nothing_of_it_is_printed() {
         let mut keys = Keys::default();

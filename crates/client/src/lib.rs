@@ -33,7 +33,7 @@ pub use listed::{ListedRound, OwnUpdate};
 pub use loan::Loan;
 pub use pictures::{Batch, PictureSource, PrivatePicture, RoundPictures};
 pub use plan::{Nonces, PictureSelection, RoundPlan, SealTask};
-pub use robot::{Fresh, PHOTOGRAPHS, Reaction, Robot, RobotError, RobotEvent, nickname};
+pub use robot::{Fresh, Outcome, PHOTOGRAPHS, Reaction, Robot, RobotError, RobotEvent, nickname};
 pub use shard::Shard;
 pub use training::{LocalTask, LocalUpdate, TrainingError};
 pub use watch::Caution;

@@ -3,6 +3,7 @@
 mod volunteer;
 
 use unmask_core::AttackMethod;
+use unmask_model::Device;
 use unmask_wire::WireError;
 
 use self::volunteer::Volunteer;
@@ -23,6 +24,39 @@ pub fn nickname(number: usize) -> String {
 
 /// Random bytes from the operating system, or a sentence about why there are none.
 pub type Fresh = fn() -> Result<[u8; 32], String>;
+
+/// What followed from a plan.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The doubts that it raised, and the step that was taken all the same.
+    Trained(Vec<Doubt>, LocalUpdate),
+    Refused(Vec<Doubt>),
+    /// Why there was no step.
+    Failed(String),
+}
+
+impl Outcome {
+    /// Looks at a plan as `caution` asks, then trains on it unless a doubt forbids that.
+    pub async fn of(
+        plan: &RoundPlan,
+        pictures: Result<RoundPictures, String>,
+        device: &Device,
+        caution: Caution,
+    ) -> Self {
+        let pictures = match pictures {
+            Ok(pictures) => pictures,
+            Err(reason) => return Self::Failed(reason),
+        };
+        match plan.examine(&pictures, device, caution).await {
+            Ok(doubts) if caution.refuses() && !doubts.is_empty() => Self::Refused(doubts),
+            Ok(doubts) => match plan.train(&pictures, device).await {
+                Ok(update) => Self::Trained(doubts, update),
+                Err(error) => Self::Failed(error.to_string()),
+            },
+            Err(error) => Self::Failed(error.to_string()),
+        }
+    }
+}
 
 /// Why a robot cannot go on on this socket.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -143,29 +177,18 @@ impl Robot {
         self.client.caution()
     }
 
-    /// The frames that refuse a plan because of these doubts.
-    ///
-    /// # Errors
-    /// If they cannot be encoded.
-    pub fn refuse(&mut self, plan: &RoundPlan, doubts: &[Doubt]) -> Result<Vec<Vec<u8>>, RobotError> {
-        Ok(self.client.refuse(plan, doubts)?)
-    }
-
     /// The frames with the update of a round, or with the reason why there is none.
     ///
     /// # Errors
     /// If the update cannot be protected, or there are no random numbers.
-    pub fn trained(
-        &mut self,
-        plan: &RoundPlan,
-        trained: Result<LocalUpdate, String>,
-    ) -> Result<Vec<Vec<u8>>, RobotError> {
-        let mut frames = match trained {
-            Ok(trained) => {
+    pub fn answer(&mut self, plan: &RoundPlan, outcome: Outcome) -> Result<Vec<Vec<u8>>, RobotError> {
+        let mut frames = match outcome {
+            Outcome::Trained(_, trained) => {
                 let fresh = self.fresh_bytes()?;
                 self.client.update(plan, trained, fresh)?.frames
             }
-            Err(reason) => self.client.unable(plan.round, plan.policy, &reason)?,
+            Outcome::Refused(doubts) => self.client.refuse(plan, &doubts)?,
+            Outcome::Failed(reason) => self.client.unable(plan.round, plan.policy, &reason)?,
         };
         frames.extend(self.volunteer.show(&self.client)?);
         Ok(frames)
@@ -180,7 +203,7 @@ impl Robot {
 mod tests {
     use unmask_core::{Architecture, ModelDescription, VitPreset};
     use unmask_data::Picture;
-    use unmask_model::{Device, block_on, device::OpenDevice};
+    use unmask_model::{block_on, device::OpenDevice};
     use unmask_wire::{Assembler, ClientMessage, LessonState, PlanHeader, RelayMessage, frames};
 
     use super::*;
@@ -233,9 +256,9 @@ mod tests {
         ));
         let plan = hear(&mut robot, &plan(4)).plan.unwrap();
         let device: Device = OpenDevice::cpu().device().clone();
-        let pictures = robot.pictures(&plan).unwrap();
-        let trained = block_on(plan.train(&pictures, &device)).map_err(|error| error.to_string());
-        let sent = said(&robot.trained(&plan, trained).unwrap());
+        let pictures = robot.pictures(&plan);
+        let outcome = block_on(Outcome::of(&plan, pictures, &device, Caution::Off));
+        let sent = said(&robot.answer(&plan, outcome).unwrap());
         assert!(
             matches!(
                 sent.as_slice(),
@@ -243,7 +266,7 @@ mod tests {
             ),
             "{sent:?}"
         );
-        let failed = said(&robot.trained(&plan, Err("no memory".to_owned())).unwrap());
+        let failed = said(&robot.answer(&plan, Outcome::Failed("no memory".to_owned())).unwrap());
         assert!(matches!(failed.as_slice(), [ClientMessage::Unable { round: 4, reason, .. }] if reason == "no memory"));
     }
 

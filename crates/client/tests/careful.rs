@@ -140,7 +140,7 @@ fn a_refusal_says_why_and_the_client_comes_back() {
     let mut said = |frames: Vec<Vec<u8>>| frames.iter().find_map(|frame| assembler.push(frame).unwrap()).unwrap().0;
     let refusal = client.refuse(&plan, &plan.doubts).unwrap();
     match said(refusal) {
-        ClientMessage::Unable { round: 1, policy: 1, reason, is_locked: false } => {
+        ClientMessage::Doubtful { round: 1, policy: 1, reason } => {
             assert!(reason.starts_with("the plan looks doctored: the head is all zero"), "{reason}");
         }
         other => panic!("{other:?} instead of a refusal"),

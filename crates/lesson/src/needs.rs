@@ -196,8 +196,9 @@ impl Needs {
             Self { model: Model::Searched, is_fresh: true, defence: half, search: Some(true), ..Self::PICTURES };
         let secret = if room.can_add_secretly() { Adding::Secret } else { Adding::Seen };
         let secret = Self { model: Model::Ordinary, defence: open, adding: secret, ..Self::PICTURES };
-        // The class of the picture comes from an update that the relay sees.
-        let fished = match room.class_of_aim() {
+        // The class of the picture comes from an update that the relay sees; a new model has seen none.
+        let is_seen = secret.model.instead_of(room.architecture).is_none();
+        let fished = match room.class_of_aim().filter(|_| is_seen) {
             None => Self { adding: Adding::Seen, ..secret },
             class => Self { fishing: class, ..secret },
         };

@@ -53,11 +53,22 @@ pub fn plan(room: &Situation, place: Place) -> Plan {
     // The last scene would otherwise have the same answer as the one whose question it repeats.
     let repeats = place.beat() == Beat::VoteMasked && room.place.scene != place.scene;
     let another = repeats.then(|| room.another_target()).flatten();
-    let room = &Situation { target: another.or(room.target), ..room.clone() };
+    let from = room.place;
+    let room = &Situation { place, target: another.or(room.target), ..room.clone() };
     let needs = Needs::of(room, place);
     let mut changes = Vec::new();
-    // First, so that everybody sees the new scene while the room follows.
-    if room.place != place {
+    let other = needs.model.instead_of(room.architecture);
+    // The scene decides whom rounds ask, so nobody else gets doctored weights, or gets them unwarned.
+    if room.fishes_for.is_some() && (needs.fishing.is_none() || other.is_some()) {
+        changes.push(Change::Fish(None));
+    }
+    let leaves_checks = from.scene == Scene::Checks && place.scene != Scene::Checks;
+    let careful = needs.careful.or(leaves_checks.then_some(false)).filter(|careful| *careful != room.is_careful);
+    if careful == Some(true) {
+        changes.push(Change::Careful(true));
+    }
+    // Early, so that everybody sees the new scene while the room follows.
+    if from != place {
         changes.push(Change::Go(place));
     }
     if needs.rounds == Rounds::Paused && !room.is_paused {
@@ -68,17 +79,14 @@ pub fn plan(room: &Situation, place: Place) -> Plan {
     }
     let coming = room.architecture;
     // The lesson needs new models later. A class that trained before it began is asked now, not in the middle.
-    let starts_over = room.place.scene == Scene::Lobby && place.beat() == Beat::Learn && room.round > 0;
+    let starts_over = from.scene == Scene::Lobby && place.beat() == Beat::Learn && room.round > 0;
     let attacked = needs.search == Some(true) && has_searched(room)
         || place.beat().sum() == Some(SumKind::OfFew) && room.has_added;
     let is_replaced = needs.is_fresh && !is_fresh(room, attacked) || starts_over;
-    let other = needs.model.instead_of(coming).or(is_replaced.then_some(coming));
+    let other = other.or(is_replaced.then_some(coming));
     let defence = needs.defence.instead_of(room.defence);
     // The relay cannot decrypt the model of an encrypted room.
     let leaves_encryption = room.is_encrypted && defence.is_some_and(|defence| !defence.is_encrypted());
-    if room.fishes_for.is_some() && (needs.fishing.is_none() || other.is_some()) {
-        changes.push(Change::Fish(None));
-    }
     changes.extend(other.map(Change::Model));
     let coming = defence.unwrap_or(room.defence);
     let aggregation = needs.adding.instead_of(room.aggregation, coming);
@@ -88,8 +96,8 @@ pub fn plan(room: &Situation, place: Place) -> Plan {
     }
     changes.extend(defence.map(Change::Defence));
     changes.extend(aggregation.filter(|other| other.secure_sum().is_some()).map(Change::Aggregation));
-    if let Some(is_careful) = needs.careful.filter(|is_careful| *is_careful != room.is_careful) {
-        changes.push(Change::Careful(is_careful));
+    if careful == Some(false) {
+        changes.push(Change::Careful(false));
     }
     // Another model has no class yet, and the relay doctors the one that it has.
     if needs.fishing.is_some() && room.fishes_for != needs.fishing && other.is_none() {
@@ -102,7 +110,7 @@ pub fn plan(room: &Situation, place: Place) -> Plan {
         changes.extend(another.or_else(|| room.other_target()).map(Change::Target));
     }
     changes.extend(photograph(room, needs.photograph).map(Change::TestPicture));
-    changes.extend(question(room, place));
+    changes.extend(question(room, from, place));
     if needs.search == Some(true) && room.search == Some(false) && (other.is_some() || !room.has_searched) {
         changes.push(Change::Search(true));
     }
@@ -111,16 +119,16 @@ pub fn plan(room: &Situation, place: Place) -> Plan {
     let is_paused = room.is_paused || needs.rounds == Rounds::Paused || other.is_some();
     match needs.rounds {
         Rounds::On if is_paused => changes.push(Change::Start),
-        Rounds::OneMore if is_paused && room.place != place => changes.push(Change::OneRound),
+        Rounds::OneMore if is_paused && from != place => changes.push(Change::OneRound),
         // A room that runs pauses after it.
-        Rounds::OneLast if room.place != place => changes.push(Change::OneRound),
+        Rounds::OneLast if from != place => changes.push(Change::OneRound),
         Rounds::Any if is_paused && is_untrained => changes.push(Change::OneRound),
         Rounds::Single if is_untrained => changes.push(Change::OneRound),
         _ => {}
     }
     let resets = other.is_some() || leaves_encryption;
-    let is_lessons_own = room.place.scene != Scene::Lobby
-        && room.place.next() == Some(place)
+    let is_lessons_own = from.scene != Scene::Lobby
+        && from.next() == Some(place)
         && room.initial_weights == InitialWeights::Scratch
         && !room.is_encrypted;
     Plan { changes, loses_rounds: (resets && room.round > 0 && !is_lessons_own).then_some(room.round) }
@@ -158,10 +166,10 @@ fn one_picture(room: &Situation) -> impl Iterator<Item = Change> {
 }
 
 /// Asks or closes the question of a place.
-fn question(room: &Situation, place: Place) -> Option<Change> {
+fn question(room: &Situation, from: Place, place: Place) -> Option<Change> {
     let question = place.question()?;
     let asked_at = place.scene.beats().iter().position(|beat| *beat == question.asked_at())?;
-    let is_it = |asked: &&Asked| room.place.scene == place.scene && asked.question == question;
+    let is_it = |asked: &&Asked| from.scene == place.scene && asked.question == question;
     let asked = room.asked.as_ref().filter(is_it);
     match asked {
         None if usize::from(place.beat) == asked_at => poll(room, question).map(Change::Ask),

@@ -64,6 +64,12 @@ impl Scene {
         Self::ALL.get(usize::from(number)).copied()
     }
 
+    /// Whether rounds ask only clients that agree to be attacked in front of the class. A secure sum hides whose update is
+    /// whose, so nobody else may be in it.
+    pub const fn asks_only_volunteers(self) -> bool {
+        matches!(self, Self::SecureSum | Self::Dishonest | Self::Checks)
+    }
+
     /// The scene's beats in their order; at least one.
     pub const fn beats(self) -> &'static [Beat] {
         use Beat as B;

@@ -1,11 +1,8 @@
 //! What the plan needs to know about a room.
 
-use unmask_core::{Aggregation, Architecture, ClientId, Defence, InitialWeights, Rule, TrainOn};
+use unmask_core::{Aggregation, Architecture, ClientId, Defence, InitialWeights, Rule, SecureSumSettings, TrainOn};
 
 use crate::{MAX_SUSPECTS, Place, Question, Suspect};
-
-/// The fewest clients whose sum hides each of them from the others.
-const LEAST_IN_SUM: usize = 3;
 
 /// A room as the plan sees it. Settings are those of the next round.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,9 +75,24 @@ impl Volunteer {
 }
 
 impl Situation {
-    /// The volunteers in the order in which they are attacked.
+    /// The number of volunteers that a secure sum hides: people or, without any, robots.
+    fn hidden(&self) -> usize {
+        let people = self.volunteers.iter().filter(|volunteer| !volunteer.is_robot).count();
+        if people == 0 { self.volunteers.len() } else { people }
+    }
+
+    /// Whether robots have no part in the scene: they do not have the passphrase with which people add up.
+    fn leaves_robots_out(&self) -> bool {
+        self.place.scene.asks_only_volunteers()
+            && self.can_add_secretly()
+            && self.volunteers.iter().any(|volunteer| !volunteer.is_robot)
+    }
+
+    /// The volunteers that take part in the scene, in the order in which they are attacked.
     fn ordered(&self) -> Vec<&Volunteer> {
-        let mut all: Vec<&Volunteer> = self.volunteers.iter().collect();
+        let leaves_robots_out = self.leaves_robots_out();
+        let takes_part = |volunteer: &&Volunteer| !(leaves_robots_out && volunteer.is_robot);
+        let mut all: Vec<&Volunteer> = self.volunteers.iter().filter(takes_part).collect();
         all.sort_by_key(|volunteer| (volunteer.rank(), volunteer.client));
         all
     }
@@ -146,13 +158,16 @@ impl Situation {
     /// Whether the volunteers can add up their updates secretly: among too few people, one would know another's from the
     /// sum. Robots hide nobody, but can show among themselves how it goes.
     pub fn can_add_secretly(&self) -> bool {
-        let people = self.volunteers.iter().filter(|volunteer| !volunteer.is_robot).count();
-        let hidden = if people == 0 { self.volunteers.len() } else { people };
-        hidden >= LEAST_IN_SUM
+        self.hidden() >= SecureSumSettings::LEAST as usize
+    }
+
+    /// The clients that take part in the scene, first the one that is attacked first.
+    pub fn taking_part(&self) -> Vec<ClientId> {
+        self.ordered().into_iter().map(|volunteer| volunteer.client).collect()
     }
 
     /// The class of the picture of the client that will be under attack, if it is known.
-    pub(crate) fn class_of_aim(&self) -> Option<u16> {
+    pub fn class_of_aim(&self) -> Option<u16> {
         let aim = self.aim()?;
         self.label.filter(|(client, _)| *client == aim).map(|(_, class)| class)
     }
@@ -179,6 +194,7 @@ pub(crate) mod tests {
     use unmask_core::VitPreset;
 
     use super::*;
+    use crate::Scene;
 
     pub(crate) fn volunteer(id: u32, shows_picture: bool) -> Volunteer {
         let nickname = format!("robot {id}");
@@ -231,8 +247,16 @@ pub(crate) mod tests {
         assert_eq!((attacked.other_target(), attacked.stranger()), (None, Some(ClientId(1))));
         // A person who shows nothing cannot be compared with anything.
         let shy = Volunteer { is_robot: false, ..volunteer(9, false) };
-        let room = Situation { volunteers: vec![volunteer(1, true), shy], ..attacked };
+        let room = Situation { volunteers: vec![volunteer(1, true), shy.clone()], ..attacked };
         assert_eq!(room.other_target(), Some(ClientId(1)));
+        // In a secure sum of people robots have no part, whatever they show.
+        let shy = |id| Volunteer { client: ClientId(id), ..shy.clone() };
+        let room = Situation { place: Place::start(Scene::SecureSum), target: Some(ClientId(1)), ..room };
+        let adding = |volunteers| Situation { volunteers, ..room.clone() };
+        let people = adding(vec![volunteer(1, true), shy(7), shy(8), shy(9)]);
+        assert_eq!((people.other_target(), people.taking_part().len()), (Some(ClientId(7)), 3));
+        let few = adding(vec![volunteer(1, true), volunteer(2, true), shy(8), shy(9)]);
+        assert_eq!((few.other_target(), few.can_add_secretly()), (None, false));
     }
 
     #[test]

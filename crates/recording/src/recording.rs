@@ -588,6 +588,7 @@ mod tests {
         let sum = SumView {
             clients: vec![ClientId(1), ClientId(2)],
             mixture: picture("mixture"),
+            masked: picture("masked").map(|own| (ClientId(2), own)),
             pictures: vec![picture("one"), None],
             ..SumView::default()
         };
@@ -600,8 +601,9 @@ mod tests {
         };
         assert_eq!(summed(&recorded(&[with(false)])), 0, "one does not agree");
         let recording = recorded(&[with(true)]);
-        assert_eq!(summed(&recording), 2);
-        assert!(played(recording.clone()).unwrap().pictures[0].is_some());
+        assert_eq!(summed(&recording), 3);
+        let shown = played(recording.clone()).unwrap();
+        assert!(shown.pictures[0].is_some() && shown.masked.is_some());
         for client in [1, 2].map(ClientId) {
             // Also after it was written and read.
             let recording = read(recording.text_from(0).unwrap().as_bytes());

@@ -85,7 +85,9 @@ pub fn addresses(room: &RoomView) -> impl Iterator<Item = Address<'_>> {
     });
     let sums = room.sum.iter().filter_map(|sum| Some((sum, sum.clients.split_first()?)));
     let sums = sums.flat_map(|(sum, (first, others))| {
-        let pictures = sum.pictures.iter().chain([&sum.mixture]).flatten();
+        // What one client sent goes with the others, too: without them there is no sum to show it in.
+        let masked = sum.masked.iter().map(|(_, address)| address);
+        let pictures = sum.pictures.iter().chain([&sum.mixture]).flatten().chain(masked);
         pictures.map(move |address| Address { client: *first, address, others, is_original: false })
     });
     let own = room.clients.iter().filter_map(|client| {
@@ -113,6 +115,9 @@ fn readdress(room: &mut RoomView, address: impl Fn(&str) -> Option<PictureAddres
     let made = made.chain(room.sum.iter_mut().flat_map(|sum| sum.pictures.iter_mut().chain([&mut sum.mixture])));
     for picture in made.chain(room.clients.iter_mut().map(|client| &mut client.original)) {
         *picture = picture.take().and_then(|own| address(&own));
+    }
+    if let Some(sum) = &mut room.sum {
+        sum.masked = sum.masked.take().and_then(|(client, own)| Some((client, address(&own)?)));
     }
 }
 

@@ -263,14 +263,15 @@ impl Attacks {
         }
     }
 
-    /// Reads what a client sends for a secure sum, if it is the client under attack and shows its picture.
+    /// Reads what a client that agreed sends for a secure sum, if it is the client under attack.
     pub(crate) fn read_masked(&mut self, client: ClientId, round: u32, values: &[u32]) {
-        if self.target == Some(client) && self.pictures.original(client).is_some() {
+        if self.target == Some(client) {
             self.sums.hear(client, round, values);
         }
     }
 
-    /// Attacks the mean `[P]` of these clients' updates, one picture each, which came only as a secure sum.
+    /// Attacks the mean `[P]` of these clients' updates, one picture each, which came only as a secure sum. All of them
+    /// agreed to that.
     pub(crate) fn read_sum(
         &mut self,
         (round, settings, is_doctored): (u32, RoundSettings, bool),
@@ -279,9 +280,6 @@ impl Attacks {
         model: &GlobalModel,
     ) {
         let Some(client) = clients.first().copied() else { return };
-        if !clients.iter().all(|client| self.pictures.original(*client).is_some()) {
-            return;
-        }
         self.serial += 1;
         let about = About {
             epoch: self.epoch,
@@ -293,7 +291,7 @@ impl Attacks {
             rule: settings.rule(),
             samples: 1,
         };
-        self.sums.take((about, is_doctored), clients, mean, model, &self.attackers);
+        self.sums.take((about, is_doctored), self.target, clients, mean, model, &self.attackers);
     }
 
     /// Attacks the update that was read; the room has taken it.

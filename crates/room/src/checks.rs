@@ -26,9 +26,10 @@ pub(crate) struct Checks {
     weights: Hash,
     /// The content of each update that the running round has taken.
     taken: BTreeMap<ClientId, Hash>,
-    /// How many clients the running round asked with doctored weights, and which left it out.
-    doctored: Option<(usize, BTreeSet<ClientId>)>,
-    /// The same of the last such round.
+    /// If the running round's weights are doctored and clients are asked to look: who can take part, and who left the round
+    /// out because of a doubt.
+    tested: Option<(BTreeSet<ClientId>, BTreeSet<ClientId>)>,
+    /// How many clients noticed in the last such round, and how many could take part.
     noticed: Option<(u32, u32)>,
     /// The list of the last round with an update, for the class.
     last: Option<ListedView>,
@@ -45,31 +46,47 @@ impl Checks {
         (self.start, self.last, self.noticed) = (start, None, None);
     }
 
-    /// A round begins with the weights of `model`; `doctored` clients are asked if they are doctored.
-    pub(crate) fn begin_round(&mut self, model: &GlobalModel, doctored: Option<usize>) {
+    /// A round begins with the weights of `model`. `tested` are the clients that get doctored weights and are asked to look.
+    pub(crate) fn begin_round(&mut self, model: &GlobalModel, tested: Option<BTreeSet<ClientId>>) {
         self.weights = weights(&[&model.state.weights, &model.state.statistics]);
         self.taken.clear();
-        self.doctored = doctored.map(|asked| (asked, BTreeSet::new()));
+        self.tested = tested.map(|asked| (asked, BTreeSet::new()));
     }
 
-    /// A client leaves the running round out.
-    pub(crate) fn leaves_out(&mut self, client: ClientId) {
-        if let Some((_, left)) = &mut self.doctored {
+    /// A client leaves the running round out because its weights look doctored.
+    pub(crate) fn doubts(&mut self, client: ClientId) {
+        if let Some((asked, left)) = &mut self.tested
+            && asked.contains(&client)
+        {
             left.insert(client);
+        }
+    }
+
+    /// A client cannot take part in the running round, whatever its weights are.
+    pub(crate) fn cannot_take_part(&mut self, client: ClientId) {
+        if let Some((asked, left)) = &mut self.tested
+            && !left.contains(&client)
+        {
+            asked.remove(&client);
         }
     }
 
     /// Counts the clients that left out the round that has closed.
     pub(crate) fn close_round(&mut self) {
-        if let Some((asked, left)) = self.doctored.take() {
+        if let Some((asked, left)) = self.tested.take() {
             let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-            self.noticed = Some((number(left.len()), number(asked)));
+            self.noticed = Some((number(left.len()), number(asked.len())));
         }
     }
 
-    /// How many clients left out the last round with doctored weights, and how many were asked.
+    /// How many clients left out the last round with doctored weights in which they were asked to look, and how many could
+    /// have.
     pub(crate) fn noticed(&self) -> Option<(u32, u32)> {
         self.noticed
+    }
+
+    fn forget_noticed(&mut self) {
+        (self.tested, self.noticed) = (None, None);
     }
 
     pub(crate) fn take(&mut self, client: ClientId, content: Hash) {
@@ -149,6 +166,7 @@ impl Classroom {
     /// Asks clients to check plans carefully, or no longer.
     pub(super) fn set_careful(&mut self, is_careful: bool) {
         if self.stage.set_careful(is_careful) {
+            self.checks.forget_noticed();
             let line = if is_careful {
                 "The teacher asks all devices to look at the weights of each round before they train."
             } else {
@@ -159,7 +177,7 @@ impl Classroom {
         }
     }
 
-    /// Lets the relay play a dishonest one that fishes for a class, on a copy of the model, or ends that.
+    /// Lets the relay cheat: it fishes for a class, on a copy of the model, or ends that.
     pub(super) fn fish(&mut self, class: Option<u16>) -> Result<(), ControlError> {
         let model = self.room.model();
         let doctored = match class {
@@ -170,11 +188,11 @@ impl Classroom {
             None => None,
         };
         self.stage.fish(class);
-        self.checks.noticed = None;
+        self.checks.forget_noticed();
         self.feed(Event::SendDoctored(doctored));
         let line = match class {
             Some(class) => format!(
-                "The teacher lets the relay play a dishonest one: from the next round on it sends weights that fish for \
+                "The teacher lets the relay cheat: from the next round on it sends weights that fish for \
                  class {class}. Every page says so, and the model stays as it was."
             ),
             None => "The relay is honest again from the next round on.".to_owned(),

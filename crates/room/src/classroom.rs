@@ -8,7 +8,6 @@ use tracing::warn;
 use unmask_core::{ClientId, RoundSettings, TrainOn};
 use unmask_defence::ProtectedUpdate;
 use unmask_federation::{Event, GlobalModel, ReceivedKeys, ReceivedUpdate, Room, RoomPhase};
-use unmask_lesson::SumKind;
 use unmask_wire::{
     ClientMessage, FORGOTTEN, RelayMessage,
     view::{Control, RoomView},
@@ -356,10 +355,17 @@ impl Classroom {
             }
             ClientMessage::Unable { round, policy, reason, is_locked } => {
                 if round == self.room.round() {
-                    self.checks.leaves_out(client);
+                    self.checks.cannot_take_part(client);
                 }
                 self.excused(client, round, clean(&reason, MAX_REASON), is_locked);
                 self.feed(Event::Unable { client, round, policy, is_locked });
+            }
+            ClientMessage::Doubtful { round, policy, reason } => {
+                if round == self.room.round() {
+                    self.checks.doubts(client);
+                }
+                self.excused(client, round, clean(&reason, MAX_REASON), false);
+                self.feed(Event::Unable { client, round, policy, is_locked: false });
             }
             ClientMessage::Score { round, attack, psnr, ssim } => {
                 match self.attacks.score(client, round, attack, psnr, ssim) {
@@ -444,11 +450,9 @@ impl Classroom {
 
     /// Attacks what the lesson's beat shows besides the target.
     pub(crate) fn look_at_beat(&mut self) {
-        let beat = self.stage.place().beat();
-        self.attacks.look_at(beat);
-        // A secure sum hides who of it agreed to be shown, so nobody else takes part.
-        let is_secret = matches!(beat.sum(), Some(SumKind::Secure | SumKind::Fished | SumKind::Noisy));
-        self.feed(Event::AskOnlyConsenting(is_secret));
+        let place = self.stage.place();
+        self.attacks.look_at(place.beat());
+        self.feed(Event::AskOnlyConsenting(place.scene.asks_only_volunteers()));
     }
 
     /// Tells both the client and the room why something was refused.

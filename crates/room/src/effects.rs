@@ -13,15 +13,15 @@ use crate::outbox::{OutboxMessage, Slot};
 impl Classroom {
     pub(super) fn perform(&mut self, effect: Effect) {
         match effect {
-            Effect::Plan { cohort, round, policy, settings, encryption, model, least } => {
+            Effect::Plan { cohort, round, policy, settings, encryption, model, is_doctored, least } => {
                 self.log.forget_said();
                 self.roster.begin_round();
                 if round == 1 {
                     self.forget_earlier_model();
                     self.weights_begin_again();
                 }
-                let is_doctored = !Arc::ptr_eq(&model, self.room.model());
-                self.checks.begin_round(&model, is_doctored.then_some(cohort.len()));
+                let is_tested = is_doctored && self.stage.is_careful();
+                self.checks.begin_round(&model, is_tested.then(|| cohort.iter().copied().collect()));
                 if self.room.update_counts().rounds() == 0 {
                     self.history.restart_counts();
                 }

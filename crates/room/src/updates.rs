@@ -50,7 +50,7 @@ impl Classroom {
         self.attacks.forget_read();
     }
 
-    /// Reads the mean of updates that came only as a sum, if the class looks at sums and each of the clients agreed.
+    /// Reads the mean of updates that came only as a sum, if each of the clients agreed to be attacked in front of the class.
     pub(super) fn read_sum(
         &mut self,
         (round, settings, is_doctored): (u32, RoundSettings, bool),

@@ -1,8 +1,7 @@
 //! The room's robots. They share one thread: on a phone, training side by side would not be faster.
 
 use unmask_client::{
-    Caution, Client, ClientEvent, Doubt, Fresh, LocalUpdate, PrivatePicture, Reaction, Robot, RobotError, RobotEvent,
-    RoundPictures, RoundPlan, nickname,
+    Client, ClientEvent, Fresh, Outcome, PrivatePicture, Reaction, Robot, RobotError, RobotEvent, RoundPlan, nickname,
 };
 use unmask_data::{PHOTOGRAPH_CLASSES, Picture, photograph_label};
 use unmask_model::device::OpenDevice;
@@ -109,36 +108,11 @@ impl Robots {
         let number = self.all.iter().position(|member| member.plan.is_some())?;
         let Member { robot, plan, .. } = self.all.get_mut(number)?;
         let plan = plan.take()?;
-        let answer = match robot.pictures(&plan) {
-            Ok(pictures) => answer(&plan, &pictures, &self.device, robot.caution()).await,
-            Err(reason) => Err(reason),
-        };
-        let frames = match answer {
-            Ok(Answer::Refused(doubts)) => robot.refuse(&plan, &doubts),
-            Ok(Answer::Trained(update)) => robot.trained(&plan, Ok(update)),
-            Err(reason) => robot.trained(&plan, Err(reason)),
-        };
+        let (pictures, caution) = (robot.pictures(&plan), robot.caution());
+        let outcome = Outcome::of(&plan, pictures, self.device.device(), caution).await;
+        let frames = robot.answer(&plan, outcome);
         Some((number, frames))
     }
-}
-
-enum Answer {
-    Trained(LocalUpdate),
-    Refused(Vec<Doubt>),
-}
-
-async fn answer(
-    plan: &RoundPlan,
-    pictures: &RoundPictures,
-    device: &OpenDevice,
-    caution: Caution,
-) -> Result<Answer, String> {
-    let device = device.device();
-    let doubts = plan.examine(pictures, device, caution).await.map_err(|error| error.to_string())?;
-    if caution.refuses() && !doubts.is_empty() {
-        return Ok(Answer::Refused(doubts));
-    }
-    plan.train(pictures, device).await.map(Answer::Trained).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use serde::{Serialize, de::DeserializeOwned};
 
 /// Version of the format; both sides must use the same one.
-pub const VERSION: u8 = 11;
+pub const VERSION: u8 = 12;
 /// Longest frame in bytes with its header: short enough that pings get through on a slow phone.
 pub const MAX_FRAME: usize = 256 * 1024;
 

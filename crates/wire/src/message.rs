@@ -182,6 +182,8 @@ pub enum ClientMessage {
     /// Deletes everything that the room has of this client: pictures, cards, votes, its name on the roster and in the
     /// log. The relay answers with [`RelayMessage::Goodbye`] and forgets the client.
     Forget,
+    /// The client leaves this round out because its weights look doctored; `reason` is for people.
+    Doubtful { round: u32, policy: u32, reason: String },
 }
 
 /// A question to the class, as a client sees it.
@@ -206,7 +208,7 @@ pub struct LessonState {
     pub poll: Option<PollState>,
     /// Whether the teacher asks clients to check plans carefully.
     pub is_careful: bool,
-    /// Whether the teacher lets the relay play a dishonest one, which doctors weights.
+    /// Whether the teacher lets the relay cheat by doctored weights.
     pub is_doctored: bool,
 }
 

@@ -223,6 +223,14 @@ pub struct SumView {
     pub seconds: Option<f64>,
     /// Why pictures are missing, as a sentence.
     pub remark: Option<String>,
+    /// Trials of the noise on the sum: how often a guesser who knows all other pictures and the weights told which of two
+    /// pictures was in it, and of how many trials.
+    #[serde(default)]
+    pub tried: Option<(u32, u32)>,
+    /// The smallest epsilon, of one round at the noise's delta, with which so many right guesses are plausible (one-sided
+    /// Clopper-Pearson limit, 95 %).
+    #[serde(default)]
+    pub least_epsilon: Option<f64>,
 }
 
 impl SumView {
@@ -298,8 +306,11 @@ pub struct LabelView {
 }
 
 impl LabelView {
-    /// The class of the one picture in the update, if it is sure.
+    /// The class of the one picture in the update; `None` if the update does not tell it for sure.
     pub fn only_class(&self) -> Option<u16> {
+        if self.defence != Defence::None || self.remark.is_some() {
+            return None;
+        }
         let place = self.counts.iter().position(|count| *count > 0)?;
         (self.counts.iter().sum::<u32>() == 1).then(|| u16::try_from(place).ok())?
     }
@@ -529,7 +540,7 @@ pub struct RoomView {
     /// Whether the teacher asks clients to look for doctored weights before they train.
     #[serde(default)]
     pub is_careful: bool,
-    /// The class that doctored weights fish for, while the teacher lets the relay play a dishonest one.
+    /// The class that doctored weights fish for, while the teacher lets the relay cheat.
     #[serde(default)]
     pub fishes_for: Option<u16>,
     /// How many clients left out the last round with doctored weights, and how many were asked.
@@ -658,7 +669,7 @@ pub enum Control {
     Collude { passphrase: Option<String> },
     /// Asks the update about the picture that this client shows to the class.
     TestPicture { client: ClientId },
-    /// Lets the relay play a dishonest one: clients get weights under which only pictures of this class leave a trace
+    /// Lets the relay cheat: clients get weights under which only pictures of this class change the sum
     /// before the head, and rounds take no step. `None` ends that.
     Fish { class: Option<u16> },
     /// Asks clients to look for doctored weights before they train, or no longer.

@@ -12,9 +12,7 @@ use tokio_tungstenite::tungstenite::{self, Message};
 use tracing::{info, warn};
 use unmask_model::{Device, block_on};
 
-use crate::{
-    ClientEvent, Doubt, ListedRound, LocalUpdate, OwnUpdate, Reaction, Robot, RobotEvent, RoundPlan, TrainingError,
-};
+use crate::{ClientEvent, ListedRound, LocalUpdate, Outcome, OwnUpdate, Reaction, Robot, RobotEvent, RoundPlan};
 
 /// A relay pings every few seconds. If it is silent or accepts nothing for this long, it is out of reach: this device
 /// slept or changed its address without noticing.
@@ -25,15 +23,6 @@ pub(crate) enum SessionEnd {
     Dropped,
     /// The relay said goodbye; a new connection would not help.
     Dismissed(String),
-}
-
-/// What followed from a plan.
-enum Outcome {
-    /// The doubts that it raised, and the step that was taken all the same.
-    Trained(Vec<Doubt>, LocalUpdate),
-    Refused(Vec<Doubt>),
-    /// Why there was no step.
-    Failed(String),
 }
 
 /// An outcome, with the plan it answers.
@@ -109,15 +98,7 @@ impl Session {
         self.question = None;
         let (pictures, device, caution) = (self.robot.pictures(&plan), self.device.clone(), self.robot.caution());
         tokio::task::spawn_blocking(move || {
-            let step = |pictures| -> Result<Outcome, TrainingError> {
-                let doubts = block_on(plan.examine(&pictures, &device, caution))?;
-                if caution.refuses() && !doubts.is_empty() {
-                    return Ok(Outcome::Refused(doubts));
-                }
-                Ok(Outcome::Trained(doubts, block_on(plan.train(&pictures, &device))?))
-            };
-            let outcome = pictures.and_then(|pictures| step(pictures).map_err(|error| error.to_string()));
-            let outcome = outcome.unwrap_or_else(Outcome::Failed);
+            let outcome = block_on(Outcome::of(&plan, pictures, &device, caution));
             (plan, outcome)
         })
     }
@@ -125,26 +106,21 @@ impl Session {
     /// The frames that answer a plan.
     fn answer(&mut self, plan: &RoundPlan, outcome: Outcome) -> anyhow::Result<Vec<Vec<u8>>> {
         let round = plan.round;
-        Ok(match outcome {
-            Outcome::Trained(doubts, trained) => {
+        match &outcome {
+            Outcome::Trained(doubts, LocalUpdate { loss, samples, .. }) => {
                 for doubt in doubts {
                     warn!(round, "trains although {doubt}; --careful refuses such rounds");
                 }
-                let LocalUpdate { loss, samples, .. } = trained;
                 info!(round, loss, samples, "sending the update");
-                self.robot.trained(plan, Ok(trained))?
             }
             Outcome::Refused(doubts) => {
-                for doubt in &doubts {
+                for doubt in doubts {
                     warn!(round, "does not train, because {doubt}");
                 }
-                self.robot.refuse(plan, &doubts)?
             }
-            Outcome::Failed(reason) => {
-                warn!(round, "cannot take part: {reason}");
-                self.robot.trained(plan, Err(reason))?
-            }
-        })
+            Outcome::Failed(reason) => warn!(round, "cannot take part: {reason}"),
+        }
+        Ok(self.robot.answer(plan, outcome)?)
     }
 
     /// Nobody sits at a headless client, so the log can only say what to do next time.

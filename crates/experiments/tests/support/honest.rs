@@ -191,7 +191,7 @@ impl Class {
     fn perform(&mut self, effect: Effect) -> Vec<Event> {
         match effect {
             Effect::NeedSalt => vec![Event::Salt(fresh(&mut self.rng))],
-            Effect::Plan { cohort, round, policy, settings, encryption, model, least } => {
+            Effect::Plan { cohort, round, policy, settings, encryption, model, least, .. } => {
                 if round == 1 {
                     self.start += 1;
                 }

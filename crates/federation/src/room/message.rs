@@ -110,6 +110,8 @@ pub enum Effect {
         /// Salt and key check, if the weights are encrypted.
         encryption: Option<([u8; 16], KeyCheck)>,
         model: Arc<GlobalModel>,
+        /// Whether the model's weights are [doctored](Event::SendDoctored).
+        is_doctored: bool,
         /// A step of this round is made of at least this many updates.
         least: u32,
     },

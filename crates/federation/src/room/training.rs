@@ -97,7 +97,7 @@ impl Room {
         let (round, policy, settings) = (self.number, self.policy, self.settings);
         let encryption = self.seal().map(|seal| (seal.salt, seal.check));
         vec![
-            Effect::Plan { cohort, round, policy, settings, encryption, model, least },
+            Effect::Plan { cohort, round, policy, settings, encryption, model, is_doctored, least },
             Effect::SetDeadline { round, policy },
         ]
     }

@@ -8,12 +8,18 @@ use std::{
     time::Duration,
 };
 
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
 use unmask_attack::{
-    AttackProgress, Concealment, Misfit, NoSearches, Observation, Received, Recovered, SearchOptions, Searches,
-    UpdateScale, WholeUpdate, most_pictures,
+    AttackError, AttackProgress, CanaryScore, Concealment, Misfit, NoSearches, Observation, Received, Recovered,
+    SearchOptions, Searches, UpdateScale, WholeUpdate, fished_class_of, is_first_likelier, most_pictures,
 };
-use unmask_core::{Architecture, AttackMethod, ClientId, Defence, Knowledge, ModelState, RoundSettings, Rule};
+use unmask_core::{
+    Architecture, AttackMethod, ClientId, Defence, Knowledge, MaskSeed, ModelState, RoundSettings, Rule,
+};
+use unmask_data::synthetic_picture;
+use unmask_defence::{KeyMaterial, PlainUpdate, Protect, clip_factor};
 use unmask_federation::{Accepted, GlobalModel};
 use unmask_lesson::{MAX_SUSPECTS, SumKind};
 use unmask_wire::view::SumView;
@@ -33,6 +39,9 @@ const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Most rounds that are run again in a row because too few of the clients took part.
 const TRIES: u8 = 3;
+
+/// Trials of the noise on a sum.
+const TRIALS: u64 = 100;
 
 /// The sums of one lesson: one at a time, and one for each model.
 #[derive(Debug, Default)]
@@ -74,10 +83,18 @@ pub(super) struct Mean {
     /// `[P]`
     gradient: Vec<f32>,
     pictures: usize,
-    /// Whether single pictures are to be taken out of it. Doctored weights leave one, and noise none.
-    comes_apart: bool,
+    then: Option<Further>,
     /// The masked values of one client, `[P]`.
     masked: Option<(ClientId, Vec<f32>)>,
+}
+
+/// What is done with a sum after an attack for one picture.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+enum Further {
+    /// Takes out single pictures. Doctored weights leave one, and noise none.
+    TakeApart,
+    /// Tries the noise with other pictures.
+    Try(Defence),
 }
 
 /// A sum for the attack.
@@ -90,7 +107,7 @@ pub(super) struct SumJob {
     masked: Option<(ClientId, Observation)>,
     /// Whether the mixture was reported.
     is_mixed: bool,
-    comes_apart: bool,
+    then: Option<Further>,
 }
 
 /// What was taken out of a sum.
@@ -110,6 +127,9 @@ pub enum OfSum {
     /// What an attack for one picture shows.
     Mixture(Result<Seen, Failure>),
     Apart(Result<Apart, Failure>),
+    /// How often a guesser who knows all other pictures told which of two was in the sum, and the least epsilon with which
+    /// that is plausible.
+    Tried(Result<(CanaryScore, f64), Failure>),
 }
 
 impl Sums {
@@ -171,6 +191,7 @@ impl Sums {
     pub(super) fn take(
         &mut self,
         (about, is_doctored): (About, bool),
+        target: Option<ClientId>,
         clients: Vec<ClientId>,
         mean: Vec<f32>,
         model: &GlobalModel,
@@ -186,10 +207,16 @@ impl Sums {
             Some(SumKind::Noisy) => about.defence.noise().is_some() && is_doctored,
             None => false,
         };
-        if !is_it || self.view.is_some() {
+        // Only the sum of a few is about all of its clients.
+        let is_about = self.kind == Some(SumKind::OfFew) || target.is_some_and(|target| clients.contains(&target));
+        if !is_it || !is_about || self.view.is_some() {
             return;
         }
-        let comes_apart = comes_apart && self.kind == Some(SumKind::OfFew);
+        let then = match self.kind {
+            Some(SumKind::OfFew) => comes_apart.then_some(Further::TakeApart),
+            Some(SumKind::Noisy) => Some(Further::Try(about.defence)),
+            _ => None,
+        };
         let masked = self.masked.take().filter(|(client, round, values)| {
             clients.contains(client) && *round == about.round && values.len() == mean.len()
         });
@@ -205,7 +232,7 @@ impl Sums {
             statistics,
             gradient: mean,
             pictures,
-            comes_apart,
+            then,
             masked,
         }));
     }
@@ -259,7 +286,10 @@ impl Sums {
             OfSum::Masked(client, outcome) => {
                 view.masked = outcome.ok().map(|seen| (client, pictures.keep(client, SUM, &prefix, seen.png)));
             }
-            OfSum::Mixture(outcome) => view.mixture = outcome.ok().map(|seen| keep(seen.png)),
+            OfSum::Mixture(Ok(seen)) => view.mixture = Some(keep(seen.png)),
+            // The next sum may do better. That of a few has one round.
+            OfSum::Mixture(Err(_)) if self.kind != Some(SumKind::OfFew) => self.view = None,
+            OfSum::Mixture(Err(_)) => {}
             OfSum::Apart(Ok(Apart { pictures: found, certain, seconds, notes })) => {
                 let originals: Vec<_> = view
                     .clients
@@ -281,6 +311,10 @@ impl Sums {
                 view.pictures = vec![None; view.clients.len()];
                 view.remark = Some(format!("Cannot, because {}.", reason.to_string().trim_end_matches('.')));
             }
+            OfSum::Tried(Ok((CanaryScore { trials, right }, epsilon))) => {
+                (view.tried, view.least_epsilon) = (Some((right, trials)), Some(epsilon));
+            }
+            OfSum::Tried(Err(_)) => {}
         }
     }
 
@@ -316,14 +350,23 @@ impl Adding {
         let ModelState { weights, statistics } = state;
         let pictures = clients.len();
         let gradient = values.iter().map(|sum| (sum / pictures as f64) as f32).collect();
-        Mean { about, architecture, weights, statistics, gradient, pictures, comes_apart: true, masked: None }
+        Mean {
+            about,
+            architecture,
+            weights,
+            statistics,
+            gradient,
+            pictures,
+            then: Some(Further::TakeApart),
+            masked: None,
+        }
     }
 }
 
 impl Mean {
     /// Extracts what the attack needs.
     pub(super) fn into_job(self) -> SumJob {
-        let Self { about, architecture, weights, statistics, gradient, pictures, comes_apart, masked } = self;
+        let Self { about, architecture, weights, statistics, gradient, pictures, then, masked } = self;
         let state = ModelState { weights, statistics };
         let observed = |values: &[f32], pictures: usize| {
             let received = Received::<std::iter::Empty<(u64, usize)>> {
@@ -341,7 +384,7 @@ impl Mean {
         let masked = masked.map(|(client, values)| (client, observed(&values, 1)));
         let whole = WholeUpdate { architecture, state, gradient, kept: None, is_training: true };
         let side = architecture.side();
-        SumJob { about, side, observation, whole: Arc::new(whole), masked, is_mixed: false, comes_apart }
+        SumJob { about, side, observation, whole: Arc::new(whole), masked, is_mixed: false, then }
     }
 }
 
@@ -364,7 +407,11 @@ pub(super) fn step(shared: &Shared, searches: &dyn Searches, now: &dyn Fn() -> M
     let mut job = shared.lock().sum.take()?;
     let about = Box::new(job.about);
     let outcomes = if job.is_mixed {
-        vec![OfSum::Apart(apart(&job, shared, searches, now))]
+        match job.then {
+            Some(Further::TakeApart) => vec![OfSum::Apart(apart(&job, shared, searches, now))],
+            Some(Further::Try(defence)) => vec![OfSum::Tried(tried(&job, defence, shared, searches))],
+            None => Vec::new(),
+        }
     } else {
         let masked = job.masked.take();
         let masked = masked.map(|(client, observation)| OfSum::Masked(client, inverted(job.side, &observation)));
@@ -372,7 +419,7 @@ pub(super) fn step(shared: &Shared, searches: &dyn Searches, now: &dyn Fn() -> M
         job.is_mixed = true;
         let mut schedule = shared.lock();
         // Another sum may have come, or this one may have been forgotten, in the meantime.
-        if job.comes_apart && schedule.sum.is_none() && schedule.summed == Some(about.serial) {
+        if job.then.is_some() && schedule.sum.is_none() && schedule.summed == Some(about.serial) {
             schedule.sum = Some(job);
         }
         masked.into_iter().chain([mixture]).collect()
@@ -394,9 +441,11 @@ fn apart(job: &SumJob, shared: &Shared, searches: &dyn Searches, now: &dyn Fn() 
     let started = now();
     guarded(|| {
         let go_on = &mut |_: AttackProgress<'_>| {
-            let schedule = shared.lock();
-            let is_over = schedule.is_closed || schedule.summed != Some(job.about.serial);
-            if is_over || now() - started > PATIENCE { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if is_over(job, shared) || now() - started > PATIENCE {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         };
         let mut observation = job.observation.clone();
         observation.whole = Some(Arc::clone(&job.whole));
@@ -418,6 +467,50 @@ fn apart(job: &SumJob, shared: &Shared, searches: &dyn Searches, now: &dyn Fn() 
         let pictures = seen.collect::<Result<_, _>>()?;
         let seconds = (now() - started).as_secs_f64();
         Ok(Apart { pictures, certain: certain.unwrap_or_default(), seconds, notes })
+    })
+}
+
+/// Whether the room no longer wants this sum.
+fn is_over(job: &SumJob, shared: &Shared) -> bool {
+    let schedule = shared.lock();
+    schedule.is_closed || schedule.summed != Some(job.about.serial)
+}
+
+/// Tries the noise on a sum with pictures of nobody. In each trial one of two is in the sum, and a guesser knows both, all
+/// others and the weights.
+fn tried(
+    job: &SumJob,
+    defence: Defence,
+    shared: &Shared,
+    searches: &dyn Searches,
+) -> Result<(CanaryScore, f64), Failure> {
+    guarded(|| {
+        let (whole, architecture) = (&job.whole, job.whole.architecture);
+        let layout = architecture.layout();
+        let noise = defence.noise().copied().unwrap_or_default();
+        // Doctored weights leave no trace of other classes.
+        let class = fished_class_of(architecture, &whole.state.weights).unwrap_or_default();
+        let clipped = |number: u64| -> Result<Vec<f64>, AttackError> {
+            let gradient = searches.gradient(whole, &[class], &synthetic_picture(job.side, number))?;
+            let gradient: Vec<f32> = gradient.into_iter().map(|value| value as f32).collect();
+            let factor = noise.clip().map_or(1.0, |clip| clip_factor(&gradient, clip));
+            Ok(gradient.into_iter().map(|value| f64::from(value) * factor).collect())
+        };
+        let mut random = ChaCha20Rng::seed_from_u64(job.about.serial);
+        let mut score = CanaryScore::default();
+        for trial in 0..TRIALS {
+            if is_over(job, shared) {
+                break;
+            }
+            let [first, second] = [clipped(2 * trial)?, clipped(2 * trial + 1)?];
+            let is_first: bool = random.random();
+            let values = if is_first { &first } else { &second }.iter().map(|value| *value as f32).collect();
+            let keys = KeyMaterial { seed: MaskSeed(random.random()), cipher: None };
+            let sent = defence.protect(&layout, PlainUpdate { values, reference: None }, keys);
+            let sent = sent.map_err(|error| Failure::Told(error.to_string()))?;
+            score.count(is_first_likelier(&sent.values, [&first, &second]) == is_first);
+        }
+        Ok((score, score.epsilon(noise.delta())))
     })
 }
 

@@ -335,14 +335,36 @@ fn messages_out_of_turn_change_nothing() {
 #[test]
 fn what_cannot_be_added_up_is_refused_in_words() {
     let class = class("secure-sum:clip=1");
-    let refused = class.refusal_of(&Control::Defence { defence: "random-binary:0.5".parse().unwrap() });
-    assert!(refused.contains("choose none, fixed-position or gaussian"), "{refused}");
+    let refused = class.refusal_of(&Control::Defence { defence: "frozen-binary:0.5".parse().unwrap() });
+    assert!(refused.contains("choose none, fixed-position, random-binary or gaussian"), "{refused}");
     let refused = class.refusal_of(&Control::Aggregation { aggregation: "secure-sum".parse().unwrap() });
     assert!(refused.contains("add a length, such as clip=1"), "{refused}");
     class.control(Control::Aggregation { aggregation: Aggregation::Median });
-    class.control(Control::Defence { defence: "random-binary:0.5".parse().unwrap() });
+    class.control(Control::Defence { defence: "frozen-binary:0.5".parse().unwrap() });
     let refused = class.refusal_of(&Control::Aggregation { aggregation: "secure-sum:clip=1".parse().unwrap() });
-    assert!(refused.contains("which the defence random-binary:0.5 does not send"), "{refused}");
+    assert!(refused.contains("which the defence frozen-binary:0.5 does not send"), "{refused}");
+}
+
+/// Each client drops a half by a mask of its own, which nobody learns. Of each parameter the step is the mean over those
+/// that kept it, and about one in 16 is kept by none of four.
+#[test]
+fn masks_stay_secret_in_a_sum_and_are_counted() {
+    let class = class("secure-sum:clip=100");
+    class.control(Control::Defence { defence: "random-binary:0.5".parse().unwrap() });
+    let mut students = students(&class, 4);
+    for student in &mut students {
+        student.train = Some(Box::new(|weights: &[f32]| vec![0.01; weights.len()]));
+    }
+    let (before, after) = one_round(&class, &mut students, 1);
+    let moved = before.iter().zip(&after).filter(|(before, after)| before != after).count() as f64;
+    let share = moved / before.len() as f64;
+    assert!((share - 15.0 / 16.0).abs() < 0.01, "{share}");
+    for (before, after) in before.iter().zip(&after).filter(|(before, after)| before != after) {
+        assert!((before - after - RATE * 0.01).abs() < 2e-5, "{before} {after}");
+    }
+    let counted = class.room().update_counts.unwrap();
+    let never: f64 = counted.groups.iter().map(|group| group.bins[0].share).sum::<f64>() / counted.groups.len() as f64;
+    assert!(counted.rounds == 1 && (never - 1.0 / 16.0).abs() < 0.03, "{counted:?}");
 }
 
 /// The second act: the relay is honest, and the sum is of three pictures.
@@ -434,6 +456,8 @@ fn the_wall_sees_noise_from_each_client_and_a_mixture_in_the_sum() {
     let mut robots = picture_owners(&class, architecture, 6, true);
     // Nothing is shown of this one, so it has no part in the sum.
     robots[5].socket.send(&ClientMessage::Consent { may_show: false, may_lend: false }, &[]);
+    // This one agrees, and shows no picture to compare with.
+    robots[4].socket.send(&ClientMessage::HideOriginal, &[]);
     class.control(Control::Lesson { scene: Scene::SecureSum, beat: 0 });
     class.control(Control::OneRound);
     play(&class, &mut robots, 1);
@@ -441,6 +465,7 @@ fn the_wall_sees_noise_from_each_client_and_a_mixture_in_the_sum() {
     let sum = room.sum.as_ref().unwrap();
     let (sender, masked) = sum.masked.as_ref().expect("what one client sent");
     assert_eq!((Some(*sender), sum.clients.len(), sum.pictures.len()), (room.target, 5, 0));
+    assert!(robots[5].weights.is_empty(), "a plan for a client that does not agree");
     let seed = robots.iter().position(|robot| robot.id() == *sender).expect("a robot");
     let (of_one, of_all) = (psnr(&class, Some(masked), seed), psnr(&class, sum.mixture.as_ref(), seed));
     assert!(of_one < 16.0 && of_all < 16.0, "masked {of_one:.1} dB, mixture {of_all:.1} dB");
@@ -494,10 +519,12 @@ fn the_lesson_shows_a_fished_picture_careful_clients_and_noise() {
     let room = class.room_when("the sum", |room| mixture(room).is_some());
     let fished = psnr(&class, mixture(&room).as_ref(), 2);
     assert!(fished > 40.0, "{fished:.1} dB");
-    assert_eq!(room.noticed, Some((0, 5)), "nobody is careful");
+    assert_eq!(room.noticed, None, "nobody was asked to look");
 
     class.control(Control::Lesson { scene: Scene::Checks, beat: 0 });
     class.control(Control::Careful { on: true });
+    // A robot without the passphrase cannot take part, whatever the weights are.
+    students.push(Student::enter(&class, 6, None, true));
     for student in &mut students {
         student.is_careful = true;
     }
@@ -517,6 +544,12 @@ fn the_lesson_shows_a_fished_picture_careful_clients_and_noise() {
     let room = class.room_when("the sum with noise", |room| mixture(room).is_some());
     let noisy = psnr(&class, mixture(&room).as_ref(), 2);
     assert!(noisy < 15.0, "{noisy:.1} dB");
+    // sigma S_f is 0.61 and two clipped gradients are at most 1 apart: a guess is right in at most 80 %.
+    let tried = |room: &RoomView| room.sum.as_ref().and_then(|sum| sum.tried.zip(sum.least_epsilon));
+    let room = class.room_when("the trials of the noise", |room| tried(room).is_some());
+    let ((right, trials), epsilon) = tried(&room).unwrap();
+    assert_eq!(trials, 100);
+    assert!((50..95).contains(&right) && epsilon < 4.0, "{right}: {epsilon}");
 }
 
 /// Neither a tab that was loaded again nor one on another network goes on with a sum: the others do.

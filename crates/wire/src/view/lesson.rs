@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use unmask_core::{ClientId, Defence, InitialWeights};
-use unmask_lesson::{Asked, Change, Place, Poll, Scene, Situation, Volunteer};
+use unmask_lesson::{Asked, Change, Place, Poll, Scene, Situation, SumKind, Volunteer};
 
 use super::{ClientView, Control, RoomView};
 
@@ -123,7 +123,8 @@ impl RoomView {
             is_paused: !self.runs_on,
             search: self.search,
             has_searched: self.attacks.iter().any(|attack| attack.search.is_some() && attack.round == 1),
-            has_added: self.sum.as_ref().is_some_and(|sum| sum.round == 1 && !sum.has_failed()),
+            has_added: self.lesson.place().beat().sum() == Some(SumKind::OfFew)
+                && self.sum.as_ref().is_some_and(|sum| sum.round == 1 && !sum.has_failed()),
             target: self.target,
             label: self.label.as_ref().and_then(|label| Some((label.client, label.only_class()?))),
             candidate: self.membership.as_ref().and_then(|membership| membership.owner),

@@ -224,7 +224,7 @@ impl World {
         }
         for effect in effects {
             match effect {
-                Effect::Plan { cohort, round, policy, settings, encryption, model, least: _ } => {
+                Effect::Plan { cohort, round, policy, settings, encryption, model, .. } => {
                     prop_assert!(!cohort.is_empty());
                     prop_assert!(self.running.is_none(), "two rounds at the same time");
                     prop_assert_eq!(encryption.is_some(), settings.encryption().is_some());

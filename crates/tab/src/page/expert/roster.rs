@@ -429,7 +429,7 @@ fn Listed(feed: Feed) -> impl IntoView {
     }
 }
 
-/// Lets the relay play a dishonest one that fishes for a class.
+/// Lets the relay cheat and fish for a class.
 #[component]
 fn Dishonest(feed: Feed, teacher: Teacher) -> impl IntoView {
     let fishes_for = feed.part(|room| room.fishes_for);

@@ -52,7 +52,7 @@ mod tests {
         }
         assert_eq!(Address::default().fragment(), "");
         assert_eq!(Address::read("#scene=4").place, Some(Place::start(Scene::Mask)));
-        for bad in ["", "#", "#scene=11", "#scene=-1", "#scene=four", "#scenes=4", "#expertly"] {
+        for bad in ["", "#", "#scene=14", "#scene=-1", "#scene=four", "#scenes=4", "#expertly"] {
             assert_eq!(Address::read(bad), Address::default(), "{bad}");
         }
         assert_eq!(Address::read("#beat=200&scene=4").place, Some(Place::start(Scene::Mask)));

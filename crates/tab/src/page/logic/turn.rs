@@ -68,7 +68,7 @@ impl Link {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
     Waiting,
-    /// The room is encrypted and this tab cannot read its model.
+    /// The room's model is encrypted or its updates are added up secretly, and this tab has not the passphrase.
     Locked,
     /// Left out of the rounds until the student asks to come back.
     SittingOut,

@@ -385,7 +385,7 @@ fn Headline(stage: Stage, scene: Memo<Scene>) -> impl IntoView {
         <header class="slide-head">
             <h1 data-testid="headline">{headline}</h1>
             <p data-testid="line" role="status">{line}</p>
-            <p class="listed" data-testid="stage-doctored" hidden=move || fishes.get().flatten().is_none()>
+            <p class="ribbon" data-testid="stage-doctored" hidden=move || fishes.get().flatten().is_none()>
                 {say::careful::doctored()}
             </p>
             <p class="listed" data-testid="stage-listed" hidden=move || listed.with(Option::is_none)>

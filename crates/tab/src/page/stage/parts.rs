@@ -9,7 +9,7 @@ use gloo_timers::future::sleep;
 use leptos::prelude::*;
 use unmask_core::{AttackMethod, ClientId, Defence};
 use unmask_data::metrics::Level;
-use unmask_lesson::{Change, Place, Plan, Question, Scene, plan};
+use unmask_lesson::{Change, Place, Plan, Question, Scene, Situation, plan};
 use unmask_wire::view::{Control, Phase, RoomView};
 use unmask_words::{say, shown_nickname};
 use wasm_bindgen_futures::spawn_local;
@@ -46,6 +46,8 @@ pub struct Stage {
     going: RwSignal<Option<Place>>,
     /// Where the presenter wants to go after that.
     wanted: RwSignal<Option<Place>>,
+    /// The [`basis`] of the last plan.
+    planned: RwSignal<u32>,
     coming: Memo<Option<Defence>>,
     /// A chosen defence that the room has not confirmed, so that fast key presses add up.
     chosen: RwSignal<Option<Defence>>,
@@ -67,10 +69,21 @@ impl Stage {
             loss: RwSignal::new(None),
             going: RwSignal::new(None),
             wanted: RwSignal::new(None),
+            planned: RwSignal::new(0),
             coming,
             chosen: RwSignal::new(None),
             is_choosing: RwSignal::new(false),
         };
+        // What a scene on secure sums needs may come while it is shown.
+        Effect::new(move |_| {
+            let now = feed.room.with(|room| room.as_ref().map_or(0, |room| basis(room, room.lesson.place())));
+            let planned = stage.planned.get_untracked();
+            let is_news = stage.going.get().is_none() && now != planned && now >> PLACE == planned >> PLACE;
+            let place = stage.place.get_untracked();
+            if is_news && stage.plan(place).is_some_and(|plan| plan.loses_rounds.is_none()) {
+                stage.go(place);
+            }
+        });
         Effect::new(move |_| {
             let has_failed = teacher.problem.with(Option::is_some);
             let is_there = |chosen: Defence| Some(chosen) == coming.get();
@@ -116,6 +129,7 @@ impl Stage {
     /// Makes the changes that lead to a place. The next plan waits for the room after them.
     fn make(self, place: Place, changes: Vec<Change>) {
         self.going.set(Some(place));
+        self.planned.set(self.now(|room| basis(room, place)).unwrap_or_default());
         let work = async move {
             self.teacher.send_in_order(changes.into_iter().map(Control::from).collect()).await;
             self.feed.refresh().await;
@@ -488,14 +502,32 @@ pub fn Attacked(
     }
 }
 
+/// Bits of a [`basis`] before the place.
+const PLACE: u32 = 18;
+
+/// What the plan of a scene on secure sums depends on, as a number: the place, whether enough people agree, and the class
+/// of the picture. 0 in other scenes.
+fn basis(room: &RoomView, place: Place) -> u32 {
+    if !place.scene.asks_only_volunteers() {
+        return 0;
+    }
+    let situation = Situation { place, ..room.situation() };
+    let class = situation.class_of_aim().map_or(0, |class| 1 + u32::from(class));
+    let step = u32::from(place.scene.number()) << 8 | u32::from(place.beat);
+    step << PLACE | u32::from(situation.can_add_secretly()) << 17 | class
+}
+
 pub fn why_empty(room: &RoomView) -> &'static str {
+    obstacle(room).unwrap_or(say::empty::waiting())
+}
+
+/// Why no picture comes, unless one is on the way.
+pub fn obstacle(room: &RoomView) -> Option<&'static str> {
     if !room.clients.iter().any(|client| client.state.is_here()) {
-        say::empty::nobody()
+        Some(say::empty::nobody())
     } else if room.target.is_none() {
-        say::empty::nobody_agreed()
-    } else if room.phase == Phase::Paused {
-        say::empty::paused()
+        Some(say::empty::nobody_agreed())
     } else {
-        say::empty::waiting()
+        (room.phase == Phase::Paused).then(say::empty::paused)
     }
 }

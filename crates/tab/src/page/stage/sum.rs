@@ -2,11 +2,11 @@
 
 use leptos::prelude::*;
 use unmask_core::{ClientId, PictureAddress};
-use unmask_lesson::{Beat, MAX_SUSPECTS, SumKind};
+use unmask_lesson::{Beat, MAX_SUSPECTS};
 use unmask_wire::view::{RoomView, SumView};
 use unmask_words::{say, shown_nickname};
 
-use super::parts::{Stage, why_empty};
+use super::parts::{Stage, obstacle};
 use crate::page::logic::names;
 
 /// A picture with its name above, or words in its place.
@@ -38,14 +38,13 @@ fn client(room: &RoomView, id: ClientId, testid: &'static str) -> Option<Figure>
 }
 
 /// The words in the place of a picture that there is not yet.
-fn empty(room: &RoomView, kind: SumKind, members: usize) -> &'static str {
-    match (kind, why_empty(room)) {
-        (SumKind::OfFew, _) if members < 2 => say::sum::too_few(),
-        (SumKind::OfFew, _) if room.sum.is_some() => say::sum::working(),
-        (SumKind::OfFew, why) => why,
-        _ if !room.situation().can_add_secretly() => say::secret::too_few(),
-        (_, why) if why == say::empty::waiting() => say::secret::waiting(),
-        (_, why) => why,
+fn empty(room: &RoomView, is_secret: bool, members: usize) -> &'static str {
+    match is_secret {
+        true if !room.situation().can_add_secretly() => say::secret::too_few(),
+        true => obstacle(room).unwrap_or(say::secret::waiting()),
+        false if members < 2 => say::sum::too_few(),
+        false if room.sum.is_some() => say::sum::working(),
+        false => obstacle(room).unwrap_or(say::empty::waiting()),
     }
 }
 
@@ -74,20 +73,23 @@ fn told_class(room: &RoomView) -> String {
 
 fn shown(room: &RoomView, beat: Beat) -> Shown {
     let sum = room.sum.as_ref();
-    let kind = beat.sum().unwrap_or(SumKind::Fished);
-    let coming = || room.situation().suspects().into_iter().map(|suspect| suspect.client).collect();
+    let is_secret = room.lesson.scene.asks_only_volunteers();
+    let coming = || match is_secret {
+        true => room.situation().taking_part(),
+        false => room.situation().suspects().into_iter().map(|suspect| suspect.client).collect(),
+    };
     let mut ids: Vec<ClientId> = sum.map_or_else(coming, |sum| sum.clients.clone());
-    if kind != SumKind::OfFew {
+    if is_secret {
         ids.sort_by_key(|id| Some(*id) != room.target);
     }
     let more = ids.len().saturating_sub(MAX_SUSPECTS);
     ids.truncate(MAX_SUSPECTS);
     let members: Vec<Figure> = ids.into_iter().filter_map(|id| client(room, id, "sum-member")).collect();
-    let empty = empty(room, kind, members.len());
+    let empty = empty(room, is_secret, members.len());
     let original = || room.target.and_then(|target| client(room, target, "original"));
-    let mixture = |title: &str| {
+    let mixture = || {
         let picture = sum.and_then(|sum| sum.mixture.clone());
-        Some(Figure { testid: "mixture", title: title.to_owned(), picture, empty })
+        Some(Figure { testid: "mixture", title: say::sum::mixture().to_owned(), picture, empty })
     };
     let masked = || {
         let sent = sum.and_then(|sum| sum.masked.clone());
@@ -98,16 +100,20 @@ fn shown(room: &RoomView, beat: Beat) -> Shown {
     };
     let (below, told) = match beat {
         Beat::SendMasked => ([masked(), None], None),
-        Beat::ShowTotal => ([masked(), mixture(say::sum::mixture())], None),
-        Beat::AddUpdates => ([mixture(say::sum::mixture()), None], None),
+        Beat::ShowTotal => ([masked(), mixture()], None),
+        Beat::AddUpdates => ([mixture(), None], None),
         Beat::TakeApart => ([None, None], Some(told(sum, empty))),
         Beat::Aim => ([original(), None], Some(told_class(room))),
         Beat::LookFirst => {
             let noticed = room.noticed.map(|(left, asked)| say::checks::noticed(left, asked));
             ([None, None], Some(noticed.unwrap_or_else(|| say::checks::none_yet().to_owned())))
         }
-        Beat::AddNoise => ([original(), mixture(say::checks::noisy())], None),
-        _ => ([original(), mixture(say::cheat::fished())], None),
+        Beat::AddNoise => {
+            let tried = sum.and_then(|sum| sum.tried).map(|(right, trials)| say::checks::tried(right, trials));
+            ([original(), mixture()], tried)
+        }
+        Beat::Fish => ([original(), mixture()], None),
+        _ => ([None, None], None),
     };
     let pieces = sum.filter(|_| beat == Beat::TakeApart).map(|sum| sum.pictures.clone()).unwrap_or_default();
     Shown { members, more, below: below.into_iter().flatten().collect(), pieces, told }
@@ -121,6 +127,33 @@ fn figure(Figure { testid, title, picture, empty }: Figure) -> impl IntoView {
     view! { <figure class="shot" data-testid=testid><figcaption>{title}</figcaption>{picture}</figure> }
 }
 
+/// A picture that came out of the sum, on a tile that turns.
+fn piece((place, picture): (usize, Option<PictureAddress>)) -> impl IntoView {
+    let found = match picture {
+        Some(picture) => view! { <img src=String::from(picture) alt=say::shot::from_numbers()/> }.into_any(),
+        None => view! { <p class="shot-empty">{say::empty::no_picture()}</p> }.into_any(),
+    };
+    view! {
+        <li class="tile-turned" data-testid="sum-piece" style=format!("--place: {place}")>
+            <div class="tile-faces">
+                <span class="tile-front" aria-hidden="true">"?"</span>
+                <div class="tile-back">{found}</div>
+            </div>
+        </li>
+    }
+}
+
+fn pictures(Shown { members, more, below, pieces, .. }: Shown) -> impl IntoView {
+    let figures = |figures: Vec<Figure>| figures.into_iter().map(figure).collect_view();
+    let more = (more > 0).then(|| view! { <p class="sum-more">{say::secret::more(more as u32)}</p> });
+    let (has_below, has_pieces) = (!below.is_empty(), !pieces.is_empty());
+    view! {
+        <div class="shots">{figures(members)} {more}</div>
+        <div class="shots" hidden=!has_below>{figures(below)}</div>
+        <ul class="everybody" hidden=!has_pieces>{pieces.into_iter().enumerate().map(piece).collect_view()}</ul>
+    }
+}
+
 /// The scenes on sums: the clients in a sum, above what the relay makes of it.
 #[component]
 pub fn SumOfUpdates(stage: Stage) -> impl IntoView {
@@ -128,52 +161,11 @@ pub fn SumOfUpdates(stage: Stage) -> impl IntoView {
         let beat = stage.place.get().beat();
         stage.feed.room.with(|room| room.as_ref().map(|room| shown(room, beat))).unwrap_or_default()
     });
-    let members = Memo::new(move |_| shown.with(|shown| shown.members.clone()));
-    let below = Memo::new(move |_| shown.with(|shown| shown.below.clone()));
-    let figures = |figures: Memo<Vec<Figure>>| move || figures.get().into_iter().map(figure).collect_view();
-    let piece = |(place, picture): (usize, Option<String>)| {
-        view! {
-            <li class="tile-turned" data-testid="sum-piece" style=format!("--place: {place}")>
-                <div class="tile-faces">
-                    <span class="tile-front" aria-hidden="true">"?"</span>
-                    <div class="tile-back">
-                        {match picture {
-                            Some(picture) => view! { <img src=picture alt=say::shot::from_numbers()/> }.into_any(),
-                            None => view! { <p class="shot-empty">{say::empty::no_picture()}</p> }.into_any(),
-                        }}
-                    </div>
-                </div>
-            </li>
-        }
-    };
-    let pieces =
-        move || shown.with(|shown| shown.pieces.clone()).into_iter().map(|it| it.map(String::from)).enumerate();
-    let sum = stage.feed.optional(|room| {
-        let sum = room.sum.as_ref()?;
-        Some((sum.pictures.iter().flatten().count().to_string(), sum.certain.to_string()))
-    });
-    let noticed = stage.feed.optional(|room| room.noticed.map(|(left, asked)| format!("{left}/{asked}")));
+    let told = Memo::new(move |_| shown.with(|shown| shown.told.clone()));
     view! {
-        <div
-            class="sum"
-            data-testid="sum"
-            data-found=move || sum.get().map(|(found, _)| found)
-            data-certain=move || sum.get().map(|(_, certain)| certain)
-            data-noticed=noticed
-        >
-            <div class="shots">
-                {figures(members)}
-                <p class="sum-more" hidden=move || shown.with(|shown| shown.more == 0)>
-                    {move || shown.with(|shown| say::secret::more(shown.more as u32))}
-                </p>
-            </div>
-            <div class="shots" hidden=move || below.with(Vec::is_empty)>{figures(below)}</div>
-            <ul class="everybody" hidden=move || shown.with(|shown| shown.pieces.is_empty())>
-                <For each=pieces key=Clone::clone children=piece/>
-            </ul>
-            <p class="sum-told" role="status" data-testid="sum-told" hidden=move || shown.with(|shown| shown.told.is_none())>
-                {move || shown.with(|shown| shown.told.clone())}
-            </p>
+        <div class="sum" data-testid="sum">
+            {move || pictures(shown.get())}
+            <p class="sum-told" role="status" data-testid="sum-told" hidden=move || told.with(Option::is_none)>{told}</p>
         </div>
     }
 }

@@ -317,7 +317,7 @@ fn PassphrasePrompt(draft: JoinDraft, trainer: Trainer) -> impl IntoView {
                 }
             >
                 <div role="alert">
-                    <h2>{move || if is_wrong() { say::room::wrong_passphrase() } else { say::room::locked() }}</h2>
+                    <h2>{move || if is_wrong() { say::room::wrong_passphrase() } else { say::room::needs_passphrase() }}</h2>
                 </div>
                 <p data-testid="passphrase-reason">{part(request, |request| logic::sentence(&request.reason))}</p>
                 <label for="passphrase-answer">{say::room::passphrase()}</label>
