@@ -205,7 +205,8 @@ impl Session {
                 PictureSelection::Private => None,
                 PictureSelection::Shared { positions, .. } => Some(positions.len() as u32),
             },
-            is_exposed: plan.least < 3,
+            // A secure sum has at least three people, whatever a step needs.
+            is_exposed: plan.least < 3 && plan.sum.is_none(),
             is_summed: plan.sum.is_some(),
         }));
         match self.update(&plan, (open, device), page).await {
