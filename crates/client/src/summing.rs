@@ -8,7 +8,7 @@ use unmask_core::{ClientId, Defence, MaskSeed, ModelState, ParamLayout, Rule};
 use unmask_defence::{ClassKey, ProtectError};
 use unmask_secagg::{
     FixedPointError, GroupKey, KeysSent, Message, PublicKeys, Refusal, SharesSent, SumEncoding, SurvivorsConfirmed,
-    Terms, ValuesSent, hash_of_weights,
+    Terms, ValuesSent, hash_of_weights, nonce_of,
 };
 use unmask_wire::{SumPlan, SumTask};
 
@@ -70,7 +70,7 @@ impl Adding {
         let weights = hash_of_weights(&plan.state.weights);
         let (round, policy) = (plan.round, plan.policy);
         let terms = Terms {
-            nonce: plan.nonces.relay,
+            nonce: nonce_of(plan.nonces.relay, plan.defence, plan.rule, sum.settings),
             round,
             policy,
             weights,

@@ -246,6 +246,8 @@ impl Needs {
             Beat::Aim => Self { careful: Some(false), fishing: None, ..fished },
             Beat::Fish => Self { careful: Some(false), ..fished },
             Beat::LookFirst => Self { careful: Some(true), ..fished },
+            // Only an update without noise tells the class.
+            Beat::AddNoise if fished.fishing.is_none() => Self { careful: Some(false), ..fished },
             Beat::AddNoise => Self {
                 careful: Some(false),
                 defence: Wanted::Exactly(Defence::Gaussian(GaussianNoise::default())),

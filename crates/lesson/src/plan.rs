@@ -118,7 +118,8 @@ pub fn plan(room: &Situation, place: Place) -> Plan {
     // A new model pauses the room.
     let is_paused = room.is_paused || needs.rounds == Rounds::Paused || other.is_some();
     match needs.rounds {
-        Rounds::On if is_paused => changes.push(Change::Start),
+        // A plan for the same place leaves a pause as the teacher made it.
+        Rounds::On if is_paused && (from != place || other.is_some()) => changes.push(Change::Start),
         Rounds::OneMore if is_paused && from != place => changes.push(Change::OneRound),
         // A room that runs pauses after it.
         Rounds::OneLast if from != place => changes.push(Change::OneRound),
@@ -382,6 +383,15 @@ mod tests {
         }
         let stranger = Situation { label: Some((ClientId(2), 3)), ..ordinary };
         assert_eq!(fishes(&plan(&stranger, Place { scene: Scene::Dishonest, beat: 1 })), None);
+        // Noise waits for the class, which only an update without noise tells.
+        let noise = Place { scene: Scene::Checks, beat: 1 };
+        let waits = after(&stranger, &plan(&stranger, noise));
+        assert_eq!((waits.defence, waits.aggregation.secure_sum()), (Defence::None, None));
+        let told = Situation { label: Some((ClientId(1), 5)), is_paused: true, ..waits };
+        let goes_on = plan(&told, noise);
+        assert_eq!(fishes(&goes_on), Some(Some(5)));
+        assert!(after(&told, &goes_on).defence.noise().is_some());
+        assert!(!goes_on.changes.contains(&Change::Start), "the teacher has paused the room");
     }
 
     #[test]

@@ -75,7 +75,8 @@ impl Checks {
     pub(crate) fn close_round(&mut self) {
         if let Some((asked, left)) = self.tested.take() {
             let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-            self.noticed = Some((number(left.len()), number(asked.len())));
+            let noticed = (number(left.len()), number(asked.len()));
+            self.noticed = (!asked.is_empty()).then_some(noticed);
         }
     }
 
@@ -96,6 +97,7 @@ impl Checks {
     /// Takes the update of a client that is forgotten out of the running round's list. The words of a list that is already
     /// published tell nothing about it.
     pub(crate) fn forget(&mut self, client: ClientId) {
+        self.cannot_take_part(client);
         self.taken.remove(&client);
     }
 

@@ -38,7 +38,7 @@ impl Classroom {
                 self.hand_out(&cohort);
                 self.ask(&cohort, task, &model);
                 if let Some(sum) = sum {
-                    self.handle(Event::SumTerms(summing::terms((round, policy), nonce, sum, &model)));
+                    self.handle(Event::SumTerms(summing::terms((round, policy, settings), nonce, sum, &model)));
                 }
             }
             Effect::NeedSalt => {

@@ -254,7 +254,11 @@ impl Classroom {
     /// consents takes its place.
     pub(super) fn hide(&mut self, client: ClientId) {
         self.hide_original(client);
-        let next = self.roster.present().find(|entry| entry.may_show() && entry.id() != client).map(Entry::id);
+        let is_one = |other: &ClientId| *other != client && self.roster.get(*other).is_some_and(Entry::may_show);
+        // In some scenes not everybody takes part.
+        let taking_part = self.published.situation().taking_part();
+        let anybody = || self.roster.present().map(Entry::id).find(is_one);
+        let next = taking_part.into_iter().find(is_one).or_else(anybody);
         self.attacks.left(client, next);
     }
 

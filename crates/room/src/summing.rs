@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use unmask_core::{ClientId, KeyCheck, RoundSettings};
 use unmask_federation::GlobalModel;
-use unmask_secagg::{LEAST_PEOPLE, Message, Next, Terms, hash_of_weights};
+use unmask_secagg::{LEAST_PEOPLE, Message, Next, Terms, hash_of_weights, nonce_of};
 use unmask_wire::{RelayMessage, SumPlan, SumTask};
 
 use crate::{classroom::Classroom, outbox::Slot, randomness::Randomness};
@@ -32,10 +32,15 @@ impl Summing {
 }
 
 /// The terms of a round's sum, which clients make of the plan.
-pub(crate) fn terms((round, policy): (u32, u32), nonce: [u8; 16], sum: SumPlan, model: &GlobalModel) -> Terms {
+pub(crate) fn terms(
+    (round, policy, settings): (u32, u32, RoundSettings),
+    nonce: [u8; 16],
+    sum: SumPlan,
+    model: &GlobalModel,
+) -> Terms {
     let weights = &model.state.weights;
     Terms {
-        nonce,
+        nonce: nonce_of(nonce, settings.defence(), settings.rule(), sum.settings),
         round,
         policy,
         weights: hash_of_weights(weights),

@@ -148,7 +148,7 @@ mod tests {
         /// The sum of masked updates has the mean over those who kept a value and their number, within the stated error, for
         /// gradients and for weights.
         #[test]
-        fn masks_are_counted_and_stay_secret(clients in 1..=50_usize, rate in 0.0..0.95_f64, is_change in any::<bool>()) {
+        fn masks_are_counted(clients in 1..=50_usize, rate in 0.0..0.95_f64, is_change in any::<bool>()) {
             let layout = Architecture::from(VitPreset::Pico).layout();
             let settings: SecureSumSettings = "clip=2".parse().unwrap();
             let defence: Defence = format!("random-binary:{rate}").parse().unwrap();

@@ -64,6 +64,6 @@ pub use refusal::{Refusal, Void};
 #[cfg(feature = "sums")]
 pub use relay::{Next, SecureSum, Sum};
 #[cfg(feature = "sums")]
-pub use terms::{LEAST_PEOPLE, MOST_CLIENTS, Terms, hash_of_weights};
+pub use terms::{LEAST_PEOPLE, MOST_CLIENTS, Terms, hash_of_weights, nonce_of};
 #[cfg(feature = "sums")]
 pub use whole::{SumError, sum_in_one_process};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use unmask_core::{ClientId, SecureSumSettings, Threshold};
+use unmask_core::{ClientId, Defence, Rule, SecureSumSettings, Threshold};
 
 use crate::Member;
 
@@ -15,7 +15,7 @@ pub const LEAST_PEOPLE: u32 = SecureSumSettings::LEAST;
 /// together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
-    /// Unpredictable, chosen by the relay for this sum.
+    /// Unpredictable, [made](nonce_of) of what the relay chose for this sum and of the round's settings.
     pub nonce: [u8; 16],
     pub round: u32,
     pub policy: u32,
@@ -88,6 +88,19 @@ pub(crate) fn hidden(roster: &[Member], clients: impl Iterator<Item = ClientId>)
     clients.filter_map(member).filter(|member| is_hidden(member)).count()
 }
 
+/// The nonce of a sum: the relay's, bound to the round's settings. Clients that were told others do not fit together, so
+/// that no relay lets all but one drop nearly everything.
+pub fn nonce_of(relay: [u8; 16], defence: Defence, rule: Rule, settings: SecureSumSettings) -> [u8; 16] {
+    let hash: [u8; 32] = Sha256::new_with_prefix(b"unmask: settings of a secure sum")
+        .chain_update(relay)
+        .chain_update(format!("{defence} {rule} {settings}"))
+        .finalize()
+        .into();
+    let mut nonce = [0; 16];
+    nonce.copy_from_slice(&hash[..16]);
+    nonce
+}
+
 /// SHA-256 of weights `[P]` as little-endian bytes.
 pub fn hash_of_weights(weights: &[f32]) -> [u8; 32] {
     let mut hash = Sha256::new_with_prefix(b"unmask: weights");
@@ -119,6 +132,23 @@ mod tests {
     fn roster(people: u32, robots: u32) -> Vec<Member> {
         let keys = |is_robot| PublicKeys { channel: [0; 32], mask: [0; 32], is_robot, tag: [0; 32] };
         (0..people + robots).map(|client| Member { client: ClientId(client), keys: keys(client >= people) }).collect()
+    }
+
+    #[test]
+    fn other_settings_give_another_nonce() {
+        let nonce = |defence: &str, rule: &str, settings: &str| {
+            nonce_of([7; 16], defence.parse().unwrap(), rule.parse().unwrap(), settings.parse().unwrap())
+        };
+        let usual = nonce("random-binary:0.5", "fedsgd", "clip=1");
+        assert_eq!(usual, nonce("random-binary:0.5", "fedsgd", "threshold=0.67,clip=1"));
+        for other in [
+            nonce("random-binary:0.99", "fedsgd", "clip=1"),
+            nonce("random-binary:0.5", "fedavg:epochs=1,rate=0.1", "clip=1"),
+            nonce("random-binary:0.5", "fedsgd", "clip=2"),
+            nonce_of([8; 16], "random-binary:0.5".parse().unwrap(), Rule::FedSgd, "clip=1".parse().unwrap()),
+        ] {
+            assert_ne!(other, usual);
+        }
     }
 
     #[test]

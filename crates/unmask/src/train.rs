@@ -71,7 +71,7 @@ pub struct Train {
     /// another program can repeat the run.
     #[arg(long, conflicts_with = "resume")]
     write_order: bool,
-    /// Trials of Gaussian noise at the end; 0 for none. They take two gradients each, and none under FedAvg.
+    /// Trials of Gaussian noise at the end, on the CPU; 0 for none. They take two gradients each, and none under FedAvg.
     #[arg(long, value_name = "K", default_value_t = 100)]
     canaries: u32,
     /// Store the model in half precision: half the size, 11 significant bits.
@@ -145,7 +145,13 @@ impl Train {
             data.train.chw_resized(index, side).unwrap_or_default()
         };
         let round = NoisyRound { model, state: &outcome.state, noise, batch: config.batch.into() };
-        let bound = tried(round, (self.canaries, config.seed), &picture, interrupt)?;
+        let bound = match tried(round, (self.canaries, config.seed), &picture, interrupt) {
+            Ok(bound) => bound,
+            // The model is written all the same.
+            Err(Failure::Input(error) | Failure::Other(error)) => {
+                return Ok(Some(format!("noise: not tried, because {error:#}")));
+            }
+        };
         let mechanism = Mechanism { clip: noise.clip(), deviation: noise.deviation() };
         let rounds = outcome.metrics.last().map_or(1, |metrics| metrics.round);
         let [one, all] = [1, rounds].map(|rounds| guarantee(mechanism, rounds, bound.delta).epsilon);

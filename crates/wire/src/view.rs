@@ -543,7 +543,8 @@ pub struct RoomView {
     /// The class that doctored weights fish for, while the teacher lets the relay cheat.
     #[serde(default)]
     pub fishes_for: Option<u16>,
-    /// How many clients left out the last round with doctored weights, and how many were asked.
+    /// How many clients noticed doctored weights in the last round in which they were asked to look, and how many could
+    /// take part.
     #[serde(default)]
     pub noticed: Option<(u32, u32)>,
     /// The published list of the last round with an update.

@@ -221,6 +221,9 @@ impl Sums {
             clients.contains(client) && *round == about.round && values.len() == mean.len()
         });
         let masked = masked.map(|(client, _, values)| (client, values));
+        if self.kind == Some(SumKind::Secure) && masked.is_none() {
+            return;
+        }
         let GlobalModel { architecture, state: ModelState { weights, statistics } } = model.clone();
         let pictures = clients.len();
         self.tries = TRIES;
@@ -284,7 +287,8 @@ impl Sums {
         let keep = |png| pictures.keep(about.client, SUM, &prefix, png);
         match outcome {
             OfSum::Masked(client, outcome) => {
-                view.masked = outcome.ok().map(|seen| (client, pictures.keep(client, SUM, &prefix, seen.png)));
+                let Ok(seen) = outcome else { return self.view = None };
+                view.masked = Some((client, pictures.keep(client, SUM, &prefix, seen.png)));
             }
             OfSum::Mixture(Ok(seen)) => view.mixture = Some(keep(seen.png)),
             // The next sum may do better. That of a few has one round.
@@ -409,7 +413,7 @@ pub(super) fn step(shared: &Shared, searches: &dyn Searches, now: &dyn Fn() -> M
     let outcomes = if job.is_mixed {
         match job.then {
             Some(Further::TakeApart) => vec![OfSum::Apart(apart(&job, shared, searches, now))],
-            Some(Further::Try(defence)) => vec![OfSum::Tried(tried(&job, defence, shared, searches))],
+            Some(Further::Try(defence)) => vec![OfSum::Tried(tried(&job, defence, shared, searches, now))],
             None => Vec::new(),
         }
     } else {
@@ -483,13 +487,16 @@ fn tried(
     defence: Defence,
     shared: &Shared,
     searches: &dyn Searches,
+    now: &dyn Fn() -> Moment,
 ) -> Result<(CanaryScore, f64), Failure> {
+    let started = now();
     guarded(|| {
         let (whole, architecture) = (&job.whole, job.whole.architecture);
         let layout = architecture.layout();
         let noise = defence.noise().copied().unwrap_or_default();
         // Doctored weights leave no trace of other classes.
-        let class = fished_class_of(architecture, &whole.state.weights).unwrap_or_default();
+        let class = fished_class_of(architecture, &whole.state.weights);
+        let class = class.ok_or_else(|| Failure::Told("the weights fish for no class".to_owned()))?;
         let clipped = |number: u64| -> Result<Vec<f64>, AttackError> {
             let gradient = searches.gradient(whole, &[class], &synthetic_picture(job.side, number))?;
             let gradient: Vec<f32> = gradient.into_iter().map(|value| value as f32).collect();
@@ -499,7 +506,7 @@ fn tried(
         let mut random = ChaCha20Rng::seed_from_u64(job.about.serial);
         let mut score = CanaryScore::default();
         for trial in 0..TRIALS {
-            if is_over(job, shared) {
+            if is_over(job, shared) || now() - started > PATIENCE {
                 break;
             }
             let [first, second] = [clipped(2 * trial)?, clipped(2 * trial + 1)?];

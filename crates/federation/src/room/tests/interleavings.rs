@@ -293,7 +293,7 @@ impl World {
             // Weights for the next model are not saved; the caller makes new ones.
             twin.handle(Event::SetModel(model.clone()));
         }
-        // Nor is whom rounds ask: the caller says so again.
+        // The caller also says again whom rounds ask.
         twin.handle(Event::AskOnlyConsenting(self.room.asked == Asked::Consenting));
         self.twin = Some(twin);
     }
