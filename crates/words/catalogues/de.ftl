@@ -624,7 +624,7 @@ secret-say = Einigt euch laut auf ein Passwort und tippt es in die Handys. Je zw
 secret-ask = Kann die Summe ein Bild verraten?
 secret-answer = Ja, bei wenigen Geräten oder mit Gewichten, die der Server fälscht. Die nächsten Szenen zeigen beides.
 secret-masked = von { $nickname }
-secret-too-few = Die Klasse muss bei drei Menschen sehen dürfen, was durchsickert. Ohne Menschen reichen drei Roboter.
+secret-too-few = Drei Menschen müssen zustimmen, sonst drei Roboter.
 secret-waiting = Warten auf eine Summe derer, die zugestimmt haben…
 secret-more = { $count ->
     [1] und 1 weiteres

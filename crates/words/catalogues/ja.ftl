@@ -584,7 +584,7 @@ secret-say = 合言葉を声に出して決め、端末に入力してくださ�
 secret-ask = 合計から写真が分かることがあるでしょうか。
 secret-answer = あります。台数が少ないときと、サーバーが重みを細工したときです。次の場面で両方を見ます。
 secret-masked = { $nickname }から
-secret-too-few = 漏れたものを見せることに、3人の同意が必要です。人がいなければ、ロボット3台で足ります。
+secret-too-few = 3人の同意が必要です。人がいなければ、ロボット3台で足ります。
 secret-waiting = 見せることに同意した人の合計を待っています…
 secret-more = { $count ->
    *[other] ほか{ $count }台
