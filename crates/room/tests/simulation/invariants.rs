@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use unmask_core::{Defence, Rule, TrainOn};
-use unmask_lesson::Question;
+use unmask_lesson::{Question, Scene};
 use unmask_room::{
     Size,
     bench::{Bench, End},
@@ -155,6 +155,8 @@ pub fn learning_goes_on(world: &mut World) -> Result<(), String> {
     world.bench.be_lazy(false);
     world.everybody_leaves();
     let calm = [
+        // Some scenes ask only those who agree to be shown.
+        Control::Lesson { scene: Scene::Lobby, beat: 0 },
         Control::LiftBans,
         Control::ApproveFirst { on: false },
         Control::Approve { client: None },
