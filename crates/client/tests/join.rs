@@ -346,7 +346,7 @@ async fn a_careful_client_refuses_doctored_plans_and_stays() {
         for round in [1, 2] {
             relay.plan(round, ["none", "fedsgd"], None, &doctored).await;
             match relay.receive().await.0 {
-                ClientMessage::Unable { round: answered, reason, is_locked: false, .. } => {
+                ClientMessage::Doubtful { round: answered, reason, .. } => {
                     assert_eq!(answered, round);
                     assert!(reason.starts_with("the plan looks doctored: "), "{reason}");
                 }
