@@ -135,7 +135,7 @@ pub const SECRET_SUMS: [((u64, u64), &str); 5] = [
     (
         (12, 1),
         "document.querySelector('[data-testid=\"mixture\"] img')?.naturalWidth \
-              && document.querySelector('[data-testid=\"sum-told\"]').innerText.includes('of 100') || null",
+              && document.querySelector('[data-testid=\"sum-told\"]').innerText.match(/of (\\d+)/)?.[1] > 9 || null",
     ),
 ];
 

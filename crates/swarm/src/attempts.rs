@@ -14,6 +14,7 @@ use serde_json::Value;
 use tokio::{
     task::JoinSet,
     time::{sleep, timeout},
+    try_join,
 };
 use unmask_wire::{RelayMessage, view::Control};
 
@@ -44,15 +45,16 @@ pub struct Attempt {
 #[derive(Debug)]
 pub struct Attempts(pub Vec<Attempt>);
 
-/// Makes all attempts, which take about a minute together. Those to take all places need a network [of their
+/// Makes all attempts, which take about half a minute together. Those to take all places need a network [of their
 /// own](crate::in_own_network).
 ///
 /// # Errors
 /// A relay does not start or ends, or its honest clients do not get in.
 pub async fn attempts(program: &Path) -> anyhow::Result<Attempts> {
     raise_descriptors(2 * SOCKETS + 64);
-    let mut all = vec![stalling(program).await?, tiny_updates(program).await?];
-    all.push(chosen_names(program).await?);
+    // Each has relays of its own, which mostly wait.
+    let (stalling, tiny, names) = try_join!(stalling(program), tiny_updates(program), chosen_names(program))?;
+    let mut all = vec![stalling, tiny, names];
     // The relay counts no places of its own machine.
     if has_foreign_addresses() {
         all.extend(places(program).await?);
@@ -62,8 +64,10 @@ pub async fn attempts(program: &Path) -> anyhow::Result<Attempts> {
 
 /// Two of twelve never train: one says so when the round is over, the other says nothing.
 async fn stalling(program: &Path) -> anyhow::Result<Attempt> {
-    let alone = intervals(program, [Conduct::QUICK; 2], Duration::from_secs(8)).await?;
-    let beside = intervals(program, [Conduct::Unable, Conduct::Silent], Duration::from_secs(20)).await?;
+    let (alone, beside) = try_join!(
+        intervals(program, [Conduct::QUICK; 2], Duration::from_secs(8)),
+        intervals(program, [Conduct::Unable, Conduct::Silent], Duration::from_secs(20))
+    )?;
     let [usual, now] = [&alone, &beside].map(|times| times.percentile(0.5));
     Ok(Attempt {
         what: "2 of 12 clients never train",
@@ -93,7 +97,7 @@ async fn tiny_updates(program: &Path) -> anyhow::Result<Attempt> {
         ensure!(rounds > 1, "{rounds} steps in 8 s");
         anyhow::Ok(notes.steps.iter().sum::<f64>() / rounds as f64)
     });
-    let (usual, now) = (usual.await?, now.await?);
+    let (usual, now) = try_join!(usual, now)?;
     Ok(Attempt {
         what: "3 of 11 clients answer first, with values of 1e-12",
         measured: format!("a step of {now:.1e}; with 11 honest clients {usual:.1e}"),

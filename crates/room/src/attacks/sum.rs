@@ -40,8 +40,13 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// Most rounds that are run again in a row because too few of the clients took part.
 const TRIES: u8 = 3;
 
-/// Trials of the noise on a sum.
-const TRIALS: u64 = 100;
+/// Most trials of the noise on a sum.
+const TRIALS: u32 = 100;
+/// How long the noise is tried: a class waits for the guesses, and in a browser each trial of a large model takes a quarter
+/// of a second.
+const TRYING: Duration = Duration::from_secs(8);
+/// Pictures among which the noise's trials find two. A gradient takes longer than a trial.
+const CANARIES: u64 = 4;
 
 /// The sums of one lesson: one at a time, and one for each model.
 #[derive(Debug, Default)]
@@ -481,7 +486,7 @@ fn is_over(job: &SumJob, shared: &Shared) -> bool {
 }
 
 /// Tries the noise on a sum with pictures of nobody. In each trial one of two is in the sum, and a guesser knows both, all
-/// others and the weights.
+/// others and the weights. The two are those that noise hides worst.
 fn tried(
     job: &SumJob,
     defence: Defence,
@@ -503,22 +508,34 @@ fn tried(
             let factor = noise.clip().map_or(1.0, |clip| clip_factor(&gradient, clip));
             Ok(gradient.into_iter().map(|value| f64::from(value) * factor).collect())
         };
+        let canaries = (0..CANARIES).map(clipped).collect::<Result<Vec<_>, _>>()?;
+        let Some([first, second]) = farthest(&canaries) else { return Ok((CanaryScore::default(), 0.0)) };
         let mut random = ChaCha20Rng::seed_from_u64(job.about.serial);
         let mut score = CanaryScore::default();
-        for trial in 0..TRIALS {
-            if is_over(job, shared) || now() - started > PATIENCE {
+        for _ in 0..TRIALS {
+            if is_over(job, shared) || now() - started > TRYING {
                 break;
             }
-            let [first, second] = [clipped(2 * trial)?, clipped(2 * trial + 1)?];
             let is_first: bool = random.random();
-            let values = if is_first { &first } else { &second }.iter().map(|value| *value as f32).collect();
+            let values = if is_first { first } else { second }.iter().map(|value| *value as f32).collect();
             let keys = KeyMaterial { seed: MaskSeed(random.random()), cipher: None };
             let sent = defence.protect(&layout, PlainUpdate { values, reference: None }, keys);
             let sent = sent.map_err(|error| Failure::Told(error.to_string()))?;
-            score.count(is_first_likelier(&sent.values, [&first, &second]) == is_first);
+            score.count(is_first_likelier(&sent.values, [first, second]) == is_first);
         }
         Ok((score, score.epsilon(noise.delta())))
     })
+}
+
+/// The two of `updates`, `[P]` each, with the largest distance.
+fn farthest(updates: &[Vec<f64>]) -> Option<[&[f64]; 2]> {
+    let apart =
+        |[one, other]: [&[f64]; 2]| one.iter().zip(other).map(|(one, other)| (one - other).powi(2)).sum::<f64>();
+    let pairs = updates
+        .iter()
+        .enumerate()
+        .flat_map(|(place, one)| updates[..place].iter().map(move |other| [other.as_slice(), one.as_slice()]));
+    pairs.max_by(|one, other| apart(*one).total_cmp(&apart(*other)))
 }
 
 /// Updates come from outside: one that makes the linear algebra panic must not end the worker.
@@ -554,6 +571,13 @@ mod tests {
     use unmask_core::VitPreset;
 
     use super::*;
+
+    #[test]
+    fn canaries_are_those_that_noise_hides_worst() {
+        let updates = [vec![0.0, 1.0], vec![0.5, 0.0], vec![0.0, -1.0]];
+        assert_eq!(farthest(&updates), Some([&updates[0][..], &updates[2]]));
+        assert_eq!(farthest(&updates[..1]), None);
+    }
 
     #[test]
     fn pictures_go_to_the_originals_that_they_resemble() {
