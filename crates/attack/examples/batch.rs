@@ -3,9 +3,9 @@
 //!     cargo xtask example batch vit_lab_patch8_32 2,3,4 f32 10
 //!
 //! The arguments are a model, sizes of batches, the type of the gradient (f32, f64, or sum:CLIP for a secure sum of clients
-//! with one picture each, which shorten their gradients to an L2 norm of CLIP, or sum:CLIP:R if each of them also drops a
-//! share R by a secret mask: the attack then uses the values that all kept) and the number of batches. Batch k
-//! has other pictures and labels, and fresh weights of seed k. The pictures are the samples and, if CIFAR-10 is there,
+//! with one picture each, which shorten their gradients to an L2 norm of CLIP, sum:CLIP:R if each of them also drops a
+//! share R by a secret mask, or masks:R for such masks without clip and whole numbers: the attack then uses the values that
+//! all kept) and the number of batches. Batch k has other pictures and labels, and fresh weights of seed k. The pictures are the samples and, if CIFAR-10 is there,
 //! twelve of its test set, all rounded to 8 bits. With a number of steps as the fifth argument, the weights are first
 //! trained on CIFAR-10 by AdamW, once for all batches. A picture counts as back from 60 dB on.
 
@@ -18,7 +18,7 @@ use unmask_core::{
     Architecture, Defence, InitOptions, MaskSeed, ParamLayout, SecureSumSettings, VitConfig, initial_weights,
 };
 use unmask_data::{chw_to_hwc, decode, hwc_to_chw, metrics};
-use unmask_defence::{KeyMaterial, PlainUpdate, Protect};
+use unmask_defence::{KeyMaterial, Mask, PlainUpdate, Protect};
 use unmask_engine::{Engine, Normalisation, Wanted};
 use unmask_secagg::{MeanOfSum, SumEncoding};
 
@@ -41,9 +41,14 @@ fn main() -> Result<(), Box<dyn Error>> {
             let defence = if rate == "0" { Defence::None } else { format!("random-binary:{rate}").parse()? };
             Kind::SecureSum { clip: clip.parse()?, defence }
         }
-        (other, None) => {
-            return Err(format!("{other} is not a precision; give f32, f64, sum:CLIP or sum:CLIP:R").into());
-        }
+        (other, None) => match other.strip_prefix("masks:") {
+            Some(rate) => Kind::Masks(format!("random-binary:{rate}").parse()?),
+            None => {
+                return Err(
+                    format!("{other} is not a precision; give f32, f64, sum:CLIP, sum:CLIP:R or masks:R").into()
+                );
+            }
+        },
     };
     let photographs = photographs(config.image)?;
     let steps: usize = rest.first().map_or(Ok(0), |steps| steps.parse())?;
@@ -183,7 +188,12 @@ fn wide(values: &[f32]) -> Vec<f64> {
 #[derive(Clone, Copy)]
 enum Kind {
     Batch(Rounding),
-    SecureSum { clip: f64, defence: Defence },
+    SecureSum {
+        clip: f64,
+        defence: Defence,
+    },
+    /// A mask for each picture, and a plain mean.
+    Masks(Defence),
 }
 
 /// A mean `[P]`, and which of its values all clients kept.
@@ -212,6 +222,22 @@ fn of_secure_sum(
     Ok((wide(&values), kept.map(by_all)))
 }
 
+/// The plain mean `[P]` of updates behind a mask each, and which of its values all clients kept.
+fn of_masked(gradients: Vec<Vec<f32>>, layout: &ParamLayout, defence: Defence, seed: u64) -> (Vec<f64>, Vec<bool>) {
+    let clients = gradients.len() as f64;
+    let mut random = ChaCha20Rng::seed_from_u64(seed);
+    let (mut mean, mut by_all) = (vec![0.0; layout.len()], vec![true; layout.len()]);
+    for values in gradients {
+        let seed = MaskSeed(random.random());
+        mean.iter_mut().zip(values).for_each(|(mean, value)| *mean += f64::from(value) / clients);
+        if let Some(rates) = defence.rates() {
+            let mask = Mask::new(seed, rates, layout);
+            by_all.iter_mut().zip(mask.entries()).for_each(|(all, kept)| *all &= kept);
+        }
+    }
+    (mean, by_all)
+}
+
 /// The gradient of a batch.
 fn gradient(
     config: &VitConfig,
@@ -228,6 +254,13 @@ fn gradient(
         let engine = Engine::<f32>::new(architecture);
         engine.differentiate(weights, &[], images, labels, Normalisation::Running, wanted).gradient
     };
+    let each = || {
+        let pairs = images.chunks(images.len() / labels.len()).zip(labels);
+        pairs.map(|(image, label)| single(image, &[*label])).collect()
+    };
+    // Other masks for other labels, which differ from batch to batch.
+    let seed = labels.iter().fold(1, |seed, label| 31 * seed + *label as u64);
+    let layout = architecture.layout();
     let (gradient, kept, rounding) = match kind {
         Kind::Batch(Rounding::F64) => {
             let engine = Engine::<f64>::new(architecture);
@@ -237,12 +270,12 @@ fn gradient(
         }
         Kind::Batch(rounding) => (wide(&single(&images, labels)), None, rounding),
         Kind::SecureSum { clip, defence } => {
-            let each = images.chunks(images.len() / labels.len()).zip(labels);
-            let gradients = each.map(|(image, label)| single(image, &[*label])).collect();
-            // Other masks for other labels, which differ from batch to batch.
-            let seed = labels.iter().fold(1, |seed, label| 31 * seed + *label as u64);
-            let (mean, kept) = of_secure_sum(gradients, &architecture.layout(), (clip, defence), seed)?;
+            let (mean, kept) = of_secure_sum(each(), &layout, (clip, defence), seed)?;
             (mean, kept, Rounding::F32)
+        }
+        Kind::Masks(defence) => {
+            let (mean, kept) = of_masked(each(), &layout, defence, seed);
+            (mean, Some(kept), Rounding::F32)
         }
     };
     read(
