@@ -1,7 +1,7 @@
 //! `matrix.html`: one page with embedded pictures.
 
 use maud::{Markup, html};
-use unmask_core::{Defence, ThreatModel, Verdict};
+use unmask_core::{AttackMethod, Defence, ThreatModel, Verdict};
 use unmask_data::metrics::RECOGNISABLE_FROM;
 use unmask_html::{page, picture};
 use unmask_inversion::InferenceAttack;
@@ -47,7 +47,7 @@ fn html(plan: &MatrixPlan, rows: &[MatrixRow], pictures: Pictures<'_>) -> Result
             span.cannot-tell { "cannot tell: the attack has nothing to work on, or did not come to its end" }
         }
         h2 {
-            "Mean SSIM over " (count) " picture" @if count != 1 { "s" }
+            "Mean SSIM over " (count) " " (what(settings)) @if count != 1 { "s" }
             @if settings.seeds > 1 { " and " (settings.seeds) " seeds" }
         }
         @if settings.seeds > 1 {
@@ -89,16 +89,31 @@ fn heading(settings: &MatrixSettings, threat: ThreatModel) -> Markup {
     html! { @if !is_alone { h3 { (threat.title()) ": " (threat.sends().name()) } } }
 }
 
+/// What a row is about: a picture, or what arrives of several.
+fn what(settings: &MatrixSettings) -> &'static str {
+    match (settings.batch, settings.sum) {
+        (1, 1) => "picture",
+        (_, 1) => "update",
+        _ => "sum",
+    }
+}
+
 fn conditions(plan: &MatrixPlan) -> String {
-    let MatrixSettings { model, seed, seeds, rule, rounds, rate, batch, iterations, .. } = plan.settings();
+    let MatrixSettings { model, attacks, seed, seeds, rule, rounds, rate, batch, sum, iterations, .. } =
+        plan.settings();
     let weights = if plan.run.start.is_some() { "weights of its own" } else { "its initial weights" };
     let block = if model.april_block() { " with the April block" } else { "" };
     let steps = iterations.map_or(String::new(), |iterations| format!(", {iterations} steps of each search"));
-    let round =
-        if *rounds == 1 { "one round".to_owned() } else { format!("{rounds} rounds at a server's rate of {rate}") };
+    let collects = attacks.contains(&InferenceAttack::Reconstruction(AttackMethod::Rounds));
+    let round = if *rounds == 1 || !collects {
+        "one round".to_owned()
+    } else {
+        format!("{rounds} rounds at a server's rate of {rate}")
+    };
     let pictures = if *batch == 1 { "one picture".to_owned() } else { format!("{batch} pictures") };
+    let update = if *sum == 1 { "an update".to_owned() } else { format!("each of {sum} updates, which are averaged") };
     let seeds = if *seeds == 1 { format!("seed {seed}") } else { format!("{seeds} seeds from {seed} on") };
-    format!("{model}{block} at {weights}, {rule}, {pictures} in an update, {round}, {seeds}{steps}.")
+    format!("{model}{block} at {weights}, {rule}, {pictures} in {update}, {round}, {seeds}{steps}.")
 }
 
 /// A table of attacks (rows) by defences (columns).
