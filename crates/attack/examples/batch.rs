@@ -2,12 +2,17 @@
 //!
 //!     cargo xtask example batch vit_lab_patch8_32 2,3,4 f32 10
 //!
-//! The arguments are a model, sizes of batches, the type of the gradient (f32, f64, or sum:CLIP for a secure sum of clients
-//! with one picture each, which shorten their gradients to an L2 norm of CLIP, sum:CLIP:R if each of them also drops a
-//! share R by a secret mask, or masks:R for such masks without clip and whole numbers: the attack then uses the values that
-//! all kept) and the number of batches. Batch k has other pictures and labels, and fresh weights of seed k. The pictures are the samples and, if CIFAR-10 is there,
-//! twelve of its test set, all rounded to 8 bits. With a number of steps as the fifth argument, the weights are first
-//! trained on CIFAR-10 by AdamW, once for all batches. A picture counts as back from 60 dB on.
+//! The arguments are a model, sizes of batches, how the gradient comes about, and the number of batches:
+//!
+//! - `f32` or `f64`: of a batch, in this type;
+//! - `sum:CLIP`: a secure sum of clients with one picture each, which shorten their gradients to an L2 norm of CLIP;
+//! - `sum:CLIP:R`: each of them also drops a share R by a secret mask, and the attack uses the values that all kept. At
+//!   `0.0` the masks keep all, and the whole numbers are as coarse;
+//! - `masks:R`: such masks without clip and whole numbers.
+//!
+//! Batch k has other pictures and labels, and fresh weights of seed k. The pictures are the samples and, if CIFAR-10 is
+//! there, twelve of its test set, all rounded to 8 bits. With a number of steps as the fifth argument, the weights are
+//! first trained on CIFAR-10 by AdamW, once for all batches. A picture counts as back from 60 dB on.
 
 use std::{error::Error, fs, ops::ControlFlow, path::Path};
 
@@ -29,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [model, sizes, precision, batches, rest @ ..] = arguments.as_slice() else {
         return Err(
-            "give a model, sizes of batches, f32, f64 or sum:CLIP and a number of batches: vit_lab_patch8_32 2,3,4 f32 10".into(),
+            "give a model, sizes of batches, f32, f64, sum:CLIP, sum:CLIP:R or masks:R, and a number of batches: vit_lab_patch8_32 2,3,4 f32 10".into(),
         );
     };
     let config = model.parse::<Architecture>()?.vit().ok_or("the model must be a ViT")?;

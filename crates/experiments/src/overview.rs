@@ -71,8 +71,8 @@ pub fn overview(folder: &Path) -> Result<String, ExperimentError> {
     page += &formulas(&lines);
     page += &list(&reports, &lines);
     if folder.join("threats/matrix.html").is_file() {
-        page += "\nNo paper asks what a relay sees that chooses the weights: [attacks by defences by threat \
-                 models](threats/matrix.html), of which [threat notes](threat-notes.md) has the command.\n";
+        page += "\nThese papers do not study a relay that chooses the weights. [Attacks by defences by threat \
+                 models](threats/matrix.html) does; the [threat notes](threat-notes.md) give its command.\n";
     }
     Ok(page)
 }

@@ -65,7 +65,7 @@ pub async fn attempts(program: &Path) -> anyhow::Result<Attempts> {
 /// Two of twelve never train: one says so when the round is over, the other says nothing.
 async fn stalling(program: &Path) -> anyhow::Result<Attempt> {
     let (alone, beside) = try_join!(
-        intervals(program, [Conduct::QUICK; 2], Duration::from_secs(8)),
+        intervals(program, [Conduct::QUICK; 2], Duration::from_secs(20)),
         intervals(program, [Conduct::Unable, Conduct::Silent], Duration::from_secs(20))
     )?;
     let [usual, now] = [&alone, &beside].map(|times| times.percentile(0.5));

@@ -23,7 +23,7 @@ enum Load {
     Soak(Soak),
 }
 
-/// Run honest clients beside hostile strangers, then what hostile clients of a room try (a minute more); fails if a goal
+/// Run honest clients beside hostile strangers, then what hostile clients of a room try (half a minute more); fails if a goal
 /// is missed
 #[derive(Args)]
 struct Hostile {

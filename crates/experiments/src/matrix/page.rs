@@ -238,6 +238,27 @@ mod tests {
     }
 
     #[test]
+    fn the_page_says_what_arrives_of_how_many() {
+        let shown = |attacks: &str, batch: usize, sum: usize| {
+            let settings = MatrixSettings { batch, sum, rounds: 5, ..settings(attacks, "none") };
+            let names: Vec<String> = (0..batch * sum).map(|number| number.to_string()).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let plan = plan(&settings, &names).unwrap();
+            html(&plan, &[], &|file| Ok(file.as_bytes().to_vec())).unwrap()
+        };
+        let single = shown("embedding", 1, 1);
+        assert!(
+            single.contains("one picture in an update, one round") && single.contains("over 1 picture"),
+            "{single}"
+        );
+        let batch = shown("rounds", 2, 1);
+        assert!(batch.contains("2 pictures in an update, 5 rounds") && batch.contains("over 1 update"), "{batch}");
+        let sum = shown("embedding", 1, 3);
+        assert!(sum.contains("one picture in each of 3 updates, which are averaged"), "{sum}");
+        assert!(sum.contains("over 1 sum"), "{sum}");
+    }
+
+    #[test]
     fn strange_names_stay_text() {
         let name = "<script>alert('x')</script>\"&";
         let page = page(name, &[row(name)]);

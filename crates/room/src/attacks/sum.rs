@@ -42,7 +42,9 @@ const TRIES: u8 = 3;
 
 /// Most trials of the noise on a sum.
 const TRIALS: u32 = 100;
-/// How long the noise is tried: a class waits for the guesses, and in a browser each trial of a large model takes a quarter
+/// Trials that are made however long they take.
+const LEAST_TRIALS: u32 = 20;
+/// How long the noise is tried after that: a class waits for the guesses, and in a browser each trial of a large model takes a quarter
 /// of a second.
 const TRYING: Duration = Duration::from_secs(8);
 /// Pictures among which the noise's trials find two. A gradient takes longer than a trial.
@@ -494,7 +496,6 @@ fn tried(
     searches: &dyn Searches,
     now: &dyn Fn() -> Moment,
 ) -> Result<(CanaryScore, f64), Failure> {
-    let started = now();
     guarded(|| {
         let (whole, architecture) = (&job.whole, job.whole.architecture);
         let layout = architecture.layout();
@@ -512,8 +513,9 @@ fn tried(
         let Some([first, second]) = farthest(&canaries) else { return Ok((CanaryScore::default(), 0.0)) };
         let mut random = ChaCha20Rng::seed_from_u64(job.about.serial);
         let mut score = CanaryScore::default();
-        for _ in 0..TRIALS {
-            if is_over(job, shared) || now() - started > TRYING {
+        let started = now();
+        for trial in 0..TRIALS {
+            if is_over(job, shared) || (trial >= LEAST_TRIALS && now() - started > TRYING) {
                 break;
             }
             let is_first: bool = random.random();
