@@ -349,11 +349,12 @@ async fn choice_in_mid_seal_takes_effect_at_once() {
     relay.control(Control::Defence { defence: "none".parse().unwrap() }).await;
     let plan = ada.plan().await;
     assert_eq!((plan.round, plan.encryption), (1, None));
-    ada.update(&plan, gradient(1)).await;
-    assert_eq!(ada.answer().await, RelayMessage::Accepted { round: 1 });
+    // Bob must have answered before the next round asks all who are free.
     let sealed = ClientMessage::Sealed { policy: own.policy, check: KeyCheck([1; 16]) };
     bob.socket.send(&sealed, &seal.weights).await;
     assert!(bob.refusal().await.contains("not asked to encrypt"));
+    ada.update(&plan, gradient(1)).await;
+    assert_eq!(ada.answer().await, RelayMessage::Accepted { round: 1 });
     let plan = bob.plan().await;
     let form = UpdateForm::Encrypted { check: KeyCheck([1; 16]) };
     let message =
