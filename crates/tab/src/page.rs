@@ -38,12 +38,15 @@ pub fn mount_replay() {
 fn mount<V: leptos::prelude::IntoView + 'static>(title: fn() -> &'static str, page: fn() -> V) {
     use leptos::prelude::{document, mount_to_body};
 
-    mount_to_body(move || {
-        widgets::Tongue::start(title);
-        page()
+    wasm_bindgen_futures::spawn_local(async move {
+        let language = widgets::first_language().await;
+        mount_to_body(move || {
+            widgets::Tongue::start(language, title);
+            page()
+        });
+        // The document shows this line until the bundle has loaded.
+        if let Some(line) = document().get_element_by_id("loading") {
+            line.remove();
+        }
     });
-    // The document shows this line until the bundle has loaded.
-    if let Some(line) = document().get_element_by_id("loading") {
-        line.remove();
-    }
 }

@@ -1,18 +1,23 @@
-//! Turns Fluent catalogues into Rust functions, one for each message. The page parses nothing, and a message that lacks
-//! a translation or uses other variables does not compile.
+//! Turns Fluent catalogues into Rust functions, one for each message. A message that lacks a translation or uses other
+//! variables does not compile.
 //!
 //! Supported are text, variables, and choices by a number (`[1]` and a default). That suffices for three languages with
 //! at most one plural form.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt::Write,
+    fmt::{Display, Write},
 };
 
 use fluent_syntax::{
     ast::{Entry, Expression, InlineExpression, Pattern, PatternElement, VariantKey},
     parser::parse,
 };
+
+use crate::catalogue;
+
+/// Numbers that the languages may treat differently.
+const NUMBERS: [u32; 4] = [0, 1, 2, 11];
 
 enum Piece {
     Text(String),
@@ -25,6 +30,7 @@ type Message = Vec<Piece>;
 
 /// The messages of one language, by name.
 pub struct Catalogue {
+    text: String,
     messages: BTreeMap<String, Message>,
 }
 
@@ -32,9 +38,9 @@ impl Catalogue {
     /// Reads a catalogue.
     ///
     /// # Errors
-    /// The parts that are not messages or use unsupported Fluent features.
-    pub fn read(text: &str) -> Result<Self, String> {
-        let resource = parse(text).map_err(|(_, errors)| format!("{errors:?}"))?;
+    /// The parts that are not messages, use unsupported Fluent features, or are not what a page reads.
+    pub fn read(text: String) -> Result<Self, String> {
+        let resource = parse(text.as_str()).map_err(|(_, errors)| format!("{errors:?}"))?;
         let mut messages = BTreeMap::new();
         for entry in resource.body {
             let message = match entry {
@@ -49,8 +55,49 @@ impl Catalogue {
                 return Err(format!("{name} stands there twice"));
             }
         }
-        Ok(Self { messages })
+        let written = catalogue::read(&text);
+        if !written.keys().copied().eq(messages.keys()) {
+            return Err("a page finds other messages in it than Fluent".to_owned());
+        }
+        for (message, (name, written)) in messages.values().zip(&written) {
+            is_read_alike(message, written).map_err(|problem| format!("{name}: {problem}"))?;
+        }
+        Ok(Self { text, messages })
     }
+}
+
+/// Checks that a page fills the message as Fluent would.
+fn is_read_alike(message: &Message, written: &str) -> Result<(), String> {
+    let mut chosen_by = BTreeMap::new();
+    variables(message, &mut chosen_by);
+    let names = catalogue::variables(written);
+    if names.iter().any(|name| !chosen_by.contains_key(*name)) || names.len() != chosen_by.len() {
+        return Err(format!("a page finds the variables {names:?} in it"));
+    }
+    for number in NUMBERS {
+        let value = |name: &&str| if chosen_by[*name] { number.to_string() } else { format!("<{name}>") };
+        let values: Vec<(&str, String)> = names.iter().map(|name| (*name, value(name))).collect();
+        let shown: Vec<&dyn Display> = values.iter().map(|(_, value)| value as &dyn Display).collect();
+        let (ours, fluents) = (catalogue::fill(written, &names, &shown), said(message, &values));
+        if ours != fluents {
+            return Err(format!("a page reads {ours:?}, and Fluent {fluents:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// The message with these values, as Fluent defines it.
+fn said(message: &Message, values: &[(&str, String)]) -> String {
+    let value = |name: &str| values.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value.as_str());
+    let piece = |piece: &Piece| match piece {
+        Piece::Text(text) => text.clone(),
+        Piece::Variable(name) => value(name).to_owned(),
+        Piece::Choice(name, numbers, others) => {
+            let chosen = numbers.iter().find(|(number, _)| number == value(name));
+            said(chosen.map_or(others, |(_, message)| message), values)
+        }
+    };
+    message.iter().map(piece).collect()
 }
 
 fn pieces(pattern: &Pattern<&str>) -> Result<Message, String> {
@@ -77,7 +124,7 @@ fn pieces(pattern: &Pattern<&str>) -> Result<Message, String> {
 
 fn variable(expression: &InlineExpression<&str>) -> Result<String, String> {
     match expression {
-        InlineExpression::VariableReference { id } => Ok(id.name.replace('-', "_")),
+        InlineExpression::VariableReference { id } => Ok(id.name.to_owned()),
         other => Err(format!("{other:?} is no variable")),
     }
 }
@@ -101,140 +148,76 @@ fn variables(message: &Message, found: &mut BTreeMap<String, bool>) {
 /// Generates the functions, in a module for the first word of each message's name.
 ///
 /// # Errors
-/// The differences between the catalogues.
+/// The differences between the catalogues, of which the first is the English one.
 pub fn code(all: &[(&str, Catalogue)]) -> Result<String, String> {
     let names: BTreeSet<&String> = all.iter().flat_map(|(_, catalogue)| catalogue.messages.keys()).collect();
+    let english = all.first().map(|(_, english)| catalogue::read(&english.text)).unwrap_or_default();
     let mut modules: BTreeMap<&str, String> = BTreeMap::new();
     let (mut problems, mut functions) = (Vec::new(), Vec::new());
-    for name in names {
+    for (number, name) in names.into_iter().enumerate() {
         let Some((module, function)) = name.split_once('-') else {
             problems.push(format!("{name} has no module"));
             continue;
         };
         let function = function.replace('-', "_");
         let mut translations = Vec::new();
-        for (tag, catalogue) in all {
+        for (path, catalogue) in all {
             match catalogue.messages.get(name) {
-                Some(message) => translations.push((*tag, message)),
-                None => problems.push(format!("{name} is missing in {tag}.ftl")),
+                Some(message) => translations.push((*path, message)),
+                None => problems.push(format!("{name} is missing in {path}")),
             }
         }
         let mut parameters = BTreeMap::new();
         for (_, message) in &translations {
             variables(message, &mut parameters);
         }
-        for (tag, message) in &translations {
+        for (path, message) in &translations {
             let mut own = BTreeMap::new();
             variables(message, &mut own);
             if !own.keys().eq(parameters.keys()) {
-                problems.push(format!("{name} has not all of its variables in {tag}.ftl"));
+                problems.push(format!("{name} has not all of its variables in {path}"));
             }
         }
-        let order = order(translations.first().map(|(_, message)| *message));
-        let messages: Vec<&Message> = translations.iter().map(|(_, message)| *message).collect();
         let code = modules.entry(module).or_default();
-        function_code(code, &function, &messages, &order, &parameters).map_err(|error| error.to_string())?;
+        let english = english.get(name.as_str()).map_or("", String::as_str);
+        function_code(code, &function, number, english, &parameters).map_err(|error| error.to_string())?;
         functions.push(format!("{module}::{function}"));
     }
     if !problems.is_empty() {
-        return Err(format!("the catalogues in crates/words/catalogues do not agree:\n{}", problems.join("\n")));
+        return Err(format!("the catalogues in crates/words do not agree:\n{}", problems.join("\n")));
     }
     let mut text = String::new();
+    let mut add = |part: String| writeln!(text, "{part}").map_err(|error| error.to_string());
+    add(format!("pub const NAMES: u64 = {};", catalogue::names(english.keys().copied())))?;
     for (module, functions) in modules {
-        writeln!(text, "pub mod {module} {{\n    use crate::Language;\n{functions}}}")
-            .map_err(|error| error.to_string())?;
+        add(format!("pub mod {module} {{\n{functions}}}"))?;
     }
-    writeln!(text, "#[cfg(test)]\npub const FUNCTIONS: &[&str] = &{functions:?};")
-        .map_err(|error| error.to_string())?;
+    add(format!("#[cfg(test)]\npub const FUNCTIONS: &[&str] = &{functions:?};"))?;
     Ok(text)
-}
-
-/// The variables in order of appearance in the English message, which is the order of the parameters.
-fn order(message: Option<&Message>) -> Vec<String> {
-    fn add(message: &Message, names: &mut Vec<String>) {
-        for piece in message {
-            match piece {
-                Piece::Text(_) => {}
-                Piece::Variable(name) if names.contains(name) => {}
-                Piece::Variable(name) => names.push(name.clone()),
-                Piece::Choice(name, numbers, others) => {
-                    if !names.contains(name) {
-                        names.push(name.clone());
-                    }
-                    numbers.iter().map(|(_, said)| said).chain([others]).for_each(|said| add(said, names));
-                }
-            }
-        }
-    }
-    let mut names = Vec::new();
-    message.into_iter().for_each(|message| add(message, &mut names));
-    names
 }
 
 fn function_code(
     code: &mut String,
     function: &str,
-    messages: &[&Message],
-    order: &[String],
+    number: usize,
+    english: &str,
     parameters: &BTreeMap<String, bool>,
 ) -> std::fmt::Result {
-    let is_plain = parameters.is_empty();
-    if is_plain {
-        let texts: Vec<String> = messages.iter().map(|message| plain(message)).collect();
+    let names = catalogue::variables(english);
+    if names.is_empty() {
         return writeln!(
             code,
-            "    pub fn {function}() -> &'static str {{\n        Language::now().choose({texts:?})\n    }}"
+            "    pub fn {function}() -> &'static str {{\n        crate::language::message({number}, {english:?})\n    }}"
         );
     }
-    let list = order.iter().map(|name| {
+    let (mut list, mut values) = (Vec::new(), Vec::new());
+    for name in names {
         let kind = if parameters.get(name) == Some(&true) { "u32" } else { "impl std::fmt::Display" };
-        format!("{name}: {kind}")
-    });
-    writeln!(code, "    pub fn {function}({}) -> String {{", list.collect::<Vec<_>>().join(", "))?;
-    writeln!(code, "        match Language::now() {{")?;
-    for (message, language) in messages.iter().zip(["English", "German", "Japanese"]) {
-        writeln!(code, "            Language::{language} => {},", expression(message))?;
+        let name = name.replace('-', "_");
+        list.push(format!("{name}: {kind}"));
+        values.push(format!("&{name}"));
     }
-    writeln!(code, "        }}\n    }}")
-}
-
-fn plain(message: &Message) -> String {
-    let text = |piece: &Piece| match piece {
-        Piece::Text(text) => text.clone(),
-        Piece::Variable(_) | Piece::Choice(..) => String::new(),
-    };
-    message.iter().map(text).collect()
-}
-
-/// A message as an expression of type `String`.
-fn expression(message: &Message) -> String {
-    let (mut format, mut arguments) = (String::new(), Vec::new());
-    for piece in message {
-        match piece {
-            Piece::Text(text) => format.push_str(&text.replace('{', "{{").replace('}', "}}")),
-            Piece::Variable(name) => {
-                let _ = write!(format, "{{{name}}}");
-            }
-            Piece::Choice(name, numbers, others) => {
-                format.push_str("{}");
-                let mut arms = String::new();
-                for (number, said) in numbers {
-                    let _ = write!(arms, "{number} => {}, ", expression(said));
-                }
-                // A language without a plural has one text for all numbers.
-                arguments.push(match arms.as_str() {
-                    "" => format!("{{ let _ = {name}; {} }}", expression(others)),
-                    arms => format!("match {name} {{ {arms}_ => {} }}", expression(others)),
-                });
-            }
-        }
-    }
-    match (message.as_slice(), arguments.as_slice()) {
-        ([Piece::Choice(..)], [choice]) => choice.clone(),
-        _ if format.contains('{') => {
-            let arguments: String = arguments.iter().map(|argument| format!(", {argument}")).collect();
-            format!("format!({format:?}{arguments})")
-        }
-        _ => format!("{format:?}.to_owned()"),
-    }
+    let (list, values) = (list.join(", "), values.join(", "));
+    writeln!(code, "    pub fn {function}({list}) -> String {{")?;
+    writeln!(code, "        crate::language::filled({number}, {english:?}, &[{values}])\n    }}")
 }

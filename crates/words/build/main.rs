@@ -1,5 +1,7 @@
-//! Turns the catalogues into Rust.
+//! Turns the English catalogue into Rust, and compares the translations with it.
 
+#[path = "../src/catalogue.rs"]
+mod catalogue;
 mod catalogues;
 
 use std::{env, error::Error, fs, path::Path};
@@ -7,15 +9,16 @@ use std::{env, error::Error, fs, path::Path};
 use catalogues::Catalogue;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    println!("cargo::rerun-if-changed=build");
-    println!("cargo::rerun-if-changed=catalogues");
-    let read = |tag| -> Result<Catalogue, Box<dyn Error>> {
-        let path = format!("catalogues/{tag}.ftl");
-        let text = fs::read_to_string(&path).map_err(|error| format!("crates/words/{path}: {error}"))?;
-        Ok(Catalogue::read(&text).map_err(|problem| format!("crates/words/{path}: {problem}"))?)
+    for input in ["build", "src/catalogue.rs", "en.ftl", "translations"] {
+        println!("cargo::rerun-if-changed={input}");
+    }
+    let paths = ["en.ftl", "translations/de.ftl", "translations/ja.ftl"];
+    let read = |path: &&'static str| -> Result<_, String> {
+        let text = fs::read_to_string(path).map_err(|error| format!("crates/words/{path}: {error}"))?;
+        let catalogue = Catalogue::read(text).map_err(|problem| format!("crates/words/{path}: {problem}"))?;
+        Ok((*path, catalogue))
     };
-    // In the order of `Language`.
-    let all = [("en", read("en")?), ("de", read("de")?), ("ja", read("ja")?)];
+    let all = paths.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     let folder = env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?;
     fs::write(Path::new(&folder).join("say.rs"), catalogues::code(&all)?)?;
     Ok(())

@@ -1,6 +1,9 @@
-//! The language of the page. The build generates the functions of `say` from the catalogues, `catalogues/*.ftl`.
+//! The language of the page. English is compiled in. A page loads a translation only for somebody who reads it; native
+//! programs contain them all.
 
-use std::cell::Cell;
+use std::{cell::Cell, fmt::Display, sync::OnceLock};
+
+use crate::{catalogue, say};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Language {
@@ -15,11 +18,72 @@ thread_local! {
     static NOW: Cell<Language> = const { Cell::new(Language::English) };
 }
 
+/// The messages of a translation, in the order of their names.
+type Translation = Vec<&'static str>;
+
+static GERMAN: OnceLock<Translation> = OnceLock::new();
+static JAPANESE: OnceLock<Translation> = OnceLock::new();
+
+/// The message of this number in the current language, or else in English. Each call brings its English text, so that a
+/// page contains only its own.
+pub(crate) fn message(number: usize, english: &'static str) -> &'static str {
+    Language::now().translation().and_then(|messages| messages.get(number).copied()).unwrap_or(english)
+}
+
+/// The message with the values of its variables, in the order in which the English text names them.
+pub(crate) fn filled(number: usize, english: &'static str, values: &[&dyn Display]) -> String {
+    catalogue::fill(message(number, english), &catalogue::variables(english), values)
+}
+
 impl Language {
     pub const ALL: [Self; 3] = [Self::English, Self::German, Self::Japanese];
 
     pub fn now() -> Self {
         NOW.get()
+    }
+
+    /// Whether this program has the language's texts.
+    pub fn is_known(self) -> bool {
+        self == Self::English || self.translation().is_some()
+    }
+
+    /// Takes the texts from the language's catalogue, the file that [`file`](Self::file) names.
+    ///
+    /// # Errors
+    /// If the catalogue has other messages than this program.
+    pub fn learn(self, catalogue: &str) -> Result<(), &'static str> {
+        let messages = catalogue::read(catalogue);
+        if catalogue::names(messages.keys().copied()) != say::NAMES {
+            return Err("the translation is of another version: reload the page");
+        }
+        if let Some(place) = self.place() {
+            // A page reads at most three catalogues and keeps them.
+            place.get_or_init(|| messages.into_values().map(|text| &*text.leak()).collect());
+        }
+        Ok(())
+    }
+
+    /// The name of the translation's file in the folder of a page.
+    pub fn file(self) -> String {
+        format!("translations/{}.ftl", self.tag())
+    }
+
+    fn place(self) -> Option<&'static OnceLock<Translation>> {
+        match self {
+            Self::English => None,
+            Self::German => Some(&GERMAN),
+            Self::Japanese => Some(&JAPANESE),
+        }
+    }
+
+    fn translation(self) -> Option<&'static Translation> {
+        #[cfg(not(target_family = "wasm"))]
+        if self.place().is_some_and(|place| place.get().is_none()) {
+            let texts = ["", include_str!("../translations/de.ftl"), include_str!("../translations/ja.ftl")];
+            // The build has compared the names.
+            let _ = self.learn(self.choose(texts));
+        }
+        self.place()?.get()
     }
 
     /// Makes this the current language.
@@ -89,7 +153,14 @@ mod tests {
     use std::{collections::BTreeMap, fs, path::Path};
 
     use super::*;
-    use crate::say;
+
+    #[test]
+    fn a_catalogue_of_another_version_is_refused() {
+        let text = include_str!("../translations/de.ftl");
+        assert!(Language::German.learn(&text.replace("page-close", "page-shut")).unwrap_err().contains("reload"));
+        assert_eq!(Language::German.learn(text), Ok(()));
+        assert!(Language::ALL.into_iter().all(Language::is_known));
+    }
 
     #[test]
     fn the_browsers_first_language_that_there_is_counts() {
@@ -122,7 +193,8 @@ mod tests {
 
     /// The messages of a catalogue by name, each joined into one line, and the catalogue's whole text.
     fn catalogue(language: Language) -> (BTreeMap<String, String>, String) {
-        let path = format!("{}/catalogues/{}.ftl", env!("CARGO_MANIFEST_DIR"), language.tag());
+        let file = if language == Language::English { "en.ftl".to_owned() } else { language.file() };
+        let path = format!("{}/{file}", env!("CARGO_MANIFEST_DIR"));
         let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
         let mut messages = BTreeMap::new();
         let mut name = String::new();

@@ -1,8 +1,9 @@
-//! The texts of the pages: a function for each message of the catalogues, in the language now in force, and the words
-//! of the lesson's identifiers.
+//! The texts of the pages: a function for each message, in the current language, and the words of the lesson's
+//! identifiers.
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod catalogue;
 mod language;
 mod questions;
 mod scenes;
@@ -11,7 +12,7 @@ pub use language::Language;
 pub use questions::{answer, answers, question, suspect, told, verdict};
 pub use scenes::{SceneWords, line, scene, take_home};
 
-/// One function for each message in the catalogues: `join-no-picture` is `say::join::no_picture`.
+/// One function for each message in `en.ftl`: `join-no-picture` is `say::join::no_picture`.
 pub mod say {
     include!(concat!(env!("OUT_DIR"), "/say.rs"));
 }

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::env::Env;
-use crate::{browser, page};
+use crate::{browser, page, rustc};
 
 /// All crates, as far as they build natively. Every native step names the same packages, and targets that include the
 /// dev-dependencies; cargo then sees one feature set and compiles Burn once.
@@ -24,5 +24,8 @@ pub fn cargo(env: &Env, arguments: &[&str]) -> Command {
 pub fn native(env: &Env, subcommand: &str, arguments: &[&str]) -> Command {
     let mut command = cargo(env, &[subcommand]);
     command.args(NATIVE).args(arguments);
+    if subcommand == "test" {
+        rustc::for_tests(&mut command);
+    }
     command
 }

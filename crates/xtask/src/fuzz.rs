@@ -1,21 +1,21 @@
 //! Coverage-guided fuzzing with a stable toolchain.
 //!
 //! A fuzzer learns which inputs reach new code from a pass of LLVM, which stable rustc runs when told its name. Cargo
-//! calls this program instead of rustc for our own crates ([`as_rustc`]). Only the crates listed here are compiled with
+//! calls this program instead of rustc for our own crates. Only the crates listed here are compiled with
 //! the pass, and all dependencies are reused from earlier builds.
 
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::cargo::native;
 use crate::env::{self, Env};
-use crate::{apt, leftovers};
+use crate::{apt, leftovers, rustc};
 
 /// Crates that handle what clients send and users bring, and the crate that calls them, because generic code is compiled
 /// there.
@@ -45,9 +45,6 @@ const COUNTERS: [&str; 6] = [
 
 /// Traces comparisons, which tells the fuzzer about constants such as the magic bytes of a frame.
 const COMPARISONS: &str = "llvm-args=-sanitizer-coverage-trace-compares";
-
-/// Set when cargo calls this program instead of rustc.
-const AS_RUSTC: &str = "UNMASK_AS_RUSTC";
 
 const TARGETS: [&str; 6] = ["frames", "rounds", "session", "safetensors", "numpy", "pickle"];
 
@@ -143,9 +140,8 @@ fn build(env: &Env) -> Result<PathBuf> {
     if !apt::has_cpp_compiler(env) {
         bail!("libFuzzer is written in C++, and there is no compiler for it: `sudo apt-get install -y g++`");
     }
-    let this = std::env::current_exe().context("this program has no path")?;
     let mut command = native(env, "build", &["--features", "unmask-fuzz/libfuzzer", "--example", "fuzz"]);
-    env::run(command.env("RUSTC_WORKSPACE_WRAPPER", this).env(AS_RUSTC, "1"))?;
+    env::run(rustc::for_fuzzer(&mut command)?)?;
     Ok(env.release_binary("examples/fuzz"))
 }
 
@@ -226,22 +222,8 @@ impl Statistics {
     }
 }
 
-/// If cargo calls this program instead of rustc, returns rustc's exit code.
-pub fn as_rustc() -> Option<Result<ExitCode>> {
-    std::env::var_os(AS_RUSTC)?;
-    let mut arguments = std::env::args_os().skip(1);
-    let rustc = arguments.next()?;
-    let arguments: Vec<OsString> = arguments.collect();
-    let mut command = Command::new(rustc);
-    for option in instrumentation(&arguments) {
-        command.args(["-C", option]);
-    }
-    command.args(arguments);
-    Some(env::become_process(command))
-}
-
 /// The compiler options for a crate under test. Build scripts have other crate names.
-fn instrumentation(arguments: &[OsString]) -> Vec<&'static str> {
+pub fn instrumentation(arguments: &[OsString]) -> Vec<&'static str> {
     let is_one_of = |names: &[&str]| {
         arguments.windows(2).any(|pair| pair[0] == "--crate-name" && names.iter().any(|n| pair[1] == *n))
     };

@@ -21,6 +21,7 @@ mod peers;
 mod programs;
 mod python;
 mod runner;
+mod rustc;
 mod single;
 mod site;
 mod space;
@@ -32,7 +33,7 @@ mod windows;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match fuzz::as_rustc().unwrap_or_else(cli::run) {
+    match rustc::run().unwrap_or_else(cli::run) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");

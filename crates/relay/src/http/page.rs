@@ -224,7 +224,10 @@ pub(crate) async fn serve(uri: Uri, request: HeaderMap) -> Response {
 /// Returns the content type for a file name. Text is declared as UTF-8, since browsers otherwise guess from the
 /// system's language.
 fn content_type(name: &str) -> String {
-    let kind = mime_guess::from_path(name).first_or_octet_stream();
+    let kind = match name.rsplit_once('.') {
+        Some((_, "ftl")) => mime_guess::mime::TEXT_PLAIN,
+        _ => mime_guess::from_path(name).first_or_octet_stream(),
+    };
     if kind.type_() == mime_guess::mime::TEXT { format!("{kind}; charset=utf-8") } else { kind.to_string() }
 }
 
@@ -255,6 +258,7 @@ mod tests {
     #[test]
     fn text_names_its_encoding() {
         assert_eq!(content_type("page.js"), "text/javascript; charset=utf-8");
+        assert_eq!(content_type("translations/de.ftl"), "text/plain; charset=utf-8");
         assert_eq!(content_type("page_bg.wasm"), "application/wasm");
     }
 

@@ -44,8 +44,8 @@ const TRIES: u8 = 3;
 const TRIALS: u32 = 100;
 /// Trials that are made however long they take.
 const LEAST_TRIALS: u32 = 20;
-/// How long the noise is tried after that: a class waits for the guesses, and in a browser each trial of a large model takes a quarter
-/// of a second.
+/// How long the noise is tried after that: a class waits for the guesses, and in a browser each trial of a large model
+/// takes a quarter of a second.
 const TRYING: Duration = Duration::from_secs(8);
 /// Pictures among which the noise's trials find two. A gradient takes longer than a trial.
 const CANARIES: u64 = 4;
@@ -320,12 +320,12 @@ impl Sums {
             }
             OfSum::Apart(Err(reason)) => {
                 view.pictures = vec![None; view.clients.len()];
-                view.remark = Some(format!("Cannot, because {}.", reason.to_string().trim_end_matches('.')));
+                view.remark = Some(cannot(&reason));
             }
             OfSum::Tried(Ok((CanaryScore { trials, right }, epsilon))) => {
                 (view.tried, view.least_epsilon) = (Some((right, trials)), Some(epsilon));
             }
-            OfSum::Tried(Err(_)) => {}
+            OfSum::Tried(Err(reason)) => view.remark = Some(cannot(&reason)),
         }
     }
 
@@ -479,6 +479,10 @@ fn apart(job: &SumJob, shared: &Shared, searches: &dyn Searches, now: &dyn Fn() 
         let seconds = (now() - started).as_secs_f64();
         Ok(Apart { pictures, certain: certain.unwrap_or_default(), seconds, notes })
     })
+}
+
+fn cannot(reason: &Failure) -> String {
+    format!("Cannot, because {}.", reason.to_string().trim_end_matches('.'))
 }
 
 /// Whether the room no longer wants this sum.

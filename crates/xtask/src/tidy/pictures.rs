@@ -34,7 +34,7 @@ fn hash(files: &[File]) -> String {
     let is_shown = |file: &&File| {
         file.path.starts_with("www/") && ["css", "html"].contains(&file.extension())
             || file.path.starts_with("crates/tab/src/page/") && file.extension() == "rs"
-            || ["index.html", "crates/words/catalogues/en.ftl"].contains(&file.path.as_str())
+            || ["index.html", "crates/words/en.ftl"].contains(&file.path.as_str())
     };
     let mut sum = Sha256::new();
     for file in files.iter().filter(is_shown) {

@@ -23,7 +23,7 @@ const BANNED: [(&str, &str); 14] = [
 /// No comment, text or document uses one of the banned turns. Reports keep the words of their date.
 pub fn prose(files: &[File]) -> Vec<String> {
     let is_prose = |file: &&File| {
-        ["rs", "md", "py", "toml", "html"].contains(&file.extension()) || file.path.ends_with("catalogues/en.ftl")
+        ["rs", "md", "py", "toml", "html"].contains(&file.extension()) || file.path.ends_with("words/en.ftl")
     };
     let is_kept = |file: &&File| {
         file.path.starts_with("docs/reports/") || file.path.ends_with("tidy/prose.rs") || file.name() == "LICENCE.md"

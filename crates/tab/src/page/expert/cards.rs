@@ -205,6 +205,7 @@ fn SumCard(feed: Feed) -> impl IntoView {
     let pictures =
         part(sum, |sum| sum.pictures.iter().flatten().map(|picture| picture.to_string()).collect::<Vec<_>>());
     let remark = optional(sum, |sum| sum.remark.clone());
+    let tried = optional(sum, |sum| sum.tried.zip(sum.least_epsilon).map(attacks::tried_noise));
     let mixture = optional(sum, |sum| sum.mixture.as_ref().map(|picture| picture.to_string()));
     view! {
         <article class="card finding" data-testid="sum-card" hidden=move || sum.with(Option::is_none)>
@@ -215,6 +216,7 @@ fn SumCard(feed: Feed) -> impl IntoView {
                 "What an attack for one picture sees: "
                 <img src=mixture alt="the sum as one picture" data-testid="sum-mixture"/>
             </p>
+            <p data-testid="tried" hidden=move || tried().is_none()>{tried}</p>
             <p class="remark" hidden=move || remark().is_none()>{remark}</p>
         </article>
     }

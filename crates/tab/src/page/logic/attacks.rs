@@ -114,6 +114,14 @@ pub fn membership(membership: &MembershipView) -> String {
     }
 }
 
+/// What the trials of the noise on a sum say of its epsilon: `((right guesses, trials), least epsilon)`.
+pub fn tried_noise(((right, trials), epsilon): ((u32, u32), f64)) -> String {
+    format!(
+        "A guesser who knows all other pictures told in {right} of {trials} trials which of two is in the sum. So the \
+         noise's epsilon for one round is at least {epsilon:.2} (95 % confidence)."
+    )
+}
+
 pub fn attack_time_spent(budget: &BudgetView) -> String {
     if budget.seconds <= 0.0 {
         return "attacks are off".to_owned();
@@ -133,6 +141,12 @@ mod tests {
     use unmask_core::ClientId;
 
     use super::*;
+
+    #[test]
+    fn trials_of_noise_bound_its_epsilon_from_below() {
+        let said = tried_noise(((20, 20), 1.8211));
+        assert!(said.contains("in 20 of 20 trials") && said.contains("at least 1.82 (95 %"), "{said}");
+    }
 
     #[test]
     fn not_being_recognised_is_said_of_one_attacker_only() {

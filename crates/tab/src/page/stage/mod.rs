@@ -182,7 +182,7 @@ fn obey(
     let tongue = Tongue::spoken();
     Callback::new(move |action: Action| match action {
         Action::Expert => is_expert.update(|is_expert| *is_expert = !*is_expert),
-        Action::Language => tongue.choose(untrack(|| tongue.now()).next()),
+        Action::Language => tongue.choose_next(),
         _ if is_expert.get_untracked() || !stage.is_presenting.get_untracked() => {}
         Action::Next => stage.next(),
         Action::NextScene => {

@@ -280,6 +280,9 @@ mod tests {
 
     #[wasm_bindgen_test]
     async fn the_class_reads_how_many_pictures_wait() {
+        let german = include_str!("../../../../words/translations/de.ftl");
+        let japanese = include_str!("../../../../words/translations/ja.ftl");
+        assert_eq!((Language::German.learn(german), Language::Japanese.learn(japanese)), (Ok(()), Ok(())));
         for (language, said) in [
             (Language::English, "2 pictures wait for the teacher"),
             (Language::German, "2 Bilder warten auf die Lehrkraft"),

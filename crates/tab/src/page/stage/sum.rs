@@ -109,7 +109,11 @@ fn shown(room: &RoomView, beat: Beat) -> Shown {
             ([None, None], Some(noticed.unwrap_or_else(|| say::checks::none_yet().to_owned())))
         }
         Beat::AddNoise => {
-            let tried = sum.and_then(|sum| sum.tried).map(|(right, trials)| say::checks::tried(right, trials));
+            let tried = sum.filter(|sum| sum.mixture.is_some()).and_then(|sum| match (sum.tried, &sum.remark) {
+                (Some((right, trials)), _) => Some(say::checks::tried(right, trials)),
+                (None, None) => Some(say::checks::trying().to_owned()),
+                (None, Some(_)) => None,
+            });
             ([original(), mixture()], tried)
         }
         Beat::Fish => ([original(), mixture()], None),

@@ -14,6 +14,7 @@ use gloo_events::EventListener;
 use leptos::prelude::*;
 use unmask_words::{Language, say};
 use wasm_bindgen::JsCast;
+use wasm_bindgen_futures::spawn_local;
 use web_sys::{HtmlElement, Storage};
 
 /// A part of `whole`, which may be missing.
@@ -82,15 +83,15 @@ const LANGUAGE_KEY: &str = "unmask-language";
 #[derive(Clone, Copy)]
 pub struct Tongue {
     chosen: RwSignal<Language>,
+    /// The language that was chosen last. Its texts may still be on their way.
+    wanted: StoredValue<Language>,
     /// Whether the expert view is open, which is in English like its technical terms.
     is_expert: RwSignal<bool>,
 }
 
 impl Tongue {
-    /// Uses the chosen language, or else the browser's first supported one, and keeps the document and `title` in step
-    /// with it. Call it once, before any text is created.
-    pub fn start(title: fn() -> &'static str) {
-        let first = kept_language().unwrap_or_else(browsers_language);
+    /// Keeps the document and `title` in step with the language. Call it once, before any text is created.
+    pub fn start(first: Language, title: fn() -> &'static str) {
         first.speak();
         let tongue = Self::new(first);
         Effect::new(move |_| {
@@ -109,7 +110,7 @@ impl Tongue {
     }
 
     fn new(chosen: Language) -> Self {
-        Self { chosen: RwSignal::new(chosen), is_expert: RwSignal::new(false) }
+        Self { chosen: RwSignal::new(chosen), wanted: StoredValue::new(chosen), is_expert: RwSignal::new(false) }
     }
 
     /// The page's own instance.
@@ -137,12 +138,41 @@ impl Tongue {
 
     /// Switches to this language and stores the choice.
     pub fn choose(self, language: Language) {
-        let has_focus = is_choosing_language();
         if let Some(storage) = storage() {
             // Without storage only this window switches, until it is closed.
             let _ = storage.set_item(LANGUAGE_KEY, language.tag());
         }
         self.speak(language);
+    }
+
+    /// Switches to the language after the one that was chosen last.
+    pub fn choose_next(self) {
+        self.choose(self.wanted.get_value().next());
+    }
+
+    fn speak(self, language: Language) {
+        self.wanted.set_value(language);
+        if language.is_known() {
+            if self.chosen.get_untracked() != language {
+                self.switch(language);
+            }
+            return;
+        }
+        spawn_local(async move {
+            let learned = learn(language).await;
+            if self.wanted.get_value() == language {
+                // Without its texts, the list shows the old language again.
+                self.switch(if learned { language } else { self.chosen.get_untracked() });
+            }
+        });
+    }
+
+    fn switch(self, language: Language) {
+        let has_focus = is_choosing_language();
+        if !self.is_expert.get_untracked() {
+            language.speak();
+        }
+        self.chosen.set(language);
         if has_focus {
             // The switch itself has been rebuilt.
             request_animation_frame(|| {
@@ -151,15 +181,26 @@ impl Tongue {
             });
         }
     }
+}
 
-    fn speak(self, language: Language) {
-        if self.chosen.get_untracked() != language {
-            if !self.is_expert.get_untracked() {
-                language.speak();
-            }
-            self.chosen.set(language);
+/// The chosen language, or else the browser's first supported one; English if its texts cannot be loaded.
+pub async fn first_language() -> Language {
+    let first = kept_language().unwrap_or_else(browsers_language);
+    if learn(first).await { first } else { Language::English }
+}
+
+/// Loads the texts of a language, and says whether they are there.
+async fn learn(language: Language) -> bool {
+    if !language.is_known() {
+        let learned = match api::bytes(&language.file()).await {
+            Ok(bytes) => language.learn(&String::from_utf8_lossy(&bytes)).map_err(str::to_owned),
+            Err(reason) => Err(reason),
+        };
+        if let Err(reason) = learned {
+            leptos::logging::error!("{reason}");
         }
     }
+    language.is_known()
 }
 
 /// The selector of the language switch.

@@ -624,6 +624,7 @@ checks-noticed = { $asked ->
    *[other] { $asked }台のうち{ $left }台が気づき、何も送りませんでした。
 }
 checks-none-yet = 細工された重みのラウンドを待っています…
+checks-trying = ほかの写真でノイズを試しています…
 checks-tried = 2枚のうち、どちらが合計に入ったか。{ $trials } 回中 { $right } 回正解
 
 debrief-title = まとめ

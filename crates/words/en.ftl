@@ -1,4 +1,4 @@
-# The English catalogue. The others have the same messages with the same variables.
+# The English catalogue. Translations have the same messages with the same variables.
 # A message's name gives its module and function in `unmask_words::say`: join-no-picture is say::join::no_picture.
 
 ## The pages
@@ -667,6 +667,7 @@ checks-noticed = { $asked ->
    *[other] { $left } of { $asked } devices noticed, and sent nothing.
 }
 checks-none-yet = Waiting for a round with doctored weights…
+checks-trying = Testing the noise with other pictures…
 checks-tried = Which of two pictures is in the sum? { $right } of { $trials } guesses right.
 
 debrief-title = Take home

@@ -666,6 +666,7 @@ checks-noticed = { $asked ->
    *[other] { $left } von { $asked } Geräten haben es bemerkt und nichts gesendet.
 }
 checks-none-yet = Warten auf eine Runde mit manipulierten Gewichten…
+checks-trying = Das Rauschen wird mit anderen Bildern getestet…
 checks-tried = Welches von zwei Bildern ist dabei? { $right } von { $trials } richtig geraten.
 
 debrief-title = Fazit

@@ -1,0 +1,101 @@
+//! Calls of rustc that cargo makes through this program, because they differ from what a profile can say.
+
+use std::ffi::{OsStr, OsString};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result};
+
+use crate::env;
+use crate::fuzz;
+
+/// What this program changes in rustc's arguments; set when cargo calls it instead of rustc.
+const AS_RUSTC: &str = "UNMASK_AS_RUSTC";
+
+const FUZZER: &str = "fuzzer";
+const TESTS: &str = "tests";
+
+/// Crates whose tests compute for longer than their optimisation takes.
+const COMPUTING: [&str; 7] = [
+    "unmask-attack",
+    "unmask-client",
+    "unmask-core",
+    "unmask-data",
+    "unmask-defence",
+    "unmask-engine",
+    "unmask-federation",
+];
+
+/// Makes cargo compile our own crates for the fuzzer. Cargo keeps them apart from the ones that it compiles otherwise.
+pub fn for_fuzzer(command: &mut Command) -> Result<&mut Command> {
+    Ok(command.env("RUSTC_WORKSPACE_WRAPPER", this()?).env(AS_RUSTC, FUZZER))
+}
+
+/// Makes cargo compile test programs without optimisation, except for those of [`COMPUTING`] crates. This takes a
+/// quarter of the time. The libraries and programs under test stay as they are. A wrapper of the user's, such as sccache,
+/// stays in place.
+pub fn for_tests(command: &mut Command) -> &mut Command {
+    match this() {
+        Ok(this) if std::env::var_os("RUSTC_WRAPPER").is_none() => {
+            command.env("RUSTC_WRAPPER", this).env(AS_RUSTC, TESTS)
+        }
+        _ => command,
+    }
+}
+
+fn this() -> Result<OsString> {
+    Ok(std::env::current_exe().context("this program has no path")?.into())
+}
+
+/// If cargo calls this program instead of rustc, returns rustc's exit code.
+pub fn run() -> Option<Result<ExitCode>> {
+    let change = std::env::var_os(AS_RUSTC)?;
+    let mut arguments = std::env::args_os().skip(1);
+    let rustc = arguments.next()?;
+    let mut arguments: Vec<OsString> = arguments.collect();
+    let mut command = Command::new(rustc);
+    if change == FUZZER {
+        for option in fuzz::instrumentation(&arguments) {
+            command.args(["-C", option]);
+        }
+    } else if is_quick_test(&arguments, std::env::var_os("CARGO_PKG_NAME").as_deref()) {
+        optimise_nothing(&mut arguments);
+    }
+    command.args(arguments);
+    Some(env::become_process(command))
+}
+
+/// Whether this call compiles a test program of a crate that is not a [`COMPUTING`] one.
+fn is_quick_test(arguments: &[OsString], package: Option<&OsStr>) -> bool {
+    let is_ours =
+        |package: &OsStr| package == "xtask" || package.to_str().is_some_and(|package| package.starts_with("unmask"));
+    let is_computing = |package: &OsStr| COMPUTING.iter().any(|name| package == *name);
+    arguments.iter().any(|argument| argument == "--test")
+        && package.is_some_and(|package| is_ours(package) && !is_computing(package))
+}
+
+fn optimise_nothing(arguments: &mut [OsString]) {
+    for argument in arguments {
+        if argument.to_str().is_some_and(|argument| argument.starts_with("opt-level=")) {
+            *argument = "opt-level=0".into();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_test_programs_that_compute_little_are_compiled_without_optimisation() {
+        let arguments = ["--crate-name", "unmask_room", "-C", "opt-level=3", "--test"].map(OsString::from);
+        let is_quick = |arguments: &[OsString], package: &str| is_quick_test(arguments, Some(package.as_ref()));
+        assert!(is_quick(&arguments, "unmask-room") && is_quick(&arguments, "xtask"));
+        assert!(!is_quick(&arguments[..4], "unmask-room"), "the crate itself");
+        assert!(!is_quick(&arguments, "unmask-attack") && !is_quick(&arguments, "serde"));
+        assert!(!is_quick_test(&arguments, None), "a question to rustc");
+        let mut changed = arguments.clone();
+        optimise_nothing(&mut changed);
+        assert_eq!(changed[3], "opt-level=0");
+        assert!((0..5).all(|place| place == 3 || changed[place] == arguments[place]));
+    }
+}
