@@ -4,7 +4,8 @@
 use std::time::Instant;
 
 use crate::{
-    DESKTOP, ONE_AT_A_TIME, PHONE,
+    DESKTOP, ONE_AT_A_TIME, PHONE, solo,
+    stage::PROJECTOR,
     support::{Browser, Relay, wait_for},
     volunteers::has_picture,
 };
@@ -66,6 +67,35 @@ async fn of_the_first_update() {
         milliseconds.push(joined.elapsed().as_secs_f64() * 1e3);
     }
     println!("| from *Join* to the first update, ms | {} |", range(milliseconds));
+}
+
+/// The lesson without a relay, in each engine: from its address until the first picture has leaked, with a press of Space
+/// as soon as each step has come.
+#[tokio::test]
+#[ignore = "measures: cargo xtask test --test lessons first_paint -- --ignored --nocapture"]
+async fn of_the_lesson_at_an_address() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let site = solo::serve();
+    println!("| solo lesson | first paint, ms | first leak, ms |\n|---|---|---|");
+    for name in ["Chromium", "Firefox", "WebKitGTK"] {
+        let (mut first, mut leaked) = (Vec::new(), Vec::new());
+        for _ in 0..VISITS {
+            let browser = match name {
+                "Chromium" => Some(Browser::start().await),
+                "Firefox" => Browser::firefox().await,
+                _ => Browser::webkit().await,
+            };
+            let Some(browser) = browser else { break };
+            let started = Instant::now();
+            let page = browser.open_view(&format!("{}?seed=7", site.link()), PROJECTOR).await;
+            solo::goes_to_the_first_leak(&page).await;
+            leaked.push(started.elapsed().as_secs_f64() * 1e3);
+            first.push(page.wait_for(FIRST_PAINT).await.as_f64().expect("milliseconds"));
+        }
+        if !first.is_empty() {
+            println!("| {name} | {} | {} |", range(first), range(leaked));
+        }
+    }
 }
 
 /// Median, minimum and maximum.

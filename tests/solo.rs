@@ -22,7 +22,7 @@ const LEAKED: &str = "[...document.querySelectorAll('[data-testid=\"attacked\"] 
     .find(image => image.src.startsWith('data:image/png') && image.complete && image.naturalWidth > 0) && 'leaked'";
 
 /// `cargo xtask check-all --only page` builds the folder.
-fn serve() -> Site {
+pub fn serve() -> Site {
     serve_as(site::kind)
 }
 
@@ -41,7 +41,7 @@ async fn arrives(page: &Tab, scene: u64, beat: u64) {
 }
 
 /// Presses Space from the lobby to the question whose picture leaked.
-async fn goes_to_the_first_leak(page: &Tab) {
+pub async fn goes_to_the_first_leak(page: &Tab) {
     page.attribute_is("clients-here", "data-count", "4").await;
     space_to(page, &[(1, 0), (1, 1), (1, 2), (2, 0)]).await;
     page.wait_for(LEAKED).await;
