@@ -179,8 +179,9 @@ async fn a_folder_plays_from_any_web_server() {
     assert!(!names.iter().any(|name| name.starts_with("worker")), "{names:?}");
     let port = serve(site);
     let browser = Browser::start().await;
-    let page = browser.open(&format!("http://localhost:{port}/our%20class/replay.html#expert"), DESKTOP).await;
+    let page = browser.open_in(&format!("http://localhost:{port}/our%20class/replay.html#expert"), DESKTOP, "de").await;
     shows_round(&page, 2).await;
+    assert!(page.wait_for("document.documentElement.dataset.own").await.to_string().contains("de"));
     // This server sends no policy; the page has its own.
     let refused = "window.refused || (document.addEventListener('securitypolicyviolation', event => {
         window.refused = event.blockedURI;
@@ -210,7 +211,7 @@ fn answer(mut stream: TcpStream, folder: &Path) -> std::io::Result<()> {
             break;
         }
     }
-    let path = request.split(' ').nth(1).unwrap_or("/").replace("%20", " ");
+    let path = request.split([' ', '?']).nth(1).unwrap_or("/").replace("%20", " ");
     let kind = match path.rsplit('.').next() {
         Some("html") => "text/html",
         Some("js") => "text/javascript",

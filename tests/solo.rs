@@ -1,6 +1,9 @@
 //! The lesson without a relay: one folder, from a plain web server and below another page.
 
-use std::path::Path;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use serde_json::Value;
 
@@ -27,9 +30,13 @@ pub fn serve() -> Site {
 }
 
 fn serve_as(kind: fn(&Path) -> &'static str) -> Site {
+    Site::serve(&folder(), PREFIX, 0, kind).expect("a port")
+}
+
+fn folder() -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist/solo");
     assert!(folder.join("index.html").exists(), "there is no {}", folder.display());
-    Site::serve(&folder, PREFIX, 0, kind).expect("a port")
+    folder
 }
 
 async fn arrives(page: &Tab, scene: u64, beat: u64) {
@@ -158,13 +165,51 @@ async fn the_lesson_plays_without_a_network() {
     let _turn = ONE_AT_A_TIME.lock().await;
     let site = serve();
     let browser = Browser::start().await;
-    let page = browser.open_view(&format!("{}?seed=7&pictures=rocket,cat", site.link()), PROJECTOR).await;
+    let page = browser.open_in(&format!("{}?seed=7&pictures=rocket,cat", site.link()), PROJECTOR, "de").await;
     page.run_async("const done = arguments[0]; navigator.serviceWorker.ready.then(() => done(true))").await;
     drop(site);
     page.reload().await;
+    is_in(&page, "de").await;
     page.attribute_is("clients-here", "data-count", "2").await;
     space_to(&page, &[(1, 0), (1, 1), (1, 2), (2, 0)]).await;
     page.wait_for(LEAKED).await;
+}
+
+/// A page whose texts cannot be fetched says so in English, and still offers the other languages.
+#[tokio::test]
+async fn a_missing_translation_is_told() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let place = tempfile::tempdir().expect("a temporary folder");
+    copy(&folder(), place.path());
+    fs::remove_file(place.path().join("translations/de.ftl")).expect("a translation");
+    let site = Site::serve(place.path(), PREFIX, 0, site::kind).expect("a port");
+    let browser = Browser::start().await;
+    let page = browser.open_in(&site.link(), PROJECTOR, "de").await;
+    let problem = "document.querySelector('[data-testid=\"language-problem\"]')";
+    page.wait_for(&format!("{problem}?.innerText.startsWith('Deutsch: translations/de.ftl') || null")).await;
+    is_in(&page, "en").await;
+    page.attribute_is("clients-here", "data-count", "4").await;
+    page.press('l').await;
+    is_in(&page, "ja").await;
+    page.wait_for(&format!("{problem}.hidden || null")).await;
+}
+
+/// Waits until the page speaks this language.
+async fn is_in(page: &Tab, language: &str) {
+    page.wait_for(&format!("document.documentElement.lang === '{language}' || null")).await;
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a folder");
+    for entry in fs::read_dir(from).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let copied = to.join(path.file_name().expect("a name"));
+        if path.is_dir() {
+            copy(&path, &copied);
+        } else {
+            fs::copy(&path, &copied).expect("a copy");
+        }
+    }
 }
 
 /// Two pages in one browser have a room each.

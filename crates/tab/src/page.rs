@@ -42,7 +42,7 @@ fn mount<V: leptos::prelude::IntoView + 'static>(title: fn() -> &'static str, pa
         let language = widgets::first_language().await;
         mount_to_body(move || {
             widgets::Tongue::start(language, title);
-            page()
+            (page(), widgets::LanguageProblem())
         });
         // The document shows this line until the bundle has loaded.
         if let Some(line) = document().get_element_by_id("loading") {

@@ -221,7 +221,7 @@ pub struct SumView {
     pub certain: usize,
     /// Duration of the attack.
     pub seconds: Option<f64>,
-    /// Why pictures are missing, as a sentence.
+    /// Why pictures are missing, or the noise was not tried, as a sentence.
     pub remark: Option<String>,
     /// Trials of the noise on the sum: how often a guesser who knows all other pictures and the weights told which of two
     /// pictures was in it, and of how many trials.

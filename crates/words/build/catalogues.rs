@@ -52,7 +52,7 @@ impl Catalogue {
             let pattern = message.value.ok_or_else(|| format!("{name} says nothing"))?;
             let read = pieces(&pattern).map_err(|problem| format!("{name}: {problem}"))?;
             if messages.insert(name.clone(), read).is_some() {
-                return Err(format!("{name} stands there twice"));
+                return Err(format!("{name} appears twice"));
             }
         }
         let written = catalogue::read(&text);
@@ -188,7 +188,7 @@ pub fn code(all: &[(&str, Catalogue)]) -> Result<String, String> {
     }
     let mut text = String::new();
     let mut add = |part: String| writeln!(text, "{part}").map_err(|error| error.to_string());
-    add(format!("pub const NAMES: u64 = {};", catalogue::names(english.keys().copied())))?;
+    add(format!("pub const IDENTITY: u64 = {};", catalogue::identity(&english)))?;
     for (module, functions) in modules {
         add(format!("pub mod {module} {{\n{functions}}}"))?;
     }

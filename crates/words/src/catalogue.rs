@@ -21,10 +21,16 @@ pub fn read(text: &str) -> BTreeMap<&str, String> {
     messages
 }
 
-/// A number that is different for other names of messages.
-pub fn names<'a>(names: impl IntoIterator<Item = &'a str>) -> u64 {
+/// A hash of the messages' names and variables. It tells whether a translation belongs to this program.
+pub fn identity(messages: &BTreeMap<&str, String>) -> u64 {
+    let words = messages.iter().flat_map(|(name, message)| {
+        let mut words = variables(message);
+        words.sort_unstable();
+        words.push(name);
+        words
+    });
     // FNV-1a
-    let bytes = names.into_iter().flat_map(|name| name.bytes().chain([b'\n']));
+    let bytes = words.flat_map(|word| word.bytes().chain([b'\n']));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
@@ -116,8 +122,12 @@ mod tests {
     }
 
     #[test]
-    fn other_names_have_another_number() {
-        assert_ne!(names(["a-b", "c-d"]), names(["a-b", "c-e"]));
-        assert_ne!(names(["a", "bc"]), names(["ab", "c"]));
+    fn translations_of_other_names_or_variables_are_told_apart() {
+        let of = |text: &str| identity(&read(text));
+        assert_eq!(of("a-b = One { $n } and { $m }\n"), of("a-b = { $m } und { $n }\n"));
+        for other in ["a-c = { $n }{ $m }\n", "a-b = { $n }\n", "a-b = { $n }{ $k }\n", "a-b = { $n }{ $m }\nb-c = x\n"]
+        {
+            assert_ne!(of("a-b = { $n }{ $m }\n"), of(other), "{other}");
+        }
     }
 }

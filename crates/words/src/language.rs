@@ -47,25 +47,26 @@ impl Language {
         self == Self::English || self.translation().is_some()
     }
 
-    /// Takes the texts from the language's catalogue, the file that [`file`](Self::file) names.
+    /// Takes the texts from the language's catalogue, the file at its [`address`](Self::address).
     ///
     /// # Errors
-    /// If the catalogue has other messages than this program.
+    /// If the catalogue has other messages than this program, or messages with other variables.
     pub fn learn(self, catalogue: &str) -> Result<(), &'static str> {
         let messages = catalogue::read(catalogue);
-        if catalogue::names(messages.keys().copied()) != say::NAMES {
+        if catalogue::identity(&messages) != say::IDENTITY {
             return Err("the translation is of another version: reload the page");
         }
         if let Some(place) = self.place() {
-            // A page reads at most three catalogues and keeps them.
+            // A page reads at most two catalogues and keeps them.
             place.get_or_init(|| messages.into_values().map(|text| &*text.leak()).collect());
         }
         Ok(())
     }
 
-    /// The name of the translation's file in the folder of a page.
-    pub fn file(self) -> String {
-        format!("translations/{}.ftl", self.tag())
+    /// The address of the translation's file beside a page. Another build has another address, so that no cache mixes
+    /// them.
+    pub fn address(self) -> String {
+        format!("translations/{}.ftl?{:x}", self.tag(), say::IDENTITY)
     }
 
     fn place(self) -> Option<&'static OnceLock<Translation>> {
@@ -80,7 +81,7 @@ impl Language {
         #[cfg(not(target_family = "wasm"))]
         if self.place().is_some_and(|place| place.get().is_none()) {
             let texts = ["", include_str!("../translations/de.ftl"), include_str!("../translations/ja.ftl")];
-            // The build has compared the names.
+            // The build has compared them.
             let _ = self.learn(self.choose(texts));
         }
         self.place()?.get()
@@ -193,8 +194,8 @@ mod tests {
 
     /// The messages of a catalogue by name, each joined into one line, and the catalogue's whole text.
     fn catalogue(language: Language) -> (BTreeMap<String, String>, String) {
-        let file = if language == Language::English { "en.ftl".to_owned() } else { language.file() };
-        let path = format!("{}/{file}", env!("CARGO_MANIFEST_DIR"));
+        let folder = if language == Language::English { "" } else { "translations/" };
+        let path = format!("{}/{folder}{}.ftl", env!("CARGO_MANIFEST_DIR"), language.tag());
         let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
         let mut messages = BTreeMap::new();
         let mut name = String::new();

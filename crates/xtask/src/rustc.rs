@@ -1,6 +1,7 @@
 //! Calls of rustc that cargo makes through this program, because they differ from what a profile can say.
 
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
@@ -14,7 +15,8 @@ const AS_RUSTC: &str = "UNMASK_AS_RUSTC";
 const FUZZER: &str = "fuzzer";
 const TESTS: &str = "tests";
 
-/// Crates whose tests compute for longer than their optimisation takes.
+/// Crates whose tests compute for longer than their optimisation takes. Cargo does not notice a change of this list: it
+/// takes effect when a crate is compiled next.
 const COMPUTING: [&str; 7] = [
     "unmask-attack",
     "unmask-client",
@@ -30,14 +32,16 @@ pub fn for_fuzzer(command: &mut Command) -> Result<&mut Command> {
     Ok(command.env("RUSTC_WORKSPACE_WRAPPER", this()?).env(AS_RUSTC, FUZZER))
 }
 
-/// Makes cargo compile test programs without optimisation, except for those of [`COMPUTING`] crates. This takes a
-/// quarter of the time. The libraries and programs under test stay as they are. A wrapper of the user's, such as sccache,
-/// stays in place.
+/// Makes cargo compile test programs without optimisation, except for those of [`COMPUTING`] crates: four times as fast.
+/// Rustc then checks them for overflow and other errors of debug builds. Integration tests still call optimised libraries
+/// and programs; unit tests are part of the crate that they test.
+///
+/// A wrapper that a variable names, such as sccache, stays in place.
 pub fn for_tests(command: &mut Command) -> &mut Command {
+    let is_wrapped = ["RUSTC_WRAPPER", "CARGO_BUILD_RUSTC_WRAPPER"].iter().any(|name| std::env::var_os(name).is_some());
     match this() {
-        Ok(this) if std::env::var_os("RUSTC_WRAPPER").is_none() => {
-            command.env("RUSTC_WRAPPER", this).env(AS_RUSTC, TESTS)
-        }
+        // A program that was replaced while it runs cannot be started again.
+        Ok(this) if !is_wrapped && Path::new(&this).exists() => command.env("RUSTC_WRAPPER", this).env(AS_RUSTC, TESTS),
         _ => command,
     }
 }

@@ -224,6 +224,9 @@ pub enum Void {
     /// The secure sum is beyond what clipped updates add up to.
     #[error("the secure sum is larger than clipped updates can make it: somebody sent an update that is not clipped")]
     NotClipped,
+    /// The secure sum says that more clients kept a value than sent one.
+    #[error("the secure sum counts more clients than sent anything: somebody counted itself more than once")]
+    Miscounted,
     /// The secure sum of a round could not begin.
     #[error("the secure sum cannot begin with these settings")]
     NoSum,

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use unmask_core::{ClientId, ClientState, KeyCheck, SecureSumSettings};
-use unmask_secagg::{Message, Next, PublicKeys, SecureSum, Sum, SumEncoding, Terms};
+use unmask_secagg::{FixedPointError, Message, Next, PublicKeys, SecureSum, Sum, SumEncoding, Terms};
 
 use super::{Effect, GlobalModel, Phase, Refusal, Room, Void, members::MAX_REFUSALS, training::Round};
 
@@ -242,7 +242,10 @@ impl Room {
         let mean = outcome.map_err(Void::from).and_then(|Sum { values, clients, .. }| {
             let count = u32::try_from(clients.len()).unwrap_or(u32::MAX);
             let reference = round.model.reference(self.settings.rule());
-            let mean = encoding.mean(&values, clients.len(), reference).map_err(|_| Void::NotClipped)?;
+            let mean = encoding.mean(&values, clients.len(), reference).map_err(|error| match error {
+                FixedPointError::Count { .. } => Void::Miscounted,
+                _ => Void::NotClipped,
+            })?;
             self.learner.add_mean(mean.clone(), count).map_err(|_| Void::NotClipped)?;
             round.reports.keep(&clients);
             effects.push(Effect::Summed {

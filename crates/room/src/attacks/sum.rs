@@ -320,12 +320,12 @@ impl Sums {
             }
             OfSum::Apart(Err(reason)) => {
                 view.pictures = vec![None; view.clients.len()];
-                view.remark = Some(cannot(&reason));
+                view.remark = Some(cannot("take the sum apart", &reason));
             }
             OfSum::Tried(Ok((CanaryScore { trials, right }, epsilon))) => {
                 (view.tried, view.least_epsilon) = (Some((right, trials)), Some(epsilon));
             }
-            OfSum::Tried(Err(reason)) => view.remark = Some(cannot(&reason)),
+            OfSum::Tried(Err(reason)) => view.remark = Some(cannot("test the noise", &reason)),
         }
     }
 
@@ -481,8 +481,8 @@ fn apart(job: &SumJob, shared: &Shared, searches: &dyn Searches, now: &dyn Fn() 
     })
 }
 
-fn cannot(reason: &Failure) -> String {
-    format!("Cannot, because {}.", reason.to_string().trim_end_matches('.'))
+fn cannot(act: &str, reason: &Failure) -> String {
+    format!("Cannot {act}, because {}.", reason.to_string().trim_end_matches('.'))
 }
 
 /// Whether the room no longer wants this sum.

@@ -40,6 +40,8 @@ struct Student {
     doubts: Vec<Doubt>,
     /// Leaves out rounds that look doctored.
     is_careful: bool,
+    /// What it adds to the last of its masked values.
+    adds: u32,
     /// Leaves when it is asked for this task of the sum, or answers nothing more.
     until: Option<(IsTask, Silence)>,
     is_gone: bool,
@@ -76,6 +78,7 @@ impl Student {
             task: (0, 0),
             doubts: Vec::new(),
             is_careful: false,
+            adds: 0,
             until: None,
             is_gone: false,
         }
@@ -104,7 +107,14 @@ impl Student {
         }
         for frame in frames(&message, &values).unwrap() {
             match self.tab.receive(&frame).unwrap() {
-                Some(Action::Send(frames)) => frames.iter().for_each(|frame| self.socket.frame(frame)),
+                Some(Action::Send(mut frames)) => {
+                    if is_task(&message, 1)
+                        && let Some(value) = frames.last_mut().and_then(|frame| frame.last_chunk_mut())
+                    {
+                        *value = u32::from_le_bytes(*value).wrapping_add(self.adds).to_le_bytes();
+                    }
+                    frames.iter().for_each(|frame| self.socket.frame(frame));
+                }
                 Some(Action::Train(plan)) => {
                     self.weights.clone_from(&plan.state.weights);
                     self.doubts.clone_from(&plan.doubts);
@@ -365,6 +375,23 @@ fn masked_updates_are_added_up_and_counted() {
     let counted = class.room().update_counts.unwrap();
     let never: f64 = counted.groups.iter().map(|group| group.bins[0].share).sum::<f64>() / counted.groups.len() as f64;
     assert!(counted.rounds == 1 && (never - 1.0 / 16.0).abs() < 0.03, "{counted:?}");
+}
+
+/// Nobody sees who sent too much, but the round is void, and the log says what happened.
+#[test]
+fn a_sum_that_cannot_be_right_is_void_and_says_why() {
+    for (defence, adds, said) in [
+        ("none", 1 << 31, "somebody sent an update that is not clipped"),
+        ("random-binary:0.5", 8, "somebody counted itself more than once"),
+    ] {
+        let class = class("secure-sum:clip=1");
+        class.control(Control::Defence { defence: defence.parse().unwrap() });
+        let mut students = students(&class, 4);
+        students[2].adds = adds;
+        let (before, after) = one_round(&class, &mut students, 1);
+        assert_eq!(before, after, "{defence}");
+        class.log_line(said);
+    }
 }
 
 /// The second act: the relay is honest, and the sum is of three pictures.

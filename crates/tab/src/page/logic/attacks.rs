@@ -117,8 +117,8 @@ pub fn membership(membership: &MembershipView) -> String {
 /// What the trials of the noise on a sum say of its epsilon: `((right guesses, trials), least epsilon)`.
 pub fn tried_noise(((right, trials), epsilon): ((u32, u32), f64)) -> String {
     format!(
-        "A guesser who knows all other pictures told in {right} of {trials} trials which of two is in the sum. So the \
-         noise's epsilon for one round is at least {epsilon:.2} (95 % confidence)."
+        "In {right} of {trials} trials, a guesser who knows all other pictures and the weights said correctly which of two \
+         is in the sum. So at its delta, the noise's epsilon for one round is at least {epsilon:.2} (95 % confidence)."
     )
 }
 
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn trials_of_noise_bound_its_epsilon_from_below() {
         let said = tried_noise(((20, 20), 1.8211));
-        assert!(said.contains("in 20 of 20 trials") && said.contains("at least 1.82 (95 %"), "{said}");
+        assert!(said.contains("In 20 of 20 trials") && said.contains("at least 1.82 (95 %"), "{said}");
     }
 
     #[test]

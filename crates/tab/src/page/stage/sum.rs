@@ -173,3 +173,23 @@ pub fn SumOfUpdates(stage: Stage) -> impl IntoView {
         </div>
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::*;
+
+    #[wasm_bindgen_test]
+    fn the_wall_tells_while_the_noise_is_tested_and_what_came_of_it() {
+        let mixture = Some(PictureAddress::on_server("attacks/sum.png"));
+        let told = |sum: SumView| {
+            shown(&RoomView { sum: Some(sum), ..RoomView::default() }, Beat::AddNoise).told.unwrap_or_default()
+        };
+        let sum = SumView { mixture, ..SumView::default() };
+        assert_eq!(told(SumView::default()), "", "there is no sum yet");
+        assert_eq!(told(sum.clone()), "Testing the noise with other pictures…");
+        assert!(told(SumView { tried: Some((12, 20)), ..sum.clone() }).contains("12 of 20 guesses right"));
+        assert_eq!(told(SumView { remark: Some("Cannot test the noise".to_owned()), ..sum }), "");
+    }
+}

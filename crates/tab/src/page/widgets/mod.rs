@@ -10,12 +10,16 @@ pub mod picture;
 pub mod relay;
 pub mod session;
 
+use std::{pin::pin, time::Duration};
+
+use futures_util::future::select;
 use gloo_events::EventListener;
+use gloo_timers::future::sleep;
 use leptos::prelude::*;
 use unmask_words::{Language, say};
 use wasm_bindgen::JsCast;
 use wasm_bindgen_futures::spawn_local;
-use web_sys::{HtmlElement, Storage};
+use web_sys::{HtmlElement, Storage, StorageEvent};
 
 /// A part of `whole`, which may be missing.
 pub fn part<S, T, U>(
@@ -85,15 +89,19 @@ pub struct Tongue {
     chosen: RwSignal<Language>,
     /// The language that was chosen last. Its texts may still be on their way.
     wanted: StoredValue<Language>,
+    /// Why the page is not in that language.
+    problem: RwSignal<Option<String>>,
     /// Whether the expert view is open, which is in English like its technical terms.
     is_expert: RwSignal<bool>,
 }
 
 impl Tongue {
     /// Keeps the document and `title` in step with the language. Call it once, before any text is created.
-    pub fn start(first: Language, title: fn() -> &'static str) {
+    pub fn start(wanted: Language, title: fn() -> &'static str) {
+        let first = if wanted.is_known() { wanted } else { Language::English };
         first.speak();
         let tongue = Self::new(first);
+        tongue.speak(wanted);
         Effect::new(move |_| {
             let language = tongue.shown();
             document().set_title(title());
@@ -104,13 +112,25 @@ impl Tongue {
                 let _ = root.set_attribute("data-own", &own).and_then(|()| root.set_attribute("lang", language.tag()));
             }
         });
-        let follow = move |_: &web_sys::Event| kept_language().into_iter().for_each(|kept| tongue.speak(kept));
+        let follow = move |event: &web_sys::Event| {
+            let key = event.dyn_ref::<StorageEvent>().and_then(StorageEvent::key);
+            if key.is_none_or(|key| key == LANGUAGE_KEY)
+                && let Some(kept) = kept_language()
+            {
+                tongue.speak(kept);
+            }
+        };
         EventListener::new(&window(), "storage", follow).forget();
         provide_context(tongue);
     }
 
     fn new(chosen: Language) -> Self {
-        Self { chosen: RwSignal::new(chosen), wanted: StoredValue::new(chosen), is_expert: RwSignal::new(false) }
+        Self {
+            chosen: RwSignal::new(chosen),
+            wanted: StoredValue::new(chosen),
+            problem: RwSignal::new(None),
+            is_expert: RwSignal::new(false),
+        }
     }
 
     /// The page's own instance.
@@ -152,22 +172,30 @@ impl Tongue {
 
     fn speak(self, language: Language) {
         self.wanted.set_value(language);
+        self.problem.set(None);
         if language.is_known() {
-            if self.chosen.get_untracked() != language {
-                self.switch(language);
-            }
-            return;
+            return self.switch(language);
         }
         spawn_local(async move {
             let learned = learn(language).await;
-            if self.wanted.get_value() == language {
-                // Without its texts, the list shows the old language again.
-                self.switch(if learned { language } else { self.chosen.get_untracked() });
+            if self.wanted.get_value() != language {
+                return;
+            }
+            match learned {
+                Ok(()) => self.switch(language),
+                Err(reason) => {
+                    self.problem.set(Some(format!("{}: {reason}", language.own_name())));
+                    // The list shows the old language again.
+                    self.chosen.notify();
+                }
             }
         });
     }
 
     fn switch(self, language: Language) {
+        if self.chosen.get_untracked() == language {
+            return;
+        }
         let has_focus = is_choosing_language();
         if !self.is_expert.get_untracked() {
             language.speak();
@@ -183,24 +211,34 @@ impl Tongue {
     }
 }
 
-/// The chosen language, or else the browser's first supported one; English if its texts cannot be loaded.
+/// How long a page waits for its texts before it appears in English.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The chosen language, or else the browser's first supported one. Its texts are there, or late.
 pub async fn first_language() -> Language {
     let first = kept_language().unwrap_or_else(browsers_language);
-    if learn(first).await { first } else { Language::English }
+    select(pin!(learn(first)), pin!(sleep(PATIENCE))).await;
+    first
 }
 
-/// Loads the texts of a language, and says whether they are there.
-async fn learn(language: Language) -> bool {
-    if !language.is_known() {
-        let learned = match api::bytes(&language.file()).await {
-            Ok(bytes) => language.learn(&String::from_utf8_lossy(&bytes)).map_err(str::to_owned),
-            Err(reason) => Err(reason),
-        };
-        if let Err(reason) = learned {
-            leptos::logging::error!("{reason}");
-        }
+/// Loads the texts of a language.
+async fn learn(language: Language) -> Result<(), String> {
+    if language.is_known() {
+        return Ok(());
     }
-    language.is_known()
+    let texts = api::bytes(&language.address()).await?;
+    language.learn(&String::from_utf8_lossy(&texts)).map_err(str::to_owned)
+}
+
+/// Why the page is not in the chosen language.
+#[component]
+pub fn LanguageProblem() -> impl IntoView {
+    let problem = Tongue::spoken().problem;
+    view! {
+        <p class="language-problem" role="status" data-testid="language-problem" hidden=move || problem.get().is_none()>
+            {problem}
+        </p>
+    }
 }
 
 /// The selector of the language switch.
