@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use crate::leftovers;
 
 /// Folders, search path and terminal of this run.
+#[derive(Clone)]
 pub struct Env {
     pub root: PathBuf,
     /// The only target folder of all child builds, so that the page, the tests and the demo compile a dependency once.
@@ -21,6 +22,8 @@ pub struct Env {
     /// Marks the processes of this run; see [`leftovers`].
     pub mark: String,
     path: OsString,
+    /// The program that gives children a lower priority, if they are to have one.
+    nice: Option<PathBuf>,
 }
 
 impl Env {
@@ -48,7 +51,12 @@ impl Env {
         )?;
         let wants_plain = |name: &str| std::env::var_os(name).is_some_and(|v| !v.is_empty() && v != "false");
         let plain = wants_plain("CI") || wants_plain("NO_COLOR") || !std::io::stderr().is_terminal();
-        Ok(Self { root, target_dir, tools_dir, plain, mark: leftovers::new_mark(), path })
+        Ok(Self { root, target_dir, tools_dir, plain, mark: leftovers::new_mark(), path, nice: None })
+    }
+
+    /// The same for work beside other work: with a lower priority, and with a mark of its own.
+    pub fn aside(&self) -> Self {
+        Self { mark: leftovers::aside(&self.mark), nice: self.find("nice"), ..self.clone() }
     }
 
     /// A call of `program`, found on the children's search path, in the top folder.
@@ -56,7 +64,11 @@ impl Env {
     /// Drops the variables that `cargo run` sets. Otherwise build scripts that watch them would run again whenever this
     /// program and plain cargo take turns.
     pub fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(self.find(program).unwrap_or_else(|| program.into()));
+        let program = self.find(program).unwrap_or_else(|| program.into());
+        let mut command = Command::new(self.nice.as_ref().unwrap_or(&program));
+        if self.nice.is_some() {
+            command.args(["-n", "10"]).arg(&program);
+        }
         for (name, _) in std::env::vars_os() {
             if name.to_str().is_some_and(is_left_by_cargo_run) {
                 command.env_remove(name);

@@ -27,6 +27,11 @@ pub fn new_mark() -> String {
     format!("{}-{}", std::process::id(), now.as_nanos())
 }
 
+/// The mark of what runs beside a job.
+pub fn aside(mark: &str) -> String {
+    format!("{mark}-aside")
+}
+
 /// Ends the marked processes and prints their names, because a job should leave none behind. Never returns if the job
 /// was interrupted.
 pub fn end_and_say(mark: &str) {
@@ -49,7 +54,7 @@ fn say(ended: Vec<Marked>) {
     }
 }
 
-/// Ends the marked processes when this process is interrupted (Ctrl-C) or terminated.
+/// Ends the marked processes, and those [`aside`], when this process is interrupted (Ctrl-C) or terminated.
 ///
 /// # Errors
 /// Signals already have a handler.
@@ -58,6 +63,7 @@ pub fn end_when_interrupted(mark: &str) -> Result<()> {
     let handler = move || {
         INTERRUPTED.store(true, Ordering::SeqCst);
         say(end(&mark));
+        say(end(&aside(&mark)));
         // The exit code that a shell reports for an interrupted process.
         std::process::exit(130);
     };

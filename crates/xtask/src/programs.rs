@@ -16,8 +16,8 @@ use crate::env::{self, Env};
 use crate::leftovers;
 use crate::runner::TestNotes;
 
-/// Programs that measure times under load: they run alone.
-const ALONE: [&str; 1] = ["load"];
+/// The program that measures times under load: it has a step of its own.
+pub const ALONE: &str = "load";
 
 /// Programs whose tests have deadlines, run one after the other: a room without browsers, and lessons in browsers. They
 /// have priority over computing programs for the processor.
@@ -54,11 +54,10 @@ struct Lanes {
     playing: Vec<Program>,
     waiting: Vec<Program>,
     computing: Vec<Program>,
-    alone: Vec<Program>,
 }
 
 /// Builds the tests that `command`, a call of `cargo test`, selects, and runs their programs with its environment.
-/// Programs with deadlines and waiting programs run beside computing ones; programs that measure run last. A program's
+/// Programs with deadlines and waiting programs run beside computing ones; [`ALONE`] does not run. A program's
 /// output is printed after it has ended.
 ///
 /// # Errors
@@ -68,7 +67,8 @@ pub fn run(env: &Env, mut command: Command, tests: &mut TestNotes) -> Result<()>
     // The compiler's messages go to stderr, so that stdout has only the list of programs.
     command.args(["--no-run", "--message-format", "json-render-diagnostics"]);
     env::run_read(&mut command, |line| programs.extend(Program::of(line)))?;
-    let Lanes { playing, waiting, computing, alone } = Lanes::of(programs);
+    tests.others_may_begin();
+    let Lanes { playing, waiting, computing } = Lanes::of(programs);
     let nice = env.find("nice");
     // Files instead of pipes: a pipe stays open as long as any leftover process of a test holds it.
     let logs = env.target_dir.join("tests");
@@ -103,7 +103,6 @@ pub fn run(env: &Env, mut command: Command, tests: &mut TestNotes) -> Result<()>
         let lanes = [&playing[..], &waiting, &[]].map(|own| scope.spawn(move || run_lane(own)));
         lanes.into_iter().try_for_each(|lane| lane.join().unwrap_or_else(|panic| resume_unwind(panic)))
     })?;
-    alone.iter().try_for_each(|program| run_one(program, None))?;
     let (_, failed) = said.into_inner().unwrap_or_else(PoisonError::into_inner);
     match failed.as_slice() {
         [] => Ok(()),
@@ -183,10 +182,9 @@ impl Ended {
 impl Lanes {
     fn of(programs: Vec<Program>) -> Self {
         let mut lanes = Self::default();
-        for program in programs {
+        for program in programs.into_iter().filter(|program| program.name != ALONE) {
             let is_in = |names: &[&str]| names.contains(&program.name.as_str());
             let lane = match () {
-                () if is_in(&ALONE) => &mut lanes.alone,
                 () if is_in(&PLAYING) => &mut lanes.playing,
                 () if is_in(&WAITING) => &mut lanes.waiting,
                 () => &mut lanes.computing,
@@ -228,14 +226,13 @@ mod tests {
     }
 
     #[test]
-    fn lanes_hold_each_program_once_and_the_long_ones_first() {
+    fn lanes_hold_each_other_program_once_and_the_long_ones_first() {
         let names = ["bits", "load", "room", "parts", "lessons", "matrix", "chaos", "matrix"];
-        let Lanes { playing, waiting, computing, alone } = Lanes::of(names.map(program).to_vec());
+        let Lanes { playing, waiting, computing } = Lanes::of(names.map(program).to_vec());
         let names = |lane: &[Program]| lane.iter().map(|program| program.name.clone()).collect::<Vec<_>>();
         assert_eq!(names(&playing), ["room", "lessons"]);
         assert_eq!(names(&waiting), ["chaos"]);
         assert_eq!(names(&computing), ["parts", "matrix", "matrix", "bits"]);
-        assert_eq!(names(&alone), ["load"]);
     }
 
     /// Each name belongs to existing tests.
@@ -244,7 +241,7 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let crates = fs::read_dir(root.join("crates")).expect("the crates").flatten().map(|entry| entry.path());
         let folders: Vec<PathBuf> = crates.map(|krate| krate.join("tests")).chain([root.join("tests")]).collect();
-        for name in ALONE.iter().chain(&PLAYING).chain(&WAITING).chain(&LONG) {
+        for name in [ALONE].iter().chain(&PLAYING).chain(&WAITING).chain(&LONG) {
             let is_there = |folder: &PathBuf| {
                 folder.join(format!("{name}.rs")).exists() || folder.join(name).join("main.rs").exists()
             };

@@ -1,8 +1,10 @@
-//! Runs steps one after the other and reports on all of them.
+//! Runs steps one after the other, some of them beside another, and reports on all of them.
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::panic::resume_unwind;
+use std::sync::mpsc::{self, Sender};
 use std::time::{Duration, Instant};
+use std::{fmt, thread};
 
 use anyhow::{Result, bail};
 
@@ -16,6 +18,8 @@ pub struct Step {
     pub about: &'static str,
     /// Steps that must succeed before this one makes sense.
     pub needs: &'static [&'static str],
+    /// The step that mostly waits once it has compiled. Beside it, this one runs at a lower priority.
+    pub beside: Option<&'static str>,
     /// The check itself. Its output goes straight to the terminal; it records tests that failed or did not run.
     pub run: fn(&Env, &mut TestNotes) -> Result<()>,
 }
@@ -29,9 +33,17 @@ pub struct TestNotes {
     panics: BTreeMap<String, Vec<String>>,
     /// The thread whose message is on the next line.
     panicking: Option<String>,
+    /// Tells steps beside this one that they may begin.
+    others: Option<Sender<()>>,
 }
 
 impl TestNotes {
+    /// Lets the steps beside this one begin: it has compiled what it needs.
+    pub fn others_may_begin(&mut self) {
+        // Without a receiver there are no others.
+        self.others.take().map(|others| others.send(()));
+    }
+
     /// Records what the step could not do here, and why.
     pub fn skip(&mut self, what: &str, reason: &str) {
         self.skipped.push(format!("{what}: {reason}"));
@@ -100,6 +112,7 @@ enum Outcome {
 
 #[derive(Default)]
 pub struct Report {
+    time: Duration,
     steps: Vec<(&'static str, Outcome, Duration)>,
     skipped: Vec<(&'static str, String)>,
     failed: Vec<(&'static str, String)>,
@@ -121,36 +134,80 @@ pub fn select<'a>(all: &'a [Step], only: &[String], skip: &[String]) -> Result<V
 }
 
 /// Runs `steps`. A step is not run if one that it needs did not succeed. All others run even after a failure, so that
-/// one run shows everything that is wrong, unless `fail_fast`. A step's leftover processes are ended with it.
+/// one run shows everything that is wrong, unless `fail_fast`. Then, or if that step is not among them, no step runs
+/// beside another.
 pub fn run(env: &Env, steps: &[&Step], fail_fast: bool) -> Report {
+    let begun = Instant::now();
     let mut report = Report::default();
-    for step in steps {
-        leftovers::wait_if_interrupted();
-        if let Some(reason) = report.obstacle(step, fail_fast) {
-            report.steps.push((step.name, Outcome::NotRun(reason), Duration::ZERO));
-            continue;
-        }
-        eprintln!("\n== {}: {}", step.name, step.about);
-        let started = Instant::now();
-        let mut tests = TestNotes::default();
-        let outcome = match (step.run)(env, &mut tests) {
-            Ok(()) => Outcome::Passed,
-            Err(error) => {
-                eprintln!("error: {error:#}");
-                Outcome::Failed(format!("{error:#}"))
-            }
-        };
-        leftovers::end_and_say(&env.mark);
-        report.steps.push((step.name, outcome, started.elapsed()));
-        report.failed.extend(tests.failures().map(|test| (step.name, test)));
-        report.skipped.extend(tests.skipped.into_iter().map(|test| (step.name, test)));
+    let is_there = |name: &str| steps.iter().any(|step| step.name == name);
+    let host_of = |step: &Step| step.beside.filter(|host| !fail_fast && is_there(host));
+    for step in steps.iter().filter(|step| host_of(step).is_none()) {
+        let guests: Vec<&Step> = steps.iter().copied().filter(|guest| host_of(guest) == Some(step.name)).collect();
+        report.add(env, step, &guests, fail_fast);
     }
+    report.time = begun.elapsed();
     report
+}
+
+/// What became of a step.
+struct Ended {
+    name: &'static str,
+    outcome: Outcome,
+    time: Duration,
+    tests: TestNotes,
+}
+
+/// Runs a step, unless there is an obstacle, and ends its leftover processes.
+fn run_one(env: &Env, step: &Step, obstacle: Option<String>, mut tests: TestNotes) -> Ended {
+    leftovers::wait_if_interrupted();
+    let started = Instant::now();
+    let outcome = match obstacle {
+        Some(reason) => Outcome::NotRun(reason),
+        None => {
+            eprintln!("\n== {}: {}", step.name, step.about);
+            let outcome = (step.run)(env, &mut tests);
+            leftovers::end_and_say(&env.mark);
+            match outcome {
+                Ok(()) => Outcome::Passed,
+                Err(error) => {
+                    eprintln!("error: {error:#}");
+                    Outcome::Failed(format!("{error:#}"))
+                }
+            }
+        }
+    };
+    tests.others = None;
+    Ended { name: step.name, outcome, time: started.elapsed(), tests }
 }
 
 impl Report {
     pub fn is_success(&self) -> bool {
         self.steps.iter().all(|(_, outcome, _)| matches!(outcome, Outcome::Passed))
+    }
+
+    /// Runs a step with the steps beside it.
+    fn add(&mut self, env: &Env, step: &Step, guests: &[&Step], fail_fast: bool) {
+        let obstacle = self.obstacle(step, fail_fast);
+        let guests: Vec<(&Step, Option<String>)> =
+            guests.iter().map(|guest| (*guest, self.obstacle(guest, fail_fast))).collect();
+        let (others, may_begin) = mpsc::channel();
+        let tests = TestNotes { others: Some(others), ..TestNotes::default() };
+        let ended = thread::scope(|scope| {
+            let guests = scope.spawn(move || {
+                // An error means that the step has ended.
+                let _ = may_begin.recv();
+                let aside = env.aside();
+                let run = |(guest, obstacle)| run_one(&aside, guest, obstacle, TestNotes::default());
+                guests.into_iter().map(run).collect::<Vec<_>>()
+            });
+            let host = run_one(env, step, obstacle, tests);
+            [host].into_iter().chain(guests.join().unwrap_or_else(|panic| resume_unwind(panic))).collect::<Vec<_>>()
+        });
+        for Ended { name, outcome, time, tests } in ended {
+            self.steps.push((name, outcome, time));
+            self.failed.extend(tests.failures().map(|test| (name, test)));
+            self.skipped.extend(tests.skipped.into_iter().map(|test| (name, test)));
+        }
     }
 
     fn obstacle(&self, step: &Step, fail_fast: bool) -> Option<String> {
@@ -172,8 +229,7 @@ impl fmt::Display for Report {
             };
             writeln!(f, "{}", format!("{name:<14} {word:<8} {:>7.1} s  {note}", time.as_secs_f64()).trim_end())?;
         }
-        let total: Duration = self.steps.iter().map(|(.., time)| time).sum();
-        writeln!(f, "{:<14} {:<8} {:>7.1} s", "all", "", total.as_secs_f64())?;
+        writeln!(f, "{:<14} {:<8} {:>7.1} s", "all", "", self.time.as_secs_f64())?;
         if !self.skipped.is_empty() {
             writeln!(f, "\nTests that did not run here:")?;
             for (name, test) in &self.skipped {
@@ -208,6 +264,8 @@ impl fmt::Display for Report {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
     fn pass(_: &Env, _: &mut TestNotes) -> Result<()> {
@@ -259,18 +317,18 @@ mod tests {
     #[test]
     fn what_a_failing_step_leaves_running_ends_with_it() {
         let env = Env::detect().expect("a home");
-        let step = Step { name: "leaves", about: "", needs: &[], run: leave_a_process };
+        let step = Step { name: "leaves", about: "", needs: &[], beside: None, run: leave_a_process };
         let report = run(&env, &[&step], false).to_string();
         assert!(report.contains("failed (exit status: 7)"), "{report}");
         assert_eq!(leftovers::marked(&env.mark), []);
     }
 
     const STEPS: &[Step] = &[
-        Step { name: "first", about: "", needs: &[], run: pass },
-        Step { name: "broken", about: "", needs: &["first"], run: fail },
-        Step { name: "dependent", about: "", needs: &["broken"], run: pass },
-        Step { name: "indirect", about: "", needs: &["dependent"], run: pass },
-        Step { name: "free", about: "", needs: &["first"], run: pass },
+        Step { name: "first", about: "", needs: &[], beside: None, run: pass },
+        Step { name: "broken", about: "", needs: &["first"], beside: None, run: fail },
+        Step { name: "dependent", about: "", needs: &["broken"], beside: None, run: pass },
+        Step { name: "indirect", about: "", needs: &["dependent"], beside: None, run: pass },
+        Step { name: "free", about: "", needs: &["first"], beside: None, run: pass },
     ];
 
     fn outcomes(only: &[&str], fail_fast: bool) -> String {
@@ -289,6 +347,37 @@ mod tests {
         assert!(text.ends_with("\n2 passed, 1 failed\n"), "{text}");
     }
 
+    fn wait_for_a_guest(_: &Env, tests: &mut TestNotes) -> Result<()> {
+        tests.others_may_begin();
+        let begun = Instant::now();
+        while !GUEST.load(Ordering::SeqCst) {
+            if begun.elapsed() > Duration::from_secs(60) {
+                bail!("no guest came");
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    fn come(_: &Env, _: &mut TestNotes) -> Result<()> {
+        GUEST.store(true, Ordering::SeqCst);
+        bail!("came")
+    }
+
+    static GUEST: AtomicBool = AtomicBool::new(false);
+
+    #[test]
+    fn a_step_runs_beside_another_and_alone_without_it() {
+        let host = Step { name: "host", about: "", needs: &[], beside: None, run: wait_for_a_guest };
+        let guest = Step { name: "guest", about: "", needs: &[], beside: Some("host"), run: come };
+        let last = Step { name: "last", about: "", needs: &["guest"], beside: None, run: pass };
+        let report = |steps: &[&Step]| run(&Env::detect().expect("a home"), steps, false).to_string();
+        let text = report(&[&host, &last, &guest]);
+        assert!(text.contains("host           passed") && text.contains("guest          FAILED"), "{text}");
+        assert!(text.contains("guest did not pass") && text.ends_with("\n1 passed, 1 failed\n"), "{text}");
+        assert!(report(&[&guest]).contains("guest          FAILED"));
+    }
+
     #[test]
     fn fail_fast_stops_everything_after_the_first_failure() {
         let text = outcomes(&[], true);
@@ -304,7 +393,7 @@ mod tests {
 
     #[test]
     fn tests_that_did_not_run_are_listed_and_counted() {
-        let step = Step { name: "some", about: "", needs: &[], run: skip_two };
+        let step = Step { name: "some", about: "", needs: &[], beside: None, run: skip_two };
         let text = run(&Env::detect().expect("a home"), &[&step], false).to_string();
         assert!(text.contains("some           vectors: needs vectors\n"), "{text}");
         assert!(text.contains("some           gpu::wgpu: there is no adapter\n"), "{text}");
@@ -313,7 +402,7 @@ mod tests {
 
     #[test]
     fn tests_that_failed_are_listed_with_where_they_stopped() {
-        let step = Step { name: "some", about: "", needs: &[], run: fail_two };
+        let step = Step { name: "some", about: "", needs: &[], beside: None, run: fail_two };
         let text = run(&Env::detect().expect("a home"), &[&step], false).to_string();
         let listed = "Tests that failed:\n\
             some           room::opens: crates/relay/tests/room/opens.rs:211:9: the door is shut\n\

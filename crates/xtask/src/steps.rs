@@ -15,45 +15,87 @@ use crate::{
 };
 
 pub const ALL: &[Step] = &[
-    Step { name: "tools", about: "install missing tools", needs: &[], run: tools_step },
+    Step { name: "tools", about: "install missing tools", needs: &[], beside: None, run: tools_step },
     Step {
         name: "tidy",
         about: "rules of the repository that no compiler checks",
         needs: &[],
+        beside: None,
         run: |env, _| tidy::run(env),
     },
     Step {
         name: "deny",
         about: "licences, bans, sources and advisories of all dependencies",
         needs: &["tools"],
+        beside: None,
         run: deny,
     },
-    Step { name: "fmt", about: "cargo fmt --check", needs: &["tools"], run: fmt },
+    Step { name: "fmt", about: "cargo fmt --check", needs: &["tools"], beside: None, run: fmt },
     Step {
         name: "page",
         about: "build the pages and the lesson without a relay into dist, and build the WebGPU trainer",
         needs: &["tools"],
+        beside: None,
         run: pages,
     },
-    Step { name: "clippy", about: "clippy on the native crates and their tests", needs: &["page"], run: clippy },
+    Step {
+        name: "clippy",
+        about: "clippy on the native crates and their tests",
+        needs: &["page"],
+        beside: None,
+        run: clippy,
+    },
     Step {
         name: "clippy-wasm",
         about: "clippy on the pages and their tests, without Burn on WebGPU, and on the room in a browser",
         needs: &["tools"],
+        beside: None,
         run: clippy_wasm,
     },
-    Step { name: "unit", about: "unit tests of the native crates", needs: &["page"], run: unit },
-    Step { name: "integration", about: "tests/ of the native crates, end to end", needs: &["page"], run: integration },
-    Step { name: "fuzz", about: "30 s of fuzzing, guided by coverage", needs: &["page"], run: fuzz },
-    Step { name: "doctest", about: "examples in the documentation", needs: &["page"], run: doctest },
+    Step { name: "unit", about: "unit tests of the native crates", needs: &["page"], beside: None, run: unit },
+    Step {
+        name: "integration",
+        about: "tests/ of the native crates, end to end",
+        needs: &["page"],
+        beside: None,
+        run: integration,
+    },
+    Step {
+        name: "fuzz",
+        about: "30 s of fuzzing, guided by coverage",
+        needs: &["page"],
+        beside: Some("integration"),
+        run: fuzz,
+    },
+    Step {
+        name: "doctest",
+        about: "examples in the documentation",
+        needs: &["page"],
+        beside: Some("integration"),
+        run: doctest,
+    },
     Step {
         name: "python",
         about: "the wheel for Python, the package for Flower, and their tests",
         needs: &["tools"],
+        beside: Some("integration"),
         run: python::run,
     },
-    Step { name: "browser", about: "tests of the page in headless Chromium", needs: &["tools"], run: browser_tests },
-    Step { name: "doc", about: "documentation without a warning", needs: &["page"], run: doc },
+    Step {
+        name: "browser",
+        about: "tests of the page in headless Chromium",
+        needs: &["tools"],
+        beside: None,
+        run: browser_tests,
+    },
+    Step { name: "load", about: "times of a relay under load, alone", needs: &["page"], beside: None, run: load },
+    Step {
+        name: "doc",
+        about: "documentation without a warning",
+        needs: &["page"],
+        beside: Some("integration"),
+        run: doc,
+    },
 ];
 
 /// The step of `--gpu`. It compiles Burn and wgpu natively, which takes longer than all other steps together.
@@ -61,6 +103,7 @@ pub const GPU: Step = Step {
     name: "gpu",
     about: "clippy on Burn's side, the engine beside Burn, and a graphics adapter",
     needs: &[],
+    beside: None,
     run: native_gpu,
 };
 
@@ -146,6 +189,10 @@ fn integration(env: &Env, tests: &mut TestNotes) -> Result<()> {
     python::with_flower(env, &mut command)?;
     python::with_hyperqueue(env, &mut command)?;
     programs::run(env, command, tests)
+}
+
+fn load(env: &Env, tests: &mut TestNotes) -> Result<()> {
+    run_tests(&mut native(env, "test", &["--no-fail-fast", "--test", programs::ALONE]), tests)
 }
 
 fn native_gpu(env: &Env, tests: &mut TestNotes) -> Result<()> {
