@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::checkout::Turn;
 use crate::env::{self, Env};
@@ -20,6 +20,12 @@ pub const RELAY: [&str; 7] = ["build", "--release", "--workspace", "--bin", "unm
 /// Builds what is missing, then becomes `unmask relay` with `arguments`. Optional parts are built during the lesson.
 pub fn run(env: &Env, turn: Turn, arguments: &[String]) -> Result<ExitCode> {
     if arguments.iter().any(|argument| argument == "--solo") {
+        if let Some(other) = arguments.iter().find(|argument| *argument != "--solo") {
+            bail!(
+                "with --solo there is no {other:?}: settings stand in the lesson's link, such as \
+                 http://localhost:{PORT}/?model=vit_nano_patch8_32#scene=4"
+            );
+        }
         return play_alone(env, turn);
     }
     let program = env.release_binary("unmask");
