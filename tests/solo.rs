@@ -265,3 +265,22 @@ async fn the_visitor_may_be_a_student() {
     page.wait_for(&format!("Number({}?.dataset.ssim) >= 0.9 || null", on_the_phone("leak"))).await;
     page.screenshot("solo-phone-leak").await;
 }
+
+/// A link may ask for a device. Robots on a graphics adapter leak as those on the CPU do.
+#[tokio::test]
+async fn robots_train_on_a_graphics_adapter() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let site = serve();
+    let browser = Browser::start().await;
+    let page = browser.open_view(&format!("{}?seed=7&robots=2&device=webgpu", site.link()), PROJECTOR).await;
+    page.attribute_is("clients-here", "data-count", "2").await;
+    space_to(&page, &[(1, 0), (1, 1), (1, 2), (2, 0)]).await;
+    page.wait_for(LEAKED).await;
+    page.press('e').await;
+    let devices = "[...document.querySelectorAll('[data-testid=\"client\"]')].map(client => client.textContent)";
+    page.wait_for(&format!(
+        "(all => all.length === 2 && all.every(text => text.includes('WebGPU')) || null)({devices})"
+    ))
+    .await;
+    assert_eq!(page.console_errors().await, Vec::<Value>::new());
+}

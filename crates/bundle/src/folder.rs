@@ -68,9 +68,14 @@ impl Folder {
         self.files.extend(other.files);
     }
 
+    /// Removes a file and returns its content.
+    pub fn remove(&mut self, name: &str) -> Option<Vec<u8>> {
+        self.files.remove(name)
+    }
+
     /// Gives a file another name.
     pub fn rename(&mut self, name: &str, new: String) {
-        if let Some(content) = self.files.remove(name) {
+        if let Some(content) = self.remove(name) {
             self.files.insert(new, content);
         }
     }

@@ -13,7 +13,11 @@ mod folder;
 mod markup;
 mod page;
 
-use std::{path::PathBuf, process::ExitCode, thread};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    thread,
+};
 
 use anyhow::{Result, anyhow};
 use clap::Parser;
@@ -30,7 +34,7 @@ struct Cli {
     #[arg(long, value_name = "DIR")]
     dist: PathBuf,
     /// Build one folder of this name instead, with all pages as they are, for any web server; the first page becomes its
-    /// index.html
+    /// index.html, and a page that only names workers gets no document
     #[arg(long, value_name = "NAME")]
     site: Option<String>,
     /// The pages, such as `www/student.html`
@@ -65,13 +69,23 @@ fn run(Cli { dist, site, pages }: &Cli) -> Result<()> {
         let mut named = sources.iter().zip(folders);
         return named.try_for_each(|(source, folder)| folder.write(&dist.join(source.name())));
     };
+    write_site(sources.iter().zip(folders), storage, &dist.join(site))
+}
+
+/// Writes all pages into one folder. The browser does not keep optional workers: they are large, and few devices use them.
+fn write_site<'a>(pages: impl Iterator<Item = (&'a Source, Folder)>, storage: Storage, path: &Path) -> Result<()> {
+    let (workers, pages): (Vec<_>, Vec<_>) = pages.partition(|(source, _)| source.is_only_workers());
     let mut whole = Folder::new(storage);
-    for (number, (source, mut folder)) in sources.iter().zip(folders).enumerate() {
+    for (number, (source, mut folder)) in pages.into_iter().enumerate() {
         if number > 0 {
             folder.rename(INDEX, format!("{}.html", source.document()));
         }
         whole.add_all(folder);
     }
     whole.add_offline();
-    whole.write(&dist.join(site))
+    for (_, mut folder) in workers {
+        folder.remove(INDEX);
+        whole.add_all(folder);
+    }
+    whole.write(path)
 }

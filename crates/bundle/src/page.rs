@@ -64,6 +64,11 @@ impl Source {
         })
     }
 
+    /// Whether this is no page for people: it only names programs that other pages start.
+    pub fn is_only_workers(&self) -> bool {
+        self.programs().next().is_some() && self.programs().all(|program| program.role != Role::Page)
+    }
+
     /// The name of the page's document, without its ending.
     pub fn document(&self) -> String {
         self.file.file_stem().unwrap_or_default().to_string_lossy().into_owned()

@@ -126,6 +126,14 @@ impl Robot {
         Ok(self.client.hello(fresh)?)
     }
 
+    /// Tells the relay what this client trains on from now on.
+    ///
+    /// # Errors
+    /// If the description is too long.
+    pub fn device(&mut self, description: &str) -> Result<Vec<Vec<u8>>, RobotError> {
+        Ok(self.client.device(description)?)
+    }
+
     /// Takes a frame from the socket.
     ///
     /// # Errors

@@ -15,7 +15,8 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs `future` to completion on this thread. In a browser, which forbids blocking, it must be ready at once.
+/// Runs `future` to completion on this thread. A browser's thread cannot wait: there, the future must be ready at once, as
+/// that of a pass on the processor is.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
@@ -23,6 +24,9 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     loop {
         match future.as_mut().poll(&mut context) {
             Poll::Ready(output) => return output,
+            Poll::Pending if cfg!(target_family = "wasm") => {
+                unreachable!("a browser's thread cannot wait for another worker")
+            }
             Poll::Pending => thread::park(),
         }
     }

@@ -27,8 +27,8 @@ pub enum Device {
     #[cfg(feature = "burn")]
     Gpu(burn::tensor::Device),
     /// Another part of the program.
-    #[cfg(all(target_family = "wasm", feature = "remote"))]
-    Remote(std::rc::Rc<dyn crate::remote::Remote>),
+    #[cfg(target_family = "wasm")]
+    Remote(crate::remote::Shared),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -88,9 +88,10 @@ impl OpenDevice {
     }
 
     /// A graphics adapter of this browser, used by another worker.
-    #[cfg(all(target_family = "wasm", feature = "remote"))]
+    #[cfg(target_family = "wasm")]
     pub fn remote(adapter: Adapter, remote: std::rc::Rc<dyn crate::remote::Remote>) -> Self {
-        Self { compute: Compute::Gpu, adapter: Some(adapter), device: Device::Remote(remote) }
+        let device = Device::Remote(crate::remote::Shared::new(remote));
+        Self { compute: Compute::Gpu, adapter: Some(adapter), device }
     }
 
     pub fn compute(&self) -> Compute {
@@ -153,13 +154,11 @@ pub async fn open(compute: Compute) -> Result<OpenDevice, DeviceError> {
 }
 
 /// [`open`], blocking the current thread.
-#[cfg(not(all(target_family = "wasm", feature = "remote")))]
 pub fn open_blocking(compute: Compute) -> Result<OpenDevice, DeviceError> {
     crate::blocking::block_on(open(compute))
 }
 
 /// [`probe`], blocking the current thread.
-#[cfg(not(all(target_family = "wasm", feature = "remote")))]
 pub fn probe_blocking(architecture: unmask_core::Architecture, batch: usize) -> Result<Probe, crate::ModelError> {
     crate::blocking::block_on(probe(architecture, batch))
 }

@@ -7,7 +7,6 @@
 
 #![deny(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
-#[cfg(not(all(target_family = "wasm", feature = "remote")))]
 mod blocking;
 pub mod device;
 mod error;
@@ -18,10 +17,9 @@ mod network;
 mod oracle;
 #[cfg(feature = "parity")]
 pub mod parity;
-#[cfg(all(target_family = "wasm", feature = "remote"))]
+#[cfg(target_family = "wasm")]
 pub mod remote;
 
-#[cfg(not(all(target_family = "wasm", feature = "remote")))]
 pub use blocking::block_on;
 pub use device::Device;
 pub use error::ModelError;

@@ -5,8 +5,8 @@ use unmask_engine::{Differentiated, Engine, Normalisation, Statistics, Wanted};
 
 #[cfg(feature = "burn")]
 use crate::gpu::Gpu;
-#[cfg(all(target_family = "wasm", feature = "remote"))]
-use crate::remote::{Pass, Remote};
+#[cfg(target_family = "wasm")]
+use crate::remote::{Pass, Shared};
 use crate::{Device, ModelError, error::check_finite};
 
 /// Share of a batch in the running statistics, as in PyTorch.
@@ -57,8 +57,8 @@ enum Backend {
     Cpu(Engine<f32>),
     #[cfg(feature = "burn")]
     Gpu(Gpu),
-    #[cfg(all(target_family = "wasm", feature = "remote"))]
-    Remote(std::rc::Rc<dyn Remote>),
+    #[cfg(target_family = "wasm")]
+    Remote(Shared),
 }
 
 impl Network {
@@ -77,7 +77,7 @@ impl Network {
             Device::Cpu => Backend::Cpu(Engine::new(architecture)),
             #[cfg(feature = "burn")]
             Device::Gpu(device) => Backend::Gpu(Gpu::new(architecture, device)),
-            #[cfg(all(target_family = "wasm", feature = "remote"))]
+            #[cfg(target_family = "wasm")]
             Device::Remote(remote) => Backend::Remote(remote.clone()),
         };
         Ok(Self { architecture, layout: architecture.layout(), backend })
@@ -96,7 +96,7 @@ impl Network {
     pub(crate) fn engine(&self) -> Option<&Engine<f32>> {
         match &self.backend {
             Backend::Cpu(engine) => Some(engine),
-            #[cfg(any(feature = "burn", all(target_family = "wasm", feature = "remote")))]
+            #[cfg(any(feature = "burn", target_family = "wasm"))]
             _ => None,
         }
     }
@@ -186,7 +186,7 @@ impl Network {
             }
             #[cfg(feature = "burn")]
             Backend::Gpu(gpu) => gpu.differentiate(weights, statistics, images, labels, normalisation, wanted).await,
-            #[cfg(all(target_family = "wasm", feature = "remote"))]
+            #[cfg(target_family = "wasm")]
             Backend::Remote(remote) => {
                 let pass = Pass { architecture: self.architecture, weights, statistics, images };
                 remote.differentiate(pass, labels, normalisation, wanted).await.map_err(remote_error)
@@ -264,7 +264,7 @@ impl Network {
             Backend::Cpu(engine) => engine.logits(weights, statistics, images, batch),
             #[cfg(feature = "burn")]
             Backend::Gpu(gpu) => gpu.logits(weights, statistics, images, batch).await?,
-            #[cfg(all(target_family = "wasm", feature = "remote"))]
+            #[cfg(target_family = "wasm")]
             Backend::Remote(remote) => {
                 let pass = Pass { architecture: self.architecture, weights, statistics, images };
                 remote.logits(pass, batch).await.map_err(remote_error)?
@@ -329,13 +329,12 @@ pub(crate) fn check_gradient<W: Copy + Into<f64>>(layout: &ParamLayout, gradient
     Ok(())
 }
 
-#[cfg(all(target_family = "wasm", feature = "remote"))]
+#[cfg(target_family = "wasm")]
 fn remote_error(reason: String) -> ModelError {
     ModelError::Device { device: "WebGPU".to_owned(), reason }
 }
 
 /// Defines functions that block the current thread while the device works.
-#[cfg(not(all(target_family = "wasm", feature = "remote")))]
 macro_rules! blocking {
     ($($name:ident = $waited_for:ident($($argument:ident: $type:ty),+) -> $result:ty;)+) => {
         impl Network {$(
@@ -347,7 +346,6 @@ macro_rules! blocking {
     };
 }
 
-#[cfg(not(all(target_family = "wasm", feature = "remote")))]
 blocking! {
     loss_and_gradient_blocking = loss_and_gradient(state: &ModelState, images: &[f32], labels: &[usize]) -> Step;
     evaluation_gradient_blocking = evaluation_gradient(state: &ModelState, images: &[f32], labels: &[usize]) -> Step;

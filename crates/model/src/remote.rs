@@ -1,9 +1,13 @@
 //! Passes computed by another part of the program: in a tab, the worker with Burn and WebGPU.
 
-use std::{fmt, future::Future, pin::Pin};
+use std::{fmt, future::Future, pin::Pin, rc::Rc};
 
+use send_wrapper::SendWrapper;
 use unmask_core::Architecture;
 use unmask_engine::{Differentiated, Normalisation, Wanted};
+
+/// The other part. A browser's worker is one thread, so attacks that may move between threads can hold it.
+pub type Shared = SendWrapper<Rc<dyn Remote>>;
 
 /// A future result, or the reason for its failure.
 pub type Later<T> = Pin<Box<dyn Future<Output = Result<T, String>>>>;

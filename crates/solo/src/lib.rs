@@ -15,6 +15,6 @@ mod setting;
 pub mod worker;
 
 pub use attacks::attack_desk;
-pub use robots::{Robots, RobotsError};
+pub use robots::{Robots, RobotsError, Task};
 pub use room::{News, OpenError, SoloRoom};
 pub use setting::Setting;

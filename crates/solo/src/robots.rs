@@ -1,7 +1,8 @@
 //! The room's robots. They share one thread: on a phone, training side by side would not be faster.
 
 use unmask_client::{
-    Client, ClientEvent, Fresh, Outcome, PrivatePicture, Reaction, Robot, RobotError, RobotEvent, RoundPlan, nickname,
+    Caution, Client, ClientEvent, Fresh, Outcome, PrivatePicture, Reaction, Robot, RobotError, RobotEvent,
+    RoundPictures, RoundPlan, nickname,
 };
 use unmask_data::{PHOTOGRAPH_CLASSES, Picture, photograph_label};
 use unmask_model::device::OpenDevice;
@@ -24,7 +25,16 @@ pub enum RobotsError {
 #[derive(Debug)]
 pub struct Robots {
     all: Vec<Member>,
-    device: OpenDevice,
+}
+
+/// What a robot trains next.
+#[derive(Debug)]
+pub struct Task {
+    pub robot: usize,
+    pub plan: Box<RoundPlan>,
+    /// The error says why there are none, for the room.
+    pub pictures: Result<RoundPictures, String>,
+    pub caution: Caution,
 }
 
 #[derive(Debug)]
@@ -49,14 +59,14 @@ impl Robots {
         classes: &[String],
         fresh: Fresh,
     ) -> Result<Self, RobotsError> {
-        let device = OpenDevice::cpu();
+        let device = OpenDevice::cpu().description();
         let classes =
             if classes.is_empty() { PHOTOGRAPH_CLASSES.map(str::to_owned).to_vec() } else { classes.to_vec() };
         let member = |(number, name): (usize, &str)| {
             let found = photographs.iter().find(|(known, _)| known == name);
             let (_, picture) = found.ok_or_else(|| RobotsError::NoPhotograph(name.to_owned()))?;
             let own = PrivatePicture::new(picture.clone(), photograph_label(&classes, name));
-            let client = Client::new(&nickname(number), &device.description())
+            let client = Client::new(&nickname(number), &device)
                 .with_pictures(vec![own])
                 .with_consent(true, true)
                 .as_robot(true);
@@ -64,7 +74,7 @@ impl Robots {
             Ok(Member { robot, plan: None, is_gone: false })
         };
         let all = names.iter().map(AsRef::as_ref).enumerate().map(member).collect::<Result<_, _>>()?;
-        Ok(Self { all, device })
+        Ok(Self { all })
     }
 
     pub fn count(&self) -> usize {
@@ -99,19 +109,30 @@ impl Robots {
         self.all.get(number).is_none_or(|member| member.is_gone)
     }
 
-    /// Trains the next robot that has a plan, and returns its number and the frames with its update; `None` if none has
-    /// a plan.
+    /// The task of the next robot that has a plan; `None` if none has.
+    pub fn task(&mut self) -> Option<Task> {
+        let (number, member) = self.all.iter_mut().enumerate().find(|(_, member)| member.plan.is_some())?;
+        let plan = member.plan.take()?;
+        let (pictures, caution) = (member.robot.pictures(&plan), member.robot.caution());
+        Some(Task { robot: number, plan, pictures, caution })
+    }
+
+    /// The frames with which a robot answers a plan.
     ///
     /// # Errors
     /// If the update cannot be protected, or there are no random numbers.
-    pub async fn train(&mut self) -> Option<(usize, Result<Vec<Vec<u8>>, RobotError>)> {
-        let number = self.all.iter().position(|member| member.plan.is_some())?;
-        let Member { robot, plan, .. } = self.all.get_mut(number)?;
-        let plan = plan.take()?;
-        let (pictures, caution) = (robot.pictures(&plan), robot.caution());
-        let outcome = Outcome::of(&plan, pictures, self.device.device(), caution).await;
-        let frames = robot.answer(&plan, outcome);
-        Some((number, frames))
+    pub fn answer(&mut self, number: usize, plan: &RoundPlan, outcome: Outcome) -> Result<Vec<Vec<u8>>, RobotError> {
+        let Some(member) = self.all.get_mut(number) else { return Ok(Vec::new()) };
+        member.robot.answer(plan, outcome)
+    }
+
+    /// The frames with which a robot tells the room what it trains on.
+    ///
+    /// # Errors
+    /// If the description is too long.
+    pub fn device(&mut self, number: usize, description: &str) -> Result<Vec<Vec<u8>>, RobotError> {
+        let Some(member) = self.all.get_mut(number) else { return Ok(Vec::new()) };
+        member.robot.device(description)
     }
 }
 

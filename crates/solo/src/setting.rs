@@ -5,6 +5,7 @@ use std::{fmt::Display, str::FromStr};
 use unmask_client::PHOTOGRAPHS;
 use unmask_core::Architecture;
 use unmask_room::RoomConfig;
+use unmask_tab::protocol::DeviceChoice;
 
 /// Most robots of a room. They take turns on one thread.
 const MOST_ROBOTS: usize = 8;
@@ -20,6 +21,8 @@ pub struct Setting {
     pub robots: Vec<&'static str>,
     /// Seed of the robots' answers.
     pub answers: u64,
+    /// What the robots train on.
+    pub device: DeviceChoice,
 }
 
 impl Setting {
@@ -28,7 +31,8 @@ impl Setting {
     /// # Errors
     /// A sentence that names the part and the remedy.
     pub fn read(parts: impl IntoIterator<Item = (String, String)>) -> Result<Self, String> {
-        let mut setting = Self { config: RoomConfig::default(), robots: Vec::new(), answers: 0 };
+        let device = DeviceChoice::default();
+        let mut setting = Self { config: RoomConfig::default(), robots: Vec::new(), answers: 0, device };
         let (mut april, mut robots, mut pictures) = (None, None, None);
         for (name, value) in parts {
             let config = &mut setting.config;
@@ -46,12 +50,16 @@ impl Setting {
                 }
                 "robots" => robots = Some(counted(&value)?),
                 "pictures" => pictures = Some(photographs(&value)?),
+                "device" => match value.as_str() {
+                    "cpu" | "webgpu" => setting.device = DeviceChoice::from_query(Some(&value)),
+                    _ => return Err(sentence(&name, &value, &"give cpu or webgpu")),
+                },
                 // Those of the student's page.
-                "nickname" | "image" | "label" | "join" | "device" | "room" => {}
+                "nickname" | "image" | "label" | "join" | "room" => {}
                 _ => {
                     return Err(format!(
                         "The link has \"{name}\", which is no setting. There are model, april, defence, rule, \
-                         optimiser, aggregate, batch, seed, robots and pictures."
+                         optimiser, aggregate, batch, seed, robots, pictures and device."
                     ));
                 }
             }
@@ -113,6 +121,7 @@ mod tests {
         assert_eq!(setting.architecture(), Architecture::from(VitPreset::NanoPatch8).with_april_block(true));
         assert_eq!(setting.config.defence, "random-binary:0.8".parse::<Defence>().unwrap());
         assert_eq!((setting.robots.len(), setting.config.seed, setting.answers), (2, Some(9), 9));
+        assert_eq!(read("device=webgpu").unwrap().device, DeviceChoice::WebGpu);
         let usual = read("").unwrap();
         assert_eq!((&usual.robots[..], usual.architecture()), (&PHOTOGRAPHS[..4], RoomConfig::default().architecture));
     }
@@ -133,6 +142,7 @@ mod tests {
             ("colour=red", "\"colour\", which is no setting"),
             ("model=vit_giant", "model=vit_giant"),
             ("defence=random-binary:2", "defence=random-binary:2"),
+            ("device=gpu", "device=gpu cannot be used: give cpu or webgpu"),
             ("robots=99", "robots=99 cannot be used: give a number from 0 to 8"),
             ("batch=-1", "batch=-1"),
             ("pictures=cat,dog", "pictures=cat,dog cannot be used: name one to 8 of cat, rocket, coffee"),

@@ -2,12 +2,12 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use unmask_client::{Client, PHOTOGRAPHS, Robot};
+use unmask_client::{Client, Outcome, PHOTOGRAPHS, Robot};
 use unmask_data::{encode_png, sample_photographs};
 use unmask_lesson::{Place, Scene, plan};
-use unmask_model::block_on;
+use unmask_model::{Device, block_on};
 use unmask_room::{AttackDesk, Moment, Now, RoomConfig};
-use unmask_solo::{News, Robots, SoloRoom, attack_desk};
+use unmask_solo::{News, Robots, SoloRoom, Task, attack_desk};
 use unmask_wire::{
     Assembler, RelayMessage,
     channel::{Answer, Asker, Request},
@@ -56,14 +56,15 @@ impl Lesson {
         self.now.moment = self.now.moment + TURN;
         self.room.work(self.now);
         self.room.step(&|| self.now);
-        if let Some(message) = self.desk.step(&|| self.now.moment) {
+        if let Some(message) = self.desk.step(&|| self.now.moment, &|_| {}) {
             self.room.attacked(self.now, &message);
             self.room.work(self.now);
         }
         self.hear();
-        if let Some((number, frames)) = block_on(self.robots.train()) {
-            for frame in frames.unwrap() {
-                self.room.receive(self.now, number as u64, &frame);
+        if let Some(Task { robot, plan, pictures, caution }) = self.robots.task() {
+            let outcome = block_on(Outcome::of(&plan, pictures, &Device::Cpu, caution));
+            for frame in self.robots.answer(robot, &plan, outcome).unwrap() {
+                self.room.receive(self.now, robot as u64, &frame);
             }
         }
     }

@@ -222,7 +222,8 @@ pub fn run() -> Result<ExitCode> {
         Job::Solo => {
             let (env, _turn) = building_env()?;
             tools::ensure(&env, Purpose::Demo)?;
-            println!("{}", page::build_solo(&env)?.display());
+            page::build_gpu(&env)?;
+            println!("{}", page::build_solo(&env, true)?.display());
             Ok(ExitCode::SUCCESS)
         }
         Job::Dist { target } => {

@@ -65,11 +65,16 @@ const PORT: u16 = 8090;
 /// Builds the lesson without a relay, serves its folder to this machine and opens it, until Ctrl-C.
 fn play_alone(env: &Env, turn: Turn) -> Result<ExitCode> {
     tools::ensure(env, Purpose::Demo)?;
-    let folder = page::build_solo(env)?;
+    let folder = page::build_solo(env, page::has_gpu(env)?)?;
     drop(turn);
     let site = Site::serve(&folder, "/", PORT, site::kind)
         .with_context(|| format!("port {PORT} cannot be used: end the program that uses it"))?;
     println!("The lesson: {}\nIts folder, for any web server: {}", site.link(), folder.display());
+    if !folder.join(page::GPU_LOADER).exists() {
+        println!(
+            "It trains on the CPU. To add the trainer for graphics cards (WebGPU), run `cargo xtask solo`, which takes minutes."
+        );
+    }
     if let Some(open) = env.find("xdg-open") {
         // Without a desktop the address is there to be typed.
         let _ = Command::new(open).arg(site.link()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();

@@ -21,7 +21,7 @@ const PAGES: [&str; 3] = ["student", "projector", "replay"];
 pub const SOLO: &str = "solo";
 
 /// The documents of that folder; the first one becomes its `index.html`.
-const SOLO_PAGES: [&str; 2] = ["solo", "phone"];
+const SOLO_PAGES: [&str; 3] = ["solo", "phone", GPU];
 
 /// The program that builds the pages, together with a small test. As with [`crate::demo::RELAY`], only then does cargo
 /// compile its dependencies with the relay's features, and only once.
@@ -29,6 +29,9 @@ const BUNDLE: [&str; 7] = ["build", "--release", "--workspace", "--bin", "bundle
 
 /// The document of the WebGPU trainer, in `www`.
 const GPU: &str = "gpu";
+
+/// The script that starts it.
+pub const GPU_LOADER: &str = "gpu_loader.js";
 
 /// The folder of this checkout's WebGPU trainer, in the target folder.
 pub fn gpu_folder(env: &Env) -> PathBuf {
@@ -42,7 +45,7 @@ pub const GPU_FOLDER: &str = "UNMASK_WEBGPU_TRAINER";
 pub fn has_gpu(env: &Env) -> Result<bool> {
     let folder = gpu_folder(env);
     let record = folder.with_extension("record");
-    Ok(folder.join("gpu_loader.js").exists() && fs::read_to_string(record).ok() == Some(hex(&digest(&sources(env)?)?)))
+    Ok(folder.join(GPU_LOADER).exists() && fs::read_to_string(record).ok() == Some(hex(&digest(&sources(env)?)?)))
 }
 
 /// Builds the WebGPU trainer into its folder if needed. It is separate from the pages because Burn for WebGPU takes
@@ -100,18 +103,21 @@ pub fn build(env: &Env) -> Result<()> {
     fs::write(&record, hex(&digest(&places)?)).with_context(|| format!("cannot write {}", record.display()))
 }
 
-/// Builds the lesson that needs no relay into a folder for any web server, and returns the folder.
-pub fn build_solo(env: &Env) -> Result<PathBuf> {
+/// Builds the lesson that needs no relay into a folder for any web server, and returns the folder. Without the WebGPU
+/// trainer it is built sooner, and everybody in it trains on the CPU.
+pub fn build_solo(env: &Env, with_gpu: bool) -> Result<PathBuf> {
     let dist = env.root.join("dist");
     let folder = dist.join(SOLO);
     let record = env.target_dir.join("page").join(format!("{}-{SOLO}.record", name_of_checkout(env)));
     let mut places = sources(env)?;
     places.push(folder.clone());
-    if folder.join("index.html").exists() && fs::read_to_string(&record).ok() == Some(hex(&digest(&places)?)) {
+    let is_whole = folder.join("index.html").exists() && (!with_gpu || folder.join(GPU_LOADER).exists());
+    if is_whole && fs::read_to_string(&record).ok() == Some(hex(&digest(&places)?)) {
         println!("The lesson without a relay has not changed.");
         return Ok(folder);
     }
-    bundle(env, &dist, Some(SOLO), &SOLO_PAGES)?;
+    let pages: Vec<_> = SOLO_PAGES.into_iter().filter(|page| with_gpu || *page != GPU).collect();
+    bundle(env, &dist, Some(SOLO), &pages)?;
     fs::create_dir_all(record.parent().unwrap_or(&env.target_dir))?;
     fs::write(&record, hex(&digest(&places)?)).with_context(|| format!("cannot write {}", record.display()))?;
     Ok(folder)

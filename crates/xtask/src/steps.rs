@@ -130,8 +130,8 @@ fn tools_step(env: &Env, _: &mut TestNotes) -> Result<()> {
 
 fn pages(env: &Env, _: &mut TestNotes) -> Result<()> {
     page::build(env)?;
-    page::build_solo(env)?;
-    page::build_gpu(env)
+    page::build_gpu(env)?;
+    page::build_solo(env, true).map(drop)
 }
 
 /// Checks the rules of `deny.toml`. The database of advisories is on another server, which may be unreachable.

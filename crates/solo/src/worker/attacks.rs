@@ -32,9 +32,10 @@ async fn work(scope: &DedicatedWorkerGlobalScope, mut inbox: UnboundedReceiver<V
             let Some(order) = order else { return Ok(()) };
             desk.take(&order)?;
         }
-        match desk.step(&|| clock.now().moment) {
+        let tell = |message: Vec<u8>| hand(&message, |bytes, buffers| scope.post_message_with_transfer(bytes, buffers));
+        match desk.step(&|| clock.now().moment, &tell) {
             Some(message) => {
-                hand(&message, |bytes, buffers| scope.post_message_with_transfer(bytes, buffers));
+                tell(message);
                 // Lets the browser deliver what has arrived.
                 sleep(Duration::ZERO).await;
             }

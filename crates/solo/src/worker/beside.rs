@@ -2,6 +2,7 @@
 
 use gloo_events::EventListener;
 use serde::{Deserialize, Serialize};
+use unmask_tab::protocol::DeviceChoice;
 use web_sys::{Worker, WorkerOptions};
 
 use super::{LOADER, bytes_of, hand};
@@ -64,6 +65,7 @@ pub(super) enum ToRobots {
         seed: u64,
         /// The room's classes for photographs.
         classes: Vec<String>,
+        device: DeviceChoice,
     },
     Frame {
         robot: usize,

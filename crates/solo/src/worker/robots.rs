@@ -8,6 +8,8 @@ use gloo_events::EventListener;
 use gloo_net::http::Request;
 use gloo_timers::future::sleep;
 use unmask_data::{Picture, decode};
+use unmask_model::device::OpenDevice;
+use unmask_tab::worker::device::{Attempt, ChosenDevice, compute};
 use unmask_wire::channel;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::DedicatedWorkerGlobalScope;
@@ -16,7 +18,7 @@ use super::{
     beside::{FromRobots, READY, ToRobots},
     bytes_of, fresh, hand,
 };
-use crate::robots::{Robots, file};
+use crate::robots::{Robots, Task, file};
 
 pub(super) fn start(scope: DedicatedWorkerGlobalScope) {
     let (sender, inbox) = unbounded();
@@ -36,7 +38,8 @@ pub(super) fn start(scope: DedicatedWorkerGlobalScope) {
 }
 
 async fn live(scope: &DedicatedWorkerGlobalScope, mut inbox: UnboundedReceiver<ToRobots>) -> Result<(), String> {
-    let Some(ToRobots::Begin { photographs: names, seed, classes }) = inbox.next().await else { return Ok(()) };
+    let Some(ToRobots::Begin { photographs: names, seed, classes, device }) = inbox.next().await else { return Ok(()) };
+    let (wanted, mut device) = (compute(device), ChosenDevice::default());
     let photographs = photographs(&names).await?;
     let mut robots = Robots::new(&names, seed, &photographs, &classes, fresh).map_err(|error| error.to_string())?;
     // In their order: the first client is the first under attack, and its photograph is the easiest.
@@ -49,9 +52,17 @@ async fn live(scope: &DedicatedWorkerGlobalScope, mut inbox: UnboundedReceiver<T
             let Some(message) = message else { return Ok(()) };
             hear(scope, &mut robots, message)?;
         }
-        match robots.train().await {
-            Some((robot, frames)) => {
-                send(scope, robot, frames.map_err(|error| error.to_string())?);
+        match robots.task() {
+            Some(Task { robot, plan, pictures, caution }) => {
+                let (open, reason) = device.for_model(plan.architecture, wanted).await;
+                if reason.is_some() {
+                    tell_device(scope, &mut robots, &open)?;
+                }
+                let Attempt { outcome, changed, .. } = device.attempt(open, &plan, pictures, caution, |_| {}).await;
+                if let Some((cpu, _)) = changed {
+                    tell_device(scope, &mut robots, &cpu)?;
+                }
+                send(scope, robot, robots.answer(robot, &plan, outcome).map_err(|error| error.to_string())?);
                 // Lets the browser deliver what has arrived.
                 sleep(Duration::ZERO).await;
             }
@@ -61,6 +72,14 @@ async fn live(scope: &DedicatedWorkerGlobalScope, mut inbox: UnboundedReceiver<T
             }
         }
     }
+}
+
+/// Every robot tells the room what it trains on.
+fn tell_device(scope: &DedicatedWorkerGlobalScope, robots: &mut Robots, device: &OpenDevice) -> Result<(), String> {
+    for robot in 0..robots.count() {
+        send(scope, robot, robots.device(robot, &device.description()).map_err(|error| error.to_string())?);
+    }
+    Ok(())
 }
 
 fn hear(scope: &DedicatedWorkerGlobalScope, robots: &mut Robots, message: ToRobots) -> Result<(), String> {

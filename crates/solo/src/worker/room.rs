@@ -97,7 +97,7 @@ fn open(
     asks: &BroadcastChannel,
 ) -> Result<(Host, UnboundedReceiver<Event>), String> {
     let query = UrlSearchParams::new_with_str(query).map_err(|error| format!("{error:?}"))?;
-    let Setting { config, robots, answers } = Setting::read(parts(&query))?;
+    let Setting { config, robots, answers, device } = Setting::read(parts(&query))?;
     let clock = Clock::start();
     let room = SoloRoom::open(config, fresh()?, clock.now()).map_err(|error| error.to_string())?;
     let (events, inbox) = unbounded();
@@ -127,7 +127,7 @@ fn open(
     };
     let classes = host.room.classes();
     let photographs = robots.into_iter().map(str::to_owned).collect();
-    host.tell_robots(&ToRobots::Begin { photographs, seed: answers, classes });
+    host.tell_robots(&ToRobots::Begin { photographs, seed: answers, classes, device });
     Ok((host, inbox))
 }
 

@@ -5,15 +5,17 @@
 
 use std::{cell::RefCell, rc::Rc};
 
-use unmask_client::{Batch, PictureSource};
+use unmask_client::{Batch, Caution, Doubt, Outcome, PictureSource, RoundPictures, RoundPlan, TrainingError};
 use unmask_core::{Architecture, ModelState};
 use unmask_model::{
-    ModelError,
+    Device, ModelError,
     device::{Adapter, Compute, DeviceError, OpenDevice, choose, difference, find_adapter, step_milliseconds},
 };
 use wasm_bindgen_futures::spawn_local;
+use web_time::Instant;
 
 use super::gpu::{GpuWorker, State};
+use crate::protocol::DeviceChoice;
 
 /// The rounds from one comparison of the graphics adapter with the CPU to the next.
 const TRUSTED: u32 = 8;
@@ -33,6 +35,24 @@ pub struct ChosenDevice {
 }
 
 type Timing = Rc<RefCell<Option<Result<f64, String>>>>;
+
+/// What became of a plan.
+pub struct Attempt {
+    pub outcome: Outcome,
+    /// The time of the training alone.
+    pub milliseconds: f64,
+    /// The CPU and the reason, if the graphics adapter was given up.
+    pub changed: Option<(OpenDevice, String)>,
+}
+
+/// The device that a page asks for; `None` for the faster one.
+pub fn compute(choice: DeviceChoice) -> Option<Compute> {
+    match choice {
+        DeviceChoice::Auto => None,
+        DeviceChoice::Cpu => Some(Compute::Cpu),
+        DeviceChoice::WebGpu => Some(Compute::Gpu),
+    }
+}
 
 impl ChosenDevice {
     /// Describes the device, once one is chosen.
@@ -75,8 +95,60 @@ impl ChosenDevice {
         (device, Some(reason))
     }
 
+    /// Looks at `plan` as `caution` asks, then trains on it unless a doubt forbids that. `open` is the device
+    /// [for its model](Self::for_model); where a graphics adapter fails, the CPU takes its place. `tell` hears the doubts
+    /// before the step.
+    pub async fn attempt(
+        &mut self,
+        mut open: OpenDevice,
+        plan: &RoundPlan,
+        pictures: Result<RoundPictures, String>,
+        caution: Caution,
+        tell: impl FnOnce(&[Doubt]),
+    ) -> Attempt {
+        let (mut milliseconds, mut changed) = (0.0, None);
+        let outcome = async {
+            let pictures = pictures?;
+            changed = self.check(plan.architecture, &plan.state, &pictures).await;
+            if let Some((cpu, _)) = &changed {
+                open = cpu.clone();
+            }
+            let doubts = match plan.examine(&pictures, open.device(), caution).await {
+                // The step that follows says what is wrong with the adapter, and gives it up.
+                Err(TrainingError::Model(_)) if open.compute() == Compute::Gpu => {
+                    plan.examine(&pictures, &Device::Cpu, caution).await
+                }
+                doubts => doubts,
+            };
+            let doubts = doubts.map_err(|error| error.to_string())?;
+            if caution.refuses() && !doubts.is_empty() {
+                return Ok(Outcome::Refused(doubts));
+            }
+            tell(&doubts);
+            let begun = Instant::now();
+            let trained = match plan.train(&pictures, open.device()).await {
+                Err(TrainingError::Model(error)) if open.compute() == Compute::Gpu => {
+                    let again = plan.train(&pictures, &Device::Cpu).await;
+                    let reason = match error {
+                        // The browser may withdraw the adapter, for another program or because its driver restarted.
+                        ModelError::Device { reason, .. } => Some(reason),
+                        // A loss that overflows on the CPU, too, is not the adapter's fault.
+                        error => again.is_ok().then(|| error.to_string()),
+                    };
+                    changed = reason.map(|reason| self.give_up_gpu(plan.architecture, &reason));
+                    again
+                }
+                trained => trained,
+            };
+            milliseconds = begun.elapsed().as_secs_f64() * 1e3;
+            trained.map(|trained| Outcome::Trained(doubts, trained)).map_err(|error| error.to_string())
+        };
+        let outcome = outcome.await.unwrap_or_else(Outcome::Failed);
+        Attempt { outcome, milliseconds, changed }
+    }
+
     /// Switches to the CPU because the graphics adapter failed during a step. Returns the CPU and the reason.
-    pub fn give_up_gpu(&mut self, architecture: Architecture, failure: &str) -> (OpenDevice, String) {
+    fn give_up_gpu(&mut self, architecture: Architecture, failure: &str) -> (OpenDevice, String) {
         let (device, reason) = (OpenDevice::cpu(), format!("CPU: the graphics adapter failed ({failure})"));
         self.chosen = Some((architecture.with_april_block(false), device.clone()));
         (self.failure, self.timing) = (Some(reason.clone()), None);
@@ -86,7 +158,7 @@ impl ChosenDevice {
     /// Compares the graphics adapter with the CPU, if it is in use and a comparison is due: adapters that computed
     /// correctly have later returned zeros, or what other programs left in their memory. Returns the CPU and the reason
     /// if the adapter computes something else.
-    pub async fn check(
+    async fn check(
         &mut self,
         architecture: Architecture,
         state: &ModelState,

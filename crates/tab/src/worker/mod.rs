@@ -1,7 +1,7 @@
 //! The worker, the only place that holds the private picture, the socket and the model.
 
 mod caution;
-mod device;
+pub mod device;
 mod event_loop;
 mod gpu;
 mod loan;

@@ -2,11 +2,11 @@
 
 use std::{cell::Cell, rc::Rc, time::Duration};
 
-use unmask_client::{Client, Doubt, PictureSelection, ReconstructionScore, RoundPlan, SealTask, TrainingError};
+use unmask_client::{Client, Doubt, Outcome, PictureSelection, ReconstructionScore, RoundPlan, SealTask};
 use unmask_core::{AttackMethod, Backoff};
 use unmask_data::{Picture, chw_to_hwc};
 use unmask_model::{
-    Device, ModelError, Network,
+    Device, Network,
     device::{Compute, OpenDevice},
 };
 use unmask_wire::WireError;
@@ -14,7 +14,7 @@ use web_time::Instant;
 
 use super::{
     caution,
-    device::ChosenDevice,
+    device::{Attempt, ChosenDevice, compute},
     loan::Loans,
     own_attack::{OwnAttacks, compared},
     own_mask::OwnGradient,
@@ -80,11 +80,6 @@ pub struct Session {
 
 impl Session {
     pub fn new(address: String, client: Client, wanted: DeviceChoice) -> Self {
-        let wanted = match wanted {
-            DeviceChoice::Auto => None,
-            DeviceChoice::Cpu => Some(Compute::Cpu),
-            DeviceChoice::WebGpu => Some(Compute::Gpu),
-        };
         Self {
             address,
             client,
@@ -96,7 +91,7 @@ impl Session {
             backoff: Backoff::default(),
             plan: None,
             trained: None,
-            wanted,
+            wanted: compute(wanted),
             picture: None,
             is_prediction_due: false,
             own_attacks: OwnAttacks::default(),
@@ -232,49 +227,25 @@ impl Session {
     async fn update(
         &mut self,
         plan: &RoundPlan,
-        (mut open, device): (OpenDevice, &mut ChosenDevice),
+        (open, device): (OpenDevice, &mut ChosenDevice),
         page: &Page,
     ) -> Result<Answer, String> {
-        let pictures = self.client.pictures(plan)?;
-        if let Some((cpu, reason)) = device.check(plan.architecture, &plan.state, &pictures).await {
+        let pictures = self.client.pictures(plan);
+        let tell = |doubts: &[Doubt]| {
+            if !doubts.is_empty() {
+                page.tell(FromWorker::Doubts(caution::found(plan.round, doubts, false)));
+            }
+        };
+        let Attempt { outcome, milliseconds, changed } =
+            device.attempt(open, plan, pictures, self.client.caution(), tell).await;
+        if let Some((cpu, reason)) = changed {
             self.tell_device(&cpu, reason, page);
-            open = cpu;
         }
-        let asked = self.client.caution();
-        let doubts = match plan.examine(&pictures, open.device(), asked).await {
-            // The step that follows says what is wrong with the adapter, and gives it up.
-            Err(TrainingError::Model(_)) if open.compute() == Compute::Gpu => {
-                plan.examine(&pictures, &Device::Cpu, asked).await
-            }
-            doubts => doubts,
+        let trained = match outcome {
+            Outcome::Trained(_, trained) => trained,
+            Outcome::Refused(doubts) => return Ok(Answer::Refusal(doubts)),
+            Outcome::Failed(reason) => return Err(reason),
         };
-        let doubts = doubts.map_err(|error| error.to_string())?;
-        if !doubts.is_empty() {
-            if asked.refuses() {
-                return Ok(Answer::Refusal(doubts));
-            }
-            page.tell(FromWorker::Doubts(caution::found(plan.round, &doubts, false)));
-        }
-        let begun = Instant::now();
-        let trained = match plan.train(&pictures, open.device()).await {
-            Err(TrainingError::Model(error)) if open.compute() == Compute::Gpu => {
-                let again = plan.train(&pictures, &Device::Cpu).await;
-                let reason = match error {
-                    // The browser may withdraw the adapter, for another program or because its driver restarted.
-                    ModelError::Device { reason, .. } => Some(reason),
-                    // A loss that overflows on the CPU, too, is not the adapter's fault.
-                    error => again.is_ok().then(|| error.to_string()),
-                };
-                if let Some(reason) = reason {
-                    let (cpu, reason) = device.give_up_gpu(plan.architecture, &reason);
-                    self.tell_device(&cpu, reason, page);
-                }
-                again
-            }
-            trained => trained,
-        };
-        let trained = trained.map_err(|error| error.to_string())?;
-        let milliseconds = begun.elapsed().as_secs_f64() * 1e3;
         let (loss, samples) = (trained.loss, trained.samples);
         let fresh = fresh_bytes()?;
         // A new gradient answers the question that was asked about the last one.
