@@ -9,7 +9,7 @@ use crate::{initialiser::InitialiserRecord, lesson::LessonHead, peer::DeviceId, 
 
 /// The format that this version writes. It changes with the encoding of anything in the journal. A change needs a step
 /// from the format before, if nothing is lost, and a lesson in `crates/journal/tests/formats`.
-pub const FORMAT: u32 = 11;
+pub const FORMAT: u32 = 12;
 
 /// The oldest format that this version reads.
 pub const OLDEST_FORMAT: u32 = FORMAT - STEPS.len() as u32;
@@ -18,7 +18,7 @@ type Step = fn(&[u8]) -> anyhow::Result<Vec<u8>>;
 
 /// One after the other; the last one leads to [`FORMAT`]. A step must go on reading what it was written for: if a type
 /// that it names changes, the step keeps the type of before.
-const STEPS: [Step; 3] = [from_8, from_9, from_10];
+const STEPS: [Step; 4] = [from_8, from_9, from_10, from_11];
 
 /// Brings what the room saved in an earlier format to the present one.
 ///
@@ -69,6 +69,11 @@ fn from_10(header: &[u8]) -> anyhow::Result<Vec<u8>> {
     Ok([before, &postcard::to_stdvec(&approves.then_some(true))?, rest].concat())
 }
 
+/// Format 12 keeps at its end whether clients are asked to check plans carefully. Nothing was kept of that before.
+fn from_11(header: &[u8]) -> anyhow::Result<Vec<u8>> {
+    Ok([header, &postcard::to_stdvec(&false)?].concat())
+}
+
 #[cfg(test)]
 mod tests {
     use unmask_core::RoundSettings;
@@ -101,7 +106,7 @@ mod tests {
     fn formats_without_a_step_are_refused_by_number() {
         for format in [0, OLDEST_FORMAT - 1, FORMAT + 1] {
             let error = upgraded(format, b"").unwrap_err().to_string();
-            assert_eq!(error, format!("format {format} is not one of 8 to 11"));
+            assert_eq!(error, format!("format {format} is not one of 8 to 12"));
         }
         assert_eq!(upgraded(FORMAT, b"as it is").unwrap().as_ref(), b"as it is");
         let error = upgraded(8, b"no lesson").unwrap_err().to_string();

@@ -62,6 +62,8 @@ pub(super) struct Lesson {
     pub(super) attacks: AttacksRecord,
     /// Time for measuring the model, a round.
     pub(super) measuring_seconds: f64,
+    /// Whether clients are asked to check plans carefully.
+    pub(super) is_careful: bool,
 }
 
 /// A lesson that was saved.

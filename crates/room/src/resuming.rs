@@ -43,6 +43,7 @@ impl Classroom {
             stage: self.stage.clone(),
             attacks: self.attacks.record(),
             measuring_seconds: self.measuring.budget().as_secs_f64(),
+            is_careful: self.stage.is_careful(),
         }
     }
 
@@ -63,6 +64,7 @@ impl Classroom {
             stage,
             attacks,
             measuring_seconds,
+            is_careful,
             ..
         } = lesson;
         self.sharing.restore(sharing)?;
@@ -75,6 +77,7 @@ impl Classroom {
             );
         }
         self.stage = stage;
+        self.stage.set_careful(is_careful);
         self.end_restored_game();
         self.look_at_beat();
         self.history.restore(history, self.room.update_counts(), room.settings().defence());

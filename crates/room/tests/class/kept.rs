@@ -134,6 +134,20 @@ fn the_teachers_last_choice_of_approval_outlasts_a_restart() {
     }
 }
 
+/// The relay itself is honest again.
+#[test]
+fn careful_devices_stay_careful_after_a_restart() {
+    let mut bench = Bench::open(config(), on_disk(&Disk::new(1))).unwrap();
+    for on in [true, false] {
+        bench.control(Control::Careful { on }).unwrap();
+        bench.control(Control::Fish { class: Some(3) }).unwrap();
+        assert_eq!((bench.view().is_careful, bench.view().fishes_for), (on, Some(3)));
+        bench.pass(Duration::from_secs(1));
+        bench.restart(End::Orderly).unwrap();
+        assert_eq!((bench.view().is_careful, bench.view().fishes_for), (on, None));
+    }
+}
+
 /// The room has forgotten the page, and one that was loaded again may have another picture.
 #[test]
 fn under_approval_a_picture_waits_again_after_a_restart() {
