@@ -625,7 +625,7 @@ secret-say = Agree on a passphrase aloud, and type it into the phones. Each pair
 secret-ask = Can the total give a picture away?
 secret-answer = Yes, the total of few devices can, and so can weights that the server doctors. The next scenes show both.
 secret-masked = sent by { $nickname }
-secret-too-few = Three people must let the class see what leaks. Without people, three robots are enough.
+secret-too-few = { $count } people must let the class see what leaks. Without people, { $count } robots are enough.
 secret-waiting = Waiting for a sum of those who agreed to be shown…
 secret-more = { $count ->
     [1] and 1 more
@@ -641,6 +641,7 @@ sum-ask = How many devices should a sum have?
 sum-answer = This attack separates at most 11 pictures on this model. It fails on more, which does not prove that they are safe.
 sum-mixture = from the sum
 sum-working = Taking the sum apart…
+sum-tokens = Taking the sum apart: { $found } of { $all } pieces found…
 sum-found = Back: { $found } of { $all } pictures, { $certain } of them certain, in { $seconds } s
 sum-nothing = Nothing came out of this sum.
 sum-too-few = Two must show their picture first.
@@ -651,7 +652,7 @@ cheat-line-aim = The server wants one picture. It needs the picture’s class.
 cheat-line-fish = With these weights only this class changes the sum.
 cheat-say = The server sends doctored weights. All other pictures add zero. The sum is then the numbers of one picture. The wall and every phone say so, and such rounds do not change the class’s model.
 cheat-ask = Does a larger sum help?
-cheat-answer = No. All others add zero. If two pictures have this class, they overlap.
+cheat-answer = No. All others add zero. If several pictures have this class, the next rounds let fewer through.
 cheat-class = The numbers gave the class away: { $class }.
 cheat-no-class = Waiting for a single update, which gives the class away…
 

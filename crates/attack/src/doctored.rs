@@ -3,10 +3,12 @@
 //! Each is a pure function of the model, its honest weights and a target. What arrives is an ordinary update: the other
 //! attacks read it, at the weights that were sent.
 
+mod cut_search;
 mod gate;
 mod imprint;
 
 pub use self::{
+    cut_search::CutSearch,
     gate::{Cut, class_token, feature_fishing},
     imprint::{ImprintedPatch, imprint, imprinted},
 };

@@ -93,8 +93,8 @@ pub use batch::{Batch, BatchPicture, BatchProgress, GradientOf, Levels, OnBatch,
 pub use canaries::{CanaryScore, is_first_likelier};
 pub use completion::{completion, completion_of_rounds};
 pub use doctored::{
-    Cut, ImprintedPatch, class_token, feature_fishing, fished_class, fished_class_of, fishing, imprint, imprinted,
-    zero_head,
+    Cut, CutSearch, ImprintedPatch, class_token, feature_fishing, fished_class, fished_class_of, fishing, imprint,
+    imprinted, zero_head,
 };
 pub use embedding::{SAME_PICTURE, embedding_inversion, embedding_tables, pixel_uncertainty};
 pub use embedding_aware::embedding_inversion_aware;

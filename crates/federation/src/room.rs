@@ -111,6 +111,11 @@ impl Quorum {
     /// Updates in a step from which nobody computes another's alone. With two, each is the step without one's own.
     pub const HIDES: u32 = SecureSumSettings::LEAST;
 
+    /// Least number of people in a secure sum or, without people, of robots.
+    pub fn of_secure_sum(self) -> u32 {
+        self.updates.unwrap_or_default().max(self.kept).max(Self::HIDES)
+    }
+
     /// What a step needs in a round that waits for this many people and robots.
     fn needs(self, (people, robots): (u32, u32)) -> Needs {
         let usual = if people + robots < Self::HIDES { 1 } else { Self::HIDES };

@@ -239,13 +239,14 @@ impl Beat {
             Self::Search | Self::ShowSearch => &[&[A::MatchingAware, A::GradientsAware]],
             Self::ShowCosts | Self::VoteRate | Self::ShowRateVotes | Self::RunRate => &[CLOSEST],
             Self::AskUsed | Self::TellUsed | Self::TestStranger => &[],
+            // An attack on the sum: the phone shows it to the owner of the picture alone.
+            Self::Fish => &[&[A::Embedding]],
             // Nobody's own update is attacked.
             Self::SendMasked
             | Self::ShowTotal
             | Self::AddUpdates
             | Self::TakeApart
             | Self::Aim
-            | Self::Fish
             | Self::LookFirst
             | Self::AddNoise => &[],
         }

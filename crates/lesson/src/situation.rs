@@ -23,6 +23,8 @@ pub struct Situation {
     pub fishes_for: Option<u16>,
     /// Whether clients are asked to check plans carefully.
     pub is_careful: bool,
+    /// Least number of people in a secure sum that the room asks for; 0 if it asks for no more than any sum needs.
+    pub least_in_secure_sum: u32,
     /// Samples in a step.
     pub batch: u16,
     /// What clients train on; `None` in a room without a data set, where it is their own picture.
@@ -158,7 +160,12 @@ impl Situation {
     /// Whether the volunteers can add up their updates secretly: among too few people, one would know another's from the
     /// sum. Robots hide nobody, but can show among themselves how it goes.
     pub fn can_add_secretly(&self) -> bool {
-        self.hidden() >= SecureSumSettings::LEAST as usize
+        self.hidden() >= self.needed_in_secure_sum() as usize
+    }
+
+    /// How many people a secure sum needs or, without people, robots.
+    pub fn needed_in_secure_sum(&self) -> u32 {
+        self.least_in_secure_sum.max(SecureSumSettings::LEAST)
     }
 
     /// The clients that take part in the scene, first the one that is attacked first.
@@ -215,6 +222,7 @@ pub(crate) mod tests {
             aggregation: Aggregation::default(),
             fishes_for: None,
             is_careful: false,
+            least_in_secure_sum: 0,
             batch: 1,
             train_on: None,
             is_paused: true,
@@ -257,6 +265,8 @@ pub(crate) mod tests {
         assert_eq!((people.other_target(), people.taking_part().len()), (Some(ClientId(7)), 3));
         let few = adding(vec![volunteer(1, true), volunteer(2, true), shy(8), shy(9)]);
         assert_eq!((few.other_target(), few.can_add_secretly()), (None, false));
+        let strict = Situation { least_in_secure_sum: 4, ..people };
+        assert_eq!((strict.can_add_secretly(), strict.needed_in_secure_sum()), (false, 4));
     }
 
     #[test]

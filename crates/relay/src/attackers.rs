@@ -71,17 +71,17 @@ pub(crate) fn start(
 }
 
 fn work(mut worker: Worker, signal: &Signal, inputs: &mpsc::WeakSender<Input>, clock: Clock) {
+    let is_told = |report| inputs.upgrade().is_some_and(|room| room.blocking_send(Input::Attacked(report)).is_ok());
     loop {
         let seen = signal.seen();
-        match worker.step(&|| clock.moment()) {
+        // An attack hears from its schedule that the room has gone.
+        match worker.step(&|| clock.moment(), &|report| {
+            is_told(report);
+        }) {
             Step::Idle => signal.wait(seen),
             Step::Worked(reports) => {
-                for report in reports {
-                    let is_told =
-                        inputs.upgrade().is_some_and(|room| room.blocking_send(Input::Attacked(report)).is_ok());
-                    if !is_told {
-                        return;
-                    }
+                if !reports.into_iter().all(is_told) {
+                    return;
                 }
             }
             Step::Over => return,

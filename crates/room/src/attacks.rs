@@ -33,8 +33,8 @@ use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use tracing::warn;
-use unmask_attack::{KnownStart, Tensors, WholeUpdate};
-use unmask_core::{AttackMethod, ClientId, Defence, KeyCheck, RoundSettings, VitConfig};
+use unmask_attack::{CutSearch, KnownStart, Tensors, WholeUpdate};
+use unmask_core::{AttackMethod, ClientId, Defence, KeyCheck, RoundSettings, TrainingPictures, VitConfig};
 use unmask_federation::{Accepted, GlobalModel, Seal};
 use unmask_lesson::Beat;
 use unmask_wire::{
@@ -62,6 +62,7 @@ pub use self::{
     report::Report,
     worker::{Step, Worker},
 };
+use crate::fishing::Fishing;
 
 /// Upper limit of the time for the attacks on one round, in seconds.
 const MAX_BUDGET: f64 = 600.0;
@@ -205,6 +206,7 @@ impl Attacks {
 
     /// Forgets what is shown beside this client's picture, which its owner hides.
     pub(crate) fn original_hidden(&mut self, client: ClientId) {
+        self.label.may_be_of_another(client);
         if self.membership.is_of(client) {
             self.forget_candidate();
         }
@@ -274,7 +276,7 @@ impl Attacks {
     /// agreed to that.
     pub(crate) fn read_sum(
         &mut self,
-        (round, settings, is_doctored): (u32, RoundSettings, bool),
+        (round, settings, fishing): (u32, RoundSettings, Option<Fishing>),
         clients: Vec<ClientId>,
         mean: Vec<f32>,
         model: &GlobalModel,
@@ -291,7 +293,10 @@ impl Attacks {
             rule: settings.rule(),
             samples: 1,
         };
-        self.sums.take((about, is_doctored), self.target, clients, mean, model, &self.attackers);
+        // The picture in a fished sum is this client's if an earlier update showed that it has this class.
+        let is_own = settings.pictures() == TrainingPictures::Private;
+        let target = self.target.map(|target| (target, self.label.class_of(target).filter(|_| is_own)));
+        self.sums.take((about, fishing), target, clients, mean, model, &self.attackers);
     }
 
     /// Attacks the update that was read; the room has taken it.
@@ -314,6 +319,23 @@ impl Attacks {
     /// Whether the class waits for a sum that the last round had too few clients for.
     pub(crate) fn wants_round(&mut self) -> bool {
         self.sums.wants_round()
+    }
+
+    /// The next cut, if the last sum was fished this way and is not of one picture.
+    pub(crate) fn fished(&mut self, fishing: Fishing) -> Option<CutSearch> {
+        self.sums.fished(fishing)
+    }
+
+    /// Whether somebody has left or withdrawn whose picture the present cut was made from.
+    pub(crate) fn forgets_cut(&mut self) -> bool {
+        self.sums.forgets_cut()
+    }
+
+    /// Forgets the last sum for other doctored weights, so that the next one is attacked.
+    pub(crate) fn forget_fished(&mut self) {
+        if self.sums.forget() {
+            self.drop_sum();
+        }
     }
 
     pub(crate) fn forget_read(&mut self) {
@@ -359,7 +381,13 @@ impl Attacks {
                 self.everybody.found(about.client, outcome, about.round, &self.pictures);
             }
             Report::Sum(about, outcome) if self.is_current(&about) => {
-                self.sums.found(&about, outcome, &self.pictures);
+                let found = self.sums.found(&about, outcome, &self.pictures);
+                return found.map(|(client, message, values)| Reconstruction {
+                    client,
+                    method: sum::METHOD,
+                    message,
+                    values,
+                });
             }
             Report::Labels(about, outcome) if self.is_current(&about) => {
                 self.label.show(&about, outcome, nickname);
@@ -387,6 +415,10 @@ impl Attacks {
         psnr: f32,
         ssim: f32,
     ) -> Result<Option<Defence>, ScoreError> {
+        if attack == sum::METHOD && self.sums.awaits_score(client, round) {
+            // It tells nothing of the defence of single updates.
+            return self.sums.score(psnr, ssim).map(|()| None);
+        }
         self.cards.score(client, round, attack, psnr, ssim)
     }
 

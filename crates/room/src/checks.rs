@@ -6,17 +6,12 @@ use std::{
     mem,
 };
 
-use unmask_attack::fishing;
 use unmask_core::ClientId;
 use unmask_defence::published::{Hash, PublishedList, four_words, leaf, weights};
-use unmask_federation::{Event, GlobalModel};
+use unmask_federation::GlobalModel;
 use unmask_wire::{ListPath, Listing, RelayMessage, ServerPlan, view::ListedView};
 
-use super::{
-    Classroom,
-    control_error::{ControlError, DoctorError},
-    outbox::Slot,
-};
+use super::{Classroom, fishing::Fishing, outbox::Slot};
 
 #[derive(Debug, Default)]
 pub(crate) struct Checks {
@@ -24,6 +19,8 @@ pub(crate) struct Checks {
     start: u64,
     /// Hash of the running round's weights.
     weights: Hash,
+    /// How the running round's weights were doctored.
+    fishing: Option<Fishing>,
     /// The content of each update that the running round has taken.
     taken: BTreeMap<ClientId, Hash>,
     /// If the running round's weights are doctored and clients are asked to look: who can take part, and who left the round
@@ -46,11 +43,21 @@ impl Checks {
         (self.start, self.last, self.noticed) = (start, None, None);
     }
 
-    /// A round begins with the weights of `model`. `tested` are the clients that get doctored weights and are asked to look.
-    pub(crate) fn begin_round(&mut self, model: &GlobalModel, tested: Option<BTreeSet<ClientId>>) {
+    /// A round begins with the weights of `model`, doctored by `fishing`. `tested` are the clients that are asked to look.
+    pub(crate) fn begin_round(
+        &mut self,
+        model: &GlobalModel,
+        fishing: Option<Fishing>,
+        tested: Option<BTreeSet<ClientId>>,
+    ) {
+        self.fishing = fishing;
         self.weights = weights(&[&model.state.weights, &model.state.statistics]);
         self.taken.clear();
         self.tested = tested.map(|asked| (asked, BTreeSet::new()));
+    }
+
+    pub(crate) fn fishing(&self) -> Option<Fishing> {
+        self.fishing
     }
 
     /// A client leaves the running round out because its weights look doctored.
@@ -86,7 +93,7 @@ impl Checks {
         self.noticed
     }
 
-    fn forget_noticed(&mut self) {
+    pub(crate) fn forget_noticed(&mut self) {
         (self.tested, self.noticed) = (None, None);
     }
 
@@ -145,15 +152,6 @@ impl Classroom {
         self.end_fishing();
     }
 
-    /// Another model ends what the relay did to the last one.
-    pub(super) fn end_fishing(&mut self) {
-        if self.stage.fishes_for().is_some() && !self.room.sends_doctored() {
-            self.stage.fish(None);
-            self.say("The relay is honest again: the model is another one.");
-            self.tell_lesson();
-        }
-    }
-
     /// Tells everybody the list of a round's updates, and each client where its own is.
     pub(super) fn publish_list(&mut self, round: u32) {
         let randomness = &mut self.randomness;
@@ -177,31 +175,6 @@ impl Classroom {
             self.say(line);
             self.tell_lesson();
         }
-    }
-
-    /// Lets the relay cheat: it fishes for a class, on a copy of the model, or ends that.
-    pub(super) fn fish(&mut self, class: Option<u16>) -> Result<(), ControlError> {
-        let model = self.room.model();
-        let doctored = match class {
-            Some(_) if self.room.seal().is_some() => return Err(DoctorError::Encrypted.into()),
-            Some(class) => {
-                Some(fishing(model.architecture, &model.state.weights, class.into()).map_err(DoctorError::Attack)?)
-            }
-            None => None,
-        };
-        self.stage.fish(class);
-        self.checks.forget_noticed();
-        self.feed(Event::SendDoctored(doctored));
-        let line = match class {
-            Some(class) => format!(
-                "The teacher lets the relay cheat: from the next round on it sends weights that fish for \
-                 class {class}. Every page says so, and the model stays as it was."
-            ),
-            None => "The relay is honest again from the next round on.".to_owned(),
-        };
-        self.say(line);
-        self.tell_lesson();
-        Ok(())
     }
 }
 
@@ -240,7 +213,7 @@ mod tests {
         assert_eq!((view.round, view.updates, view.words), (2, 8, four_words(&others.root, &[0; 32])));
         // A round without an update has no list, and the last one stays on the wall until the model begins again.
         let architecture = Architecture::from(VitPreset::Pico);
-        checks.begin_round(&GlobalModel { architecture, state: architecture.initial(1) }, None);
+        checks.begin_round(&GlobalModel { architecture, state: architecture.initial(1) }, None, None);
         assert!(checks.publish(3, || [0; 32]).is_none() && checks.view().is_some());
         checks.begin_again(6);
         assert_eq!((checks.view(), checks.start), (None, 6));

@@ -164,6 +164,7 @@ impl Classroom {
         self.tick(now.moment);
         self.work_for_outer();
         self.add_again();
+        self.fish_again();
         if self.journaling.next_due().is_some_and(|due| due <= now.moment) {
             self.write_down();
         }

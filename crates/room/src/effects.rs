@@ -20,8 +20,9 @@ impl Classroom {
                     self.forget_earlier_model();
                     self.weights_begin_again();
                 }
+                let fishing = self.stage.fishing().filter(|_| is_doctored);
                 let is_tested = is_doctored && self.stage.is_careful();
-                self.checks.begin_round(&model, is_tested.then(|| cohort.iter().copied().collect()));
+                self.checks.begin_round(&model, fishing, is_tested.then(|| cohort.iter().copied().collect()));
                 if self.room.update_counts().rounds() == 0 {
                     self.history.restart_counts();
                 }

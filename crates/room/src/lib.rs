@@ -23,6 +23,7 @@ mod door;
 mod effects;
 mod evaluation;
 mod files;
+mod fishing;
 mod forgetting;
 mod formats;
 mod history;

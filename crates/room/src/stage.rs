@@ -10,7 +10,7 @@ use unmask_wire::{
     view::{LessonView, PollView},
 };
 
-use super::roster::GONE;
+use super::{fishing::Fishing, roster::GONE};
 
 /// Upper limit of votes for one question. It counts votes of clients that have left; one that rejoins as a new client
 /// can vote again.
@@ -24,12 +24,12 @@ pub(crate) struct Stage {
     /// Counts the questions.
     asked: u32,
     poll: Option<AskedPoll>,
-    /// Whether clients are asked to check plans carefully. A relay that starts again does not ask for it.
+    /// Whether clients are asked to check plans carefully. The journal keeps this at its end.
     #[serde(skip)]
     is_careful: bool,
-    /// The class that the relay fishes for. A relay that starts again is honest.
+    /// How the relay fishes. A relay that starts again is honest.
     #[serde(skip)]
-    fishes_for: Option<u16>,
+    fishing: Option<Fishing>,
 }
 
 /// The last question with the clients' votes.
@@ -177,12 +177,12 @@ impl Stage {
         self.rename(client, GONE);
     }
 
-    pub(crate) fn fishes_for(&self) -> Option<u16> {
-        self.fishes_for
+    pub(crate) fn fishing(&self) -> Option<Fishing> {
+        self.fishing
     }
 
-    pub(crate) fn fish(&mut self, class: Option<u16>) {
-        self.fishes_for = class;
+    pub(crate) fn fish(&mut self, fishing: Option<Fishing>) {
+        self.fishing = fishing;
     }
 
     pub(crate) fn is_careful(&self) -> bool {
@@ -224,7 +224,7 @@ impl Stage {
             beat: self.beat,
             poll,
             is_careful: self.is_careful,
-            is_doctored: self.fishes_for.is_some(),
+            is_doctored: self.fishing.is_some(),
         }
     }
 }

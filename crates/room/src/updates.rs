@@ -66,7 +66,8 @@ impl Classroom {
             (!is_apart || members.contains(client)) && self.roster.get(*client).is_some_and(Entry::may_show)
         };
         if clients.iter().all(agrees) {
-            self.attacks.read_sum((round, settings, is_doctored), clients, mean, model);
+            let fishing = self.checks.fishing().filter(|_| is_doctored);
+            self.attacks.read_sum((round, settings, fishing), clients, mean, model);
         }
     }
 

@@ -8,7 +8,7 @@ use unmask_wire::view::{
     AttackView, ClientState, ClientView, EncryptionView, LabelView, MembershipView, NextView, Phase, RoomView,
 };
 
-use super::{Classroom, answers, roster::Entry, snapshot::Snapshot};
+use super::{Classroom, answers, fishing::Fishing, roster::Entry, snapshot::Snapshot};
 
 impl Classroom {
     pub(super) fn publish(&mut self) {
@@ -63,8 +63,9 @@ impl Classroom {
             banned: u32::try_from(self.door.banned()).unwrap_or(u32::MAX),
             journal: self.journaling.view(),
             federation: self.outer.view(),
+            least_in_secure_sum: self.config.quorum.of_secure_sum(),
             is_careful: self.stage.is_careful(),
-            fishes_for: self.stage.fishes_for().filter(|_| self.room.sends_doctored()),
+            fishes_for: self.stage.fishing().filter(|_| self.room.sends_doctored()).map(Fishing::class),
             noticed: self.checks.noticed(),
             listed: self.checks.view(),
             clients: self.roster.shown().into_iter().map(|entry| self.client(entry)).collect(),

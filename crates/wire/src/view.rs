@@ -7,8 +7,8 @@ mod tables;
 use serde::{Deserialize, Serialize};
 use unmask_core::{
     Aggregation, Architecture, AttackFamily, AttackMethod, ClientId, Defence, EncryptionStart, Explanation,
-    InitialWeights, MembershipVerdict, OptimiserKind, Partition, PictureAddress, Rule, TradeOffColumns, TradeOffPoint,
-    TrainOn,
+    InitialWeights, MembershipVerdict, OptimiserKind, Partition, PictureAddress, Rule, ThreatModel, TradeOffColumns,
+    TradeOffPoint, TrainOn,
 };
 use unmask_lesson::{Poll, Scene};
 
@@ -209,11 +209,23 @@ pub struct SumView {
     pub round: u32,
     /// The clients whose updates were added.
     pub clients: Vec<ClientId>,
+    /// What the relay did to the weights from which the clients computed.
+    #[serde(default)]
+    pub threat: ThreatModel,
     /// Address of what an attack for one picture makes of the sum, as PNG.
     pub mixture: Option<PictureAddress>,
+    /// The client that doctored weights aim at. It gets the mixture and compares it with its own picture.
+    #[serde(default)]
+    pub aim: Option<ClientId>,
+    /// PSNR in dB and SSIM of the mixture, as that client measured them.
+    #[serde(default)]
+    pub score: Option<(f32, f32)>,
     /// Address of what the same attack makes of the masked values that one client sent for a secure sum, and the client.
     #[serde(default)]
     pub masked: Option<(ClientId, PictureAddress)>,
+    /// The patches and class tokens that the attack has found so far, and all that are in the sum.
+    #[serde(default)]
+    pub tokens: Option<(usize, usize)>,
     /// Addresses of the pictures taken out of the sum, each at the place of the client whose shown picture it resembles
     /// most. Empty until the attack has ended.
     pub pictures: Vec<Option<PictureAddress>>,
@@ -537,6 +549,9 @@ pub struct RoomView {
     pub journal: Option<JournalView>,
     /// Absent if this room is in no federation.
     pub federation: Option<FederationView>,
+    /// Least number of people in a secure sum or, without people, of robots.
+    #[serde(default)]
+    pub least_in_secure_sum: u32,
     /// Whether the teacher asks clients to look for doctored weights before they train.
     #[serde(default)]
     pub is_careful: bool,

@@ -624,7 +624,7 @@ secret-say = Einigt euch laut auf ein Passwort und tippt es in die Handys. Je zw
 secret-ask = Kann die Summe ein Bild verraten?
 secret-answer = Ja, bei wenigen Geräten oder mit Gewichten, die der Server fälscht. Die nächsten Szenen zeigen beides.
 secret-masked = von { $nickname }
-secret-too-few = Drei Menschen müssen zustimmen, sonst drei Roboter.
+secret-too-few = { $count } Menschen müssen zustimmen, sonst { $count } Roboter.
 secret-waiting = Warten auf eine Summe derer, die zugestimmt haben…
 secret-more = { $count ->
     [1] und 1 weiteres
@@ -640,6 +640,7 @@ sum-ask = Wie viele Geräte sollten in einer Summe sein?
 sum-answer = Bei diesem Modell trennt dieser Angriff höchstens 11 Bilder. An mehr scheitert er; das beweist nicht, dass sie sicher sind.
 sum-mixture = aus der Summe
 sum-working = Die Summe wird zerlegt…
+sum-tokens = Die Summe wird zerlegt: { $found } von { $all } Stücken gefunden…
 sum-found = Zurück: { $found } von { $all } Bildern, { $certain } davon mit Gewissheit, in { $seconds } s
 sum-nothing = Aus dieser Summe kam nichts heraus.
 sum-too-few = Erst müssen zwei ihr Bild zeigen.
@@ -650,7 +651,7 @@ cheat-line-aim = Der Server will ein Bild. Dazu braucht er dessen Klasse.
 cheat-line-fish = Mit diesen Gewichten ändert nur diese Klasse die Summe.
 cheat-say = Der Server sendet manipulierte Gewichte. Alle anderen Bilder addieren null. Die Summe besteht dann aus den Zahlen eines einzigen Bildes. Wand und Handys sagen es, und solche Runden ändern das Modell der Klasse nicht.
 cheat-ask = Hilft eine größere Summe?
-cheat-answer = Nein. Alle anderen addieren null. Haben zwei Bilder diese Klasse, liegen sie übereinander.
+cheat-answer = Nein. Alle anderen addieren null. Haben mehrere Bilder diese Klasse, lassen die nächsten Runden weniger durch.
 cheat-class = Die Zahlen haben die Klasse verraten: { $class }.
 cheat-no-class = Warten auf ein einzelnes Update, das die Klasse verrät…
 

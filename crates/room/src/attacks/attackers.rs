@@ -315,7 +315,7 @@ mod tests {
     /// The clients whose updates this worker still takes up.
     fn clients(worker: &mut Worker) -> Vec<ClientId> {
         let mut clients = Vec::new();
-        while let Step::Worked(reports) = worker.step(&|| Moment::START) {
+        while let Step::Worked(reports) = worker.step(&|| Moment::START, &|_| {}) {
             clients.extend(reports.iter().filter_map(Report::about).map(|about| about.client));
         }
         clients

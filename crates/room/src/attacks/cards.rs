@@ -213,9 +213,7 @@ impl Attacked {
         if view.picture.is_none() {
             return Err(ScoreError::NoPicture { round, attack });
         }
-        if !psnr.is_finite() || !(-1.0..=1.0).contains(&ssim) {
-            return Err(ScoreError::OutOfRange { psnr, ssim });
-        }
+        check_score(psnr, ssim)?;
         (view.psnr, view.ssim) = (Some(psnr), Some(ssim));
         if let Some(search) = view.search.as_mut().filter(|_| f64::from(ssim) >= RECOGNISABLE_FROM) {
             search.recognised_after.get_or_insert(search.elapsed);
@@ -227,6 +225,13 @@ impl Attacked {
         }
         Ok(Some(defence))
     }
+}
+
+/// # Errors
+/// If no pictures have this distance.
+pub(super) fn check_score(psnr: f32, ssim: f32) -> Result<(), ScoreError> {
+    let is_possible = psnr.is_finite() && (-1.0..=1.0).contains(&ssim);
+    if is_possible { Ok(()) } else { Err(ScoreError::OutOfRange { psnr, ssim }) }
 }
 
 fn blank(method: AttackMethod, about: &About, nickname: &str, config: Option<&VitConfig>) -> AttackView {

@@ -199,14 +199,17 @@ impl AttackDesk {
     }
 
     /// Does the next piece of work by the clock `now`; returns the message for the room's side, `None` if there was no
-    /// work.
-    pub fn step(&mut self, now: &dyn Fn() -> Moment) -> Option<Vec<u8>> {
-        let reports = self.workers.iter_mut().find_map(|worker| match worker.step(now) {
+    /// work. `tell` gets messages for it before the end.
+    pub fn step(&mut self, now: &dyn Fn() -> Moment, tell: &dyn Fn(Vec<u8>)) -> Option<Vec<u8>> {
+        let attackers = &self.attackers;
+        // Reports hold only numbers and texts of known lengths, so encoding does not fail.
+        let message = |reports| postcard::to_stdvec(&Told { reports, budget: attackers.budget() }).ok();
+        let early = |report| message(vec![report]).into_iter().for_each(tell);
+        let reports = self.workers.iter_mut().find_map(|worker| match worker.step(now, &early) {
             Step::Worked(reports) => Some(reports),
             Step::Idle | Step::Over => None,
         })?;
-        // Reports hold only numbers and texts of known lengths, so encoding does not fail.
-        postcard::to_stdvec(&Told { reports, budget: self.attackers.budget() }).ok()
+        message(reports)
     }
 }
 
@@ -258,7 +261,7 @@ mod tests {
                 self.desk.take(&order).unwrap();
             }
             let mut reports = Vec::new();
-            while let Some(told) = self.desk.step(&|| Moment::START) {
+            while let Some(told) = self.desk.step(&|| Moment::START, &|_| {}) {
                 reports.extend(self.news.hear(&told).unwrap());
             }
             reports

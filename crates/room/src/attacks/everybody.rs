@@ -158,7 +158,7 @@ mod tests {
         assert!(!everybody.wants(ada, Defence::None) && everybody.wants(ClientId(2), Defence::None));
         let masked = Defence::RandomBinary { rates: "0.5".parse().unwrap() };
         assert!(!everybody.wants(ClientId(2), masked), "its masked update is no picture");
-        let reports = workers.iter_mut().find_map(|worker| match worker.step(&|| Moment::START) {
+        let reports = workers.iter_mut().find_map(|worker| match worker.step(&|| Moment::START, &|_| {}) {
             Step::Worked(reports) => Some(reports),
             _ => None,
         });

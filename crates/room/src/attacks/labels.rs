@@ -41,11 +41,23 @@ pub(super) struct LabelCard {
     view: Option<LabelView>,
     /// Number of the update behind the card.
     serial: u64,
+    /// Whether the client may have another picture since.
+    is_of_another: bool,
 }
 
 impl LabelCard {
     pub(super) fn view(&self) -> Option<&LabelView> {
         self.view.as_ref()
+    }
+
+    /// The class of the only picture of a client, as its last update showed it.
+    pub(super) fn class_of(&self, client: ClientId) -> Option<u16> {
+        self.view.as_ref().filter(|view| view.client == client && !self.is_of_another)?.only_class()
+    }
+
+    /// A client that came back, or hides its picture, may have another one.
+    pub(super) fn may_be_of_another(&mut self, client: ClientId) {
+        self.is_of_another |= self.view.as_ref().is_some_and(|view| view.client == client);
     }
 
     pub(super) fn forget(&mut self) {
@@ -61,7 +73,7 @@ impl LabelCard {
         if about.serial < self.serial {
             return;
         }
-        self.serial = about.serial;
+        (self.serial, self.is_of_another) = (about.serial, false);
         let (counts, shares, remark) = match outcome {
             Ok(Labels { counts, shares, remark }) => {
                 (counts.into_iter().map(|count| u32::try_from(count).unwrap_or(u32::MAX)).collect(), shares, remark)

@@ -12,33 +12,40 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
 use unmask_attack::{
-    AttackError, AttackProgress, CanaryScore, Concealment, Misfit, NoSearches, Observation, Received, Recovered,
-    SearchOptions, Searches, UpdateScale, WholeUpdate, fished_class_of, is_first_likelier, most_pictures,
+    AttackError, AttackProgress, CanaryScore, Concealment, CutSearch, Misfit, NoSearches, Observation, Received,
+    Recovered, SearchOptions, Searches, UpdateScale, WholeUpdate, fished_class_of, is_first_likelier, most_pictures,
 };
 use unmask_core::{
-    Architecture, AttackMethod, ClientId, Defence, Knowledge, MaskSeed, ModelState, RoundSettings, Rule,
+    Architecture, AttackMethod, ClientId, Defence, Knowledge, MaskSeed, ModelState, RoundSettings, Rule, ThreatModel,
 };
 use unmask_data::synthetic_picture;
 use unmask_defence::{KeyMaterial, PlainUpdate, Protect, clip_factor};
 use unmask_federation::{Accepted, GlobalModel};
 use unmask_lesson::{MAX_SUSPECTS, SumKind};
-use unmask_wire::view::SumView;
+use unmask_wire::{RelayMessage, view::SumView};
 
 use super::{
     about::About,
     attackers::Attackers,
+    cards::{ScoreError, check_score},
     pictures::{Pictures, SUM},
     reading,
     report::{Failure, Report, Seen},
     schedule::Shared,
 };
-use crate::time::Moment;
+use crate::{fishing::Fishing, time::Moment};
 
 /// Upper limit of the time for one sum. The attack then shows what it has.
 const PATIENCE: Duration = Duration::from_secs(180);
 
+/// The attack for one picture that shows what is in a sum.
+pub(super) const METHOD: AttackMethod = AttackMethod::Embedding;
+
 /// Most rounds that are run again in a row because too few of the clients took part.
 const TRIES: u8 = 3;
+
+/// The least time between two reports of tokens found.
+const BETWEEN_REPORTS: Duration = Duration::from_secs(1);
 
 /// Most trials of the noise on a sum.
 const TRIALS: u32 = 100;
@@ -63,6 +70,11 @@ pub(super) struct Sums {
     part: Option<(ClientId, Vec<f32>)>,
     /// What the client under attack sent for the running round's secure sum, `[P]`.
     masked: Option<(ClientId, u32, Vec<f32>)>,
+    /// How the last sum was fished that is not of one picture, the next cut, and the clients in it.
+    fished: Option<(Fishing, CutSearch, Vec<ClientId>)>,
+    /// The clients in the sum that the present cut was made from.
+    cut_from: Vec<ClientId>,
+    forgets_cut: bool,
     /// The sum that is being made, attacked or shown, with its serial number.
     view: Option<(u64, SumView)>,
 }
@@ -95,9 +107,11 @@ pub(super) struct Mean {
     masked: Option<(ClientId, Vec<f32>)>,
 }
 
-/// What is done with a sum after an attack for one picture.
+/// What is done with a sum besides an attack for one picture.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 enum Further {
+    /// Looks whether it is of one picture.
+    Divide(Fishing),
     /// Takes out single pictures. Doctored weights leave one, and noise none.
     TakeApart,
     /// Tries the noise with other pictures.
@@ -133,6 +147,10 @@ pub enum OfSum {
     Masked(ClientId, Result<Seen, Failure>),
     /// What an attack for one picture shows.
     Mixture(Result<Seen, Failure>),
+    /// A sum that was fished this way is not of one picture, and the next cut.
+    NotOne(Fishing, CutSearch),
+    /// So many of the sum's tokens are found, and so many are in it.
+    Tokens(usize, usize),
     Apart(Result<Apart, Failure>),
     /// How often a guesser who knows all other pictures told which of two was in the sum, and the least epsilon with which
     /// that is plausible.
@@ -194,16 +212,18 @@ impl Sums {
     }
 
     /// Attacks the mean `[P]` of these clients' updates of one picture each, if the class looks at such a sum. It is taken
-    /// apart only if no defence is in the way and the attack reaches so many.
+    /// apart only if no defence is in the way and the attack reaches so many. `target` is the client under attack, and the
+    /// class of its picture if that is known.
     pub(super) fn take(
         &mut self,
-        (about, is_doctored): (About, bool),
-        target: Option<ClientId>,
+        (about, fishing): (About, Option<Fishing>),
+        target: Option<(ClientId, Option<u16>)>,
         clients: Vec<ClientId>,
         mean: Vec<f32>,
         model: &GlobalModel,
         attackers: &Attackers,
     ) {
+        let is_doctored = fishing.is_some();
         let is_plain = about.defence == Defence::None && about.rule == Rule::FedSgd;
         let comes_apart = !is_doctored && (2..=within_reach(model.architecture)).contains(&clients.len());
         let is_it = match self.kind {
@@ -215,13 +235,14 @@ impl Sums {
             None => false,
         };
         // Only the sum of a few is about all of its clients.
-        let is_about = self.kind == Some(SumKind::OfFew) || target.is_some_and(|target| clients.contains(&target));
+        let is_about = self.kind == Some(SumKind::OfFew) || target.is_some_and(|(target, _)| clients.contains(&target));
         if !is_it || !is_about || self.view.is_some() {
             return;
         }
         let then = match self.kind {
             Some(SumKind::OfFew) => comes_apart.then_some(Further::TakeApart),
             Some(SumKind::Noisy) => Some(Further::Try(about.defence)),
+            Some(SumKind::Fished) => fishing.map(Further::Divide),
             _ => None,
         };
         let masked = self.masked.take().filter(|(client, round, values)| {
@@ -234,7 +255,14 @@ impl Sums {
         let GlobalModel { architecture, state: ModelState { weights, statistics } } = model.clone();
         let pictures = clients.len();
         self.tries = TRIES;
-        self.view = Some((about.serial, SumView { round: about.round, clients, ..SumView::default() }));
+        let threat = fishing.map_or(ThreatModel::Honest, Fishing::threat);
+        // After a cut, the picture may be of anybody with this class.
+        let class = fishing.filter(|_| self.kind == Some(SumKind::Fished) && threat == ThreatModel::Fishing);
+        let is_aim = |(client, known): &(ClientId, Option<u16>)| {
+            clients.contains(client) && known.is_some() && *known == class.map(Fishing::class)
+        };
+        let aim = target.filter(is_aim).map(|(client, _)| client);
+        self.view = Some((about.serial, SumView { round: about.round, clients, threat, aim, ..SumView::default() }));
         attackers.attack_sum(Some(Mean {
             about,
             architecture,
@@ -281,26 +309,56 @@ impl Sums {
         is_wanted
     }
 
+    /// See [`Attacks::fished`](super::Attacks::fished).
+    pub(super) fn fished(&mut self, fishing: Fishing) -> Option<CutSearch> {
+        let (_, next, clients) = self.fished.take().filter(|(fished, ..)| *fished == fishing)?;
+        self.cut_from = clients;
+        Some(next)
+    }
+
+    /// Whether somebody has left or withdrawn whose picture the present cut was made from.
+    pub(super) fn forgets_cut(&mut self) -> bool {
+        std::mem::take(&mut self.forgets_cut)
+    }
+
     pub(super) fn forget_read(&mut self) {
         self.part = None;
     }
 
-    /// Takes what the attack made of the sum. Each picture goes to the client whose shown picture it resembles most:
-    /// the sum itself does not say whose is whose.
-    pub(super) fn found(&mut self, about: &About, outcome: OfSum, pictures: &Pictures) {
+    /// Takes what the attack made of the sum, and returns what the client that doctored weights aim at should compare.
+    /// Each picture goes to the client whose shown picture it resembles most: the sum itself does not say whose is whose.
+    pub(super) fn found(
+        &mut self,
+        about: &About,
+        outcome: OfSum,
+        pictures: &Pictures,
+    ) -> Option<(ClientId, RelayMessage, Vec<f32>)> {
         let is_it = |(serial, _): &&mut (u64, SumView)| *serial == about.serial;
-        let Some((_, view)) = self.view.as_mut().filter(is_it) else { return };
+        let (_, view) = self.view.as_mut().filter(is_it)?;
         let prefix = format!("{}-", view.round);
         let keep = |png| pictures.keep(about.client, SUM, &prefix, png);
         match outcome {
             OfSum::Masked(client, outcome) => {
-                let Ok(seen) = outcome else { return self.view = None };
+                let Ok(seen) = outcome else {
+                    self.view = None;
+                    return None;
+                };
                 view.masked = Some((client, pictures.keep(client, SUM, &prefix, seen.png)));
             }
-            OfSum::Mixture(Ok(seen)) => view.mixture = Some(keep(seen.png)),
+            OfSum::Mixture(Ok(Seen { side, values, png, .. })) => {
+                view.mixture = Some(keep(png));
+                let message = RelayMessage::Reconstruction { round: view.round, attack: METHOD, side };
+                return view.aim.map(|aim| (aim, message, values));
+            }
             // The next sum may do better. That of a few has one round.
             OfSum::Mixture(Err(_)) if self.kind != Some(SumKind::OfFew) => self.view = None,
             OfSum::Mixture(Err(_)) => {}
+            OfSum::NotOne(fishing, next) => {
+                // Nobody gets a mixture with other people's pictures.
+                view.aim = None;
+                self.fished = Some((fishing, next, view.clients.clone()));
+            }
+            OfSum::Tokens(found, all) => view.tokens = Some((found, all)),
             OfSum::Apart(Ok(Apart { pictures: found, certain, seconds, notes })) => {
                 let originals: Vec<_> = view
                     .clients
@@ -327,6 +385,26 @@ impl Sums {
             }
             OfSum::Tried(Err(reason)) => view.remark = Some(cannot("test the noise", &reason)),
         }
+        None
+    }
+
+    /// Whether this client was asked to compare what came out of a sum of this round.
+    pub(super) fn awaits_score(&self, client: ClientId, round: u32) -> bool {
+        self.view
+            .as_ref()
+            .is_some_and(|(_, view)| view.aim == Some(client) && view.round == round && view.mixture.is_some())
+    }
+
+    /// Takes the score of a client that was asked.
+    ///
+    /// # Errors
+    /// If no pictures have this distance.
+    pub(super) fn score(&mut self, psnr: f32, ssim: f32) -> Result<(), ScoreError> {
+        check_score(psnr, ssim)?;
+        if let Some((_, view)) = &mut self.view {
+            view.score = Some((psnr, ssim));
+        }
+        Ok(())
     }
 
     /// Forgets the sum if this client's update is in it, and waits no longer for one that has not come. Returns whether a
@@ -341,12 +419,16 @@ impl Sums {
         }
         let is_gone = self.view.take_if(|(_, view)| view.clients.contains(&client)).is_some();
         self.adding.take_if(|_| is_gone);
+        self.fished.take_if(|(.., clients)| clients.contains(&client));
+        if self.cut_from.contains(&client) {
+            (self.cut_from, self.forgets_cut) = (Vec::new(), true);
+        }
         is_gone
     }
 
     /// Forgets everything. Returns whether there was a sum under attack or taken apart.
     pub(super) fn forget(&mut self) -> bool {
-        (self.adding, self.part, self.masked) = (None, None, None);
+        (self.adding, self.part, self.masked, self.fished) = (None, None, None, None);
         self.view.take().is_some()
     }
 
@@ -414,26 +496,41 @@ fn within_reach(architecture: Architecture) -> usize {
 
 /// Takes the next step of the attack on the sum; `None` if there is none. The mixture comes first, because the rest
 /// takes seconds.
-pub(super) fn step(shared: &Shared, searches: &dyn Searches, now: &dyn Fn() -> Moment) -> Option<Vec<Report>> {
+pub(super) fn step(
+    shared: &Shared,
+    searches: &dyn Searches,
+    now: &dyn Fn() -> Moment,
+    tell: &dyn Fn(Report),
+) -> Option<Vec<Report>> {
     let mut job = shared.lock().sum.take()?;
     let about = Box::new(job.about);
     let outcomes = if job.is_mixed {
         match job.then {
-            Some(Further::TakeApart) => vec![OfSum::Apart(apart(&job, shared, searches, now))],
+            Some(Further::TakeApart) => vec![OfSum::Apart(apart(&job, shared, searches, now, tell))],
             Some(Further::Try(defence)) => vec![OfSum::Tried(tried(&job, defence, shared, searches, now))],
-            None => Vec::new(),
+            Some(Further::Divide(_)) | None => Vec::new(),
         }
     } else {
         let masked = job.masked.take();
         let masked = masked.map(|(client, observation)| OfSum::Masked(client, inverted(job.side, &observation)));
-        let mixture = OfSum::Mixture(inverted(job.side, &job.observation));
+        let mixture = inverted(job.side, &job.observation);
+        let fished = match job.then {
+            Some(Further::Divide(fishing)) => {
+                let next = guarded(|| Ok(fishing.cut_after(job.whole.architecture, &job.whole.gradient)));
+                next.ok().flatten().map(|next| OfSum::NotOne(fishing, next))
+            }
+            _ => None,
+        };
         job.is_mixed = true;
         let mut schedule = shared.lock();
         // Another sum may have come, or this one may have been forgotten, in the meantime.
-        if job.then.is_some() && schedule.sum.is_none() && schedule.summed == Some(about.serial) {
+        if matches!(job.then, Some(Further::TakeApart | Further::Try(_)))
+            && schedule.sum.is_none()
+            && schedule.summed == Some(about.serial)
+        {
             schedule.sum = Some(job);
         }
-        masked.into_iter().chain([mixture]).collect()
+        masked.into_iter().chain(fished).chain([OfSum::Mixture(mixture)]).collect()
     };
     Some(outcomes.into_iter().map(|outcome| Report::Sum(about.clone(), outcome)).collect())
 }
@@ -443,15 +540,27 @@ fn inverted(side: usize, observation: &Observation) -> Result<Seen, Failure> {
     guarded(|| {
         let go_on = &mut |_: AttackProgress<'_>| ControlFlow::Continue(());
         let options = SearchOptions::default();
-        let found = unmask_attack::run(AttackMethod::Embedding, observation, &NoSearches, options, go_on)?;
+        let found = unmask_attack::run(METHOD, observation, &NoSearches, options, go_on)?;
         Ok(Seen::new(side, found.pictures.concat(), &[])?)
     })
 }
 
-fn apart(job: &SumJob, shared: &Shared, searches: &dyn Searches, now: &dyn Fn() -> Moment) -> Result<Apart, Failure> {
+fn apart(
+    job: &SumJob,
+    shared: &Shared,
+    searches: &dyn Searches,
+    now: &dyn Fn() -> Moment,
+    tell: &dyn Fn(Report),
+) -> Result<Apart, Failure> {
     let started = now();
+    let mut told = (started, 0);
     guarded(|| {
-        let go_on = &mut |_: AttackProgress<'_>| {
+        let go_on = &mut |AttackProgress { iteration: found, iterations: all, .. }: AttackProgress<'_>| {
+            let (last, before) = told;
+            if found != before && now() - last >= BETWEEN_REPORTS {
+                told = (now(), found);
+                tell(Report::Sum(Box::new(job.about), OfSum::Tokens(found, all)));
+            }
             if is_over(job, shared) || now() - started > PATIENCE {
                 ControlFlow::Break(())
             } else {

@@ -57,9 +57,9 @@ impl Worker {
         }
     }
 
-    /// Does the next piece of work, which takes a while, by the clock `now`. An attack that panics is reported as one
-    /// that broke down.
-    pub fn step(&mut self, now: &dyn Fn() -> Moment) -> Step {
+    /// Does the next piece of work, which takes a while, by the clock `now`. `tell` gets what the room should hear before the
+    /// end. An attack that panics is reported as one that broke down.
+    pub fn step(&mut self, now: &dyn Fn() -> Moment, tell: &dyn Fn(Report)) -> Step {
         let Self { duty, shared, searches } = self;
         if shared.lock().is_closed {
             return Step::Over;
@@ -69,7 +69,7 @@ impl Worker {
             Duty::ClosedForms => pool::step(shared, searches, now),
             Duty::Search(current) => search::step(shared, searches, current, now),
             Duty::Gathering => gathering::step(shared),
-            Duty::Everybody => everybody::step(shared).or_else(|| sum::step(shared, searches, now)),
+            Duty::Everybody => everybody::step(shared).or_else(|| sum::step(shared, searches, now, tell)),
         };
         worked.map_or(Step::Idle, Step::Worked)
     }

@@ -1,6 +1,9 @@
 //! The attacks on a bench, step by step.
 
-use std::{cell::Cell, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    time::Duration,
+};
 
 use super::Bench;
 use crate::{Input, Moment, Step};
@@ -15,17 +18,18 @@ impl Bench {
     /// Lets the worker of this number, or each of them, take a step of the attacks. Returns whether there was one.
     pub fn attack(&mut self, worker: usize) -> bool {
         let (moment, look, count) = (self.now.moment, self.look, self.workers.len());
-        let mut reports = Vec::new();
+        let reports = RefCell::new(Vec::new());
+        let tell = |report| reports.borrow_mut().push(Input::Attacked(report));
         let mut has_worked = false;
         for (number, each) in self.workers.iter_mut().enumerate() {
             if (worker == usize::MAX || worker % count == number)
-                && let Step::Worked(news) = each.step(&clock(moment, look))
+                && let Step::Worked(news) = each.step(&clock(moment, look), &tell)
             {
                 has_worked = true;
-                reports.extend(news.into_iter().map(Input::Attacked));
+                news.into_iter().for_each(tell);
             }
         }
-        self.hear(reports);
+        self.hear(reports.into_inner());
         has_worked
     }
 }

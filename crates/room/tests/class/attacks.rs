@@ -1,6 +1,6 @@
 //! The attacks on a client's update, and their cards.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crate::support::{
     Class, Client, Plan, card, find_card, layout,
@@ -132,6 +132,7 @@ fn the_sum_of_a_few_updates_is_taken_apart() {
     let (mut ada, mut bob, mut dan, mut eve) = (show("Ada", 0), show("Bob", 1), show("Dan", 2), class.client("Eve"));
     class.control(Control::Lesson { scene: Scene::Sum, beat: 0 });
     class.control(Control::OneRound);
+    class.let_looks_take(Duration::from_millis(600));
     dan.plan();
     for (client, seed, label) in [(&mut eve, 3, 5), (&mut bob, 1, 8), (&mut ada, 0, 3)] {
         let plan = client.plan();
@@ -144,6 +145,8 @@ fn the_sum_of_a_few_updates_is_taken_apart() {
     let room = class.room_when("the sum", |room| room.sum.as_ref().is_some_and(|sum| !sum.pictures.is_empty()));
     let sum = room.sum.clone().expect("a sum");
     assert_eq!((&sum.clients[..], sum.certain, &sum.remark), (&[ada.id, bob.id][..], 2, &None));
+    // Each picture has 16 patches and a class token.
+    assert!(sum.tokens.is_some_and(|(found, all)| found > 0 && found <= all && all == 34), "{:?}", sum.tokens);
     assert!(room.situation().has_added);
     let addresses: Vec<_> =
         sum.pictures.iter().chain([&sum.mixture]).map(|it| it.clone().expect("a picture")).collect();

@@ -3,12 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use unmask_client::{Action, Caution, Client as Tab, ClientEvent, Doubt, LocalUpdate};
-use unmask_core::{Aggregation, Architecture, ClientId, PictureAddress, Rule, VitPreset};
+use unmask_core::{Aggregation, Architecture, AttackMethod, ClientId, PictureAddress, Rule, ThreatModel, VitPreset};
+use unmask_data::{chw_to_hwc, sample_photographs};
 use unmask_lesson::Scene;
 use unmask_secagg::{Message, PublicKeys};
 use unmask_wire::{
     ClientMessage, ORIGINAL_SIDE, RelayMessage, frames,
-    view::{Control, RoomView},
+    view::{Control, LabelView, RoomView},
 };
 
 use crate::{
@@ -454,10 +455,14 @@ fn a_dishonest_relay_reads_one_picture_out_of_a_secure_sum_and_the_tabs_notice()
 
 /// The picture at this address compared with a student's, as PSNR in dB.
 fn psnr(class: &Class, address: Option<&PictureAddress>, seed: usize) -> f64 {
+    psnr_of(class, address, &levels(seed))
+}
+
+fn psnr_of(class: &Class, address: Option<&PictureAddress>, picture: &[f32]) -> f64 {
     let png = class.picture(address.expect("an address")).expect("a picture");
     let found = unmask_data::decode(&png).expect("a PNG");
     let square = |(found, wanted): (&u8, &f32)| (f64::from(*found) / 255.0 - f64::from(*wanted)).powi(2);
-    let error = found.rgb().iter().zip(&levels(seed)).map(square).sum::<f64>() / levels(seed).len() as f64;
+    let error = found.rgb().iter().zip(picture).map(square).sum::<f64>() / picture.len() as f64;
     -10.0 * error.log10()
 }
 
@@ -533,6 +538,99 @@ fn the_lesson_shows_a_fished_picture_careful_clients_and_noise() {
     assert!((51..88).contains(&right) && epsilon < 2.0, "{right}: {epsilon}");
     // A slow device stops after twenty trials and eight seconds.
     assert_eq!(tried_noise(Duration::from_secs(1)).0.1, 28);
+}
+
+/// The owner of the picture that doctored weights read out of a sum gets it on its phone, and scores it for the room.
+#[test]
+fn the_owner_scores_what_came_out_of_the_sum() {
+    let architecture = Architecture::from(VitPreset::Nano);
+    let class = Class::with_model(Arc::new(Running), |config| config.architecture = architecture);
+    let mut students = picture_owners(&class, architecture, 3, false);
+    let round = |students: &mut [Student]| {
+        class.control(Control::OneRound);
+        play(&class, students, 1);
+    };
+    round(&mut students);
+    let room = class.room_when("a class", |room| room.label.is_some());
+    let (target, aimed) = (room.target.unwrap(), room.label.as_ref().and_then(LabelView::only_class).unwrap());
+    class.control(Control::Aggregation { aggregation: "secure-sum:clip=1".parse().unwrap() });
+    class.control(Control::Lesson { scene: Scene::Dishonest, beat: 1 });
+    let is_read = |room: &RoomView| room.sum.as_ref().is_some_and(|sum| sum.mixture.is_some());
+    let asked = |student: &Student| {
+        student.events.iter().filter(|event| matches!(event, ClientEvent::Reconstruction { round: 2.., .. })).count()
+    };
+    let fish = |students: &mut [Student], fished: u16| {
+        class.control(Control::Fish { class: Some(fished) });
+        round(students);
+        let sum = class.room_when("the sum", is_read).sum.unwrap();
+        while students.iter_mut().any(Student::answer) {}
+        sum
+    };
+    // The picture of another class is another's.
+    let sum = fish(&mut students, (aimed + 1) % 3);
+    assert_eq!((sum.threat, sum.aim), (ThreatModel::Fishing, None));
+    assert!(students.iter().all(|student| asked(student) == 0));
+    let sum = fish(&mut students, aimed);
+    assert_eq!((sum.threat, sum.aim, sum.score), (ThreatModel::Fishing, Some(target), None));
+    let score = |ssim| ClientMessage::Score { round: sum.round, attack: AttackMethod::Embedding, psnr: 50.0, ssim };
+    for student in &mut students {
+        let is_owner = student.id() == target;
+        assert_eq!(asked(student), usize::from(is_owner));
+        student.socket.send(&score(if is_owner { 1.5 } else { 0.5 }), &[]);
+        assert_eq!(class.room().sum.unwrap().score, None, "not a score of the owner's");
+    }
+    let owner = students.iter_mut().find(|student| student.id() == target).unwrap();
+    owner.socket.send(&score(0.75), &[]);
+    class.room_when("the score", |room| room.sum.as_ref().is_some_and(|sum| sum.score == Some((50.0, 0.75))));
+}
+
+/// Where several pictures have the class, cuts of a feature leave one of them, round by round. Nobody gets other people's
+/// pictures, and a withdrawal ends the cut that was made from its picture.
+#[test]
+fn one_of_several_pictures_of_a_class_comes_out_of_the_sum() {
+    let architecture = Architecture::from(VitPreset::Nano);
+    let class = Class::with_model(Arc::new(Running), |config| config.architecture = architecture);
+    let mut students = picture_owners(&class, architecture, 5, false);
+    // The relay tells pictures apart by their class tokens, which waves leave alike.
+    let photographs: Vec<Vec<f32>> =
+        sample_photographs().unwrap().iter().map(|(_, picture)| chw_to_hwc(&picture.for_model(32), 32, 32)).collect();
+    for (place, (student, photograph)) in students.iter_mut().zip(photographs.clone()).enumerate() {
+        let label = usize::from(place != 4);
+        student.train = Some(Box::new(move |weights| mean_gradient(architecture, weights, &photograph, &[label])));
+    }
+    class.control(Control::OneRound);
+    play(&class, &mut students, 1);
+    let room = class.room_when("a class", |room| room.label.is_some());
+    assert_eq!(room.label.as_ref().and_then(LabelView::only_class), Some(1), "that of the client under attack");
+    class.control(Control::Aggregation { aggregation: "secure-sum:clip=1".parse().unwrap() });
+    class.control(Control::Lesson { scene: Scene::Dishonest, beat: 1 });
+    class.control(Control::Fish { class: Some(1) });
+    class.control(Control::OneRound);
+    let is_alone = |room: &RoomView| {
+        let sum = room.sum.as_ref().filter(|sum| sum.threat == ThreatModel::FeatureFishing);
+        sum.and_then(|sum| sum.mixture.as_ref()).is_some_and(|mixture| {
+            photographs[..4].iter().any(|photograph| psnr_of(&class, Some(mixture), photograph) > 28.0)
+        })
+    };
+    let before = class.weights();
+    let found = (0..10).any(|_| {
+        play(&class, &mut students, 1);
+        is_alone(&class.room())
+    });
+    assert!(found, "{:?}", class.room().log);
+    let rounds = class.room().round - 1;
+    assert!(rounds > 1, "{rounds} rounds for four pictures");
+    assert_eq!(class.weights(), before, "the model stays as it was");
+    let cuts = || class.room().log.iter().filter(|line| line.text.contains("let only some of them through")).count();
+    let before = cuts();
+    assert!(before > 0);
+    let is_asked = |event: &ClientEvent| matches!(event, ClientEvent::Reconstruction { round: 2.., .. });
+    assert!(students.iter().all(|student| !student.events.iter().any(is_asked)));
+    students[0].socket.send(&ClientMessage::Consent { may_show: false, may_lend: false }, &[]);
+    class.pass(Duration::from_secs(1));
+    class.control(Control::OneRound);
+    play(&class, &mut students, 1);
+    assert!(cuts() > before, "the cut outlasts the withdrawal");
 }
 
 /// Plays the acts, with trials that find the clock `look` later each time: the right ones, all, and the bound of epsilon.

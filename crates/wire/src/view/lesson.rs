@@ -118,6 +118,7 @@ impl RoomView {
             aggregation: next.aggregation.unwrap_or(self.aggregation),
             fishes_for: self.fishes_for,
             is_careful: self.is_careful,
+            least_in_secure_sum: self.least_in_secure_sum,
             batch: next.batch.unwrap_or(self.batch),
             train_on: self.data.as_ref().map(|data| next.train_on.unwrap_or(data.train_on)),
             is_paused: !self.runs_on,

@@ -207,15 +207,18 @@ fn SumCard(feed: Feed) -> impl IntoView {
     let remark = optional(sum, |sum| sum.remark.clone());
     let tried = optional(sum, |sum| sum.tried.zip(sum.least_epsilon).map(attacks::tried_noise));
     let mixture = optional(sum, |sum| sum.mixture.as_ref().map(|picture| picture.to_string()));
+    let threat = optional(sum, |sum| (!sum.threat.is_honest()).then(|| sum.threat.title()));
+    let score = optional(sum, |sum| sum.score.map(attacks::score_of_sum));
     view! {
         <article class="card finding" data-testid="sum-card" hidden=move || sum.with(Option::is_none)>
-            <h3>"What the sum gives away"</h3>
+            <h3>{move || threat().unwrap_or("What the sum gives away")}</h3>
             <p>{part(sum, |sum| format!("{} updates added, {} pictures certain", sum.clients.len(), sum.certain))}</p>
             <p>{move || pictures().unwrap_or_default().into_iter().map(|picture| view! { <img src=picture alt="from the sum"/> }).collect_view()}</p>
             <p hidden=move || mixture().is_none()>
                 "What an attack for one picture sees: "
                 <img src=mixture alt="the sum as one picture" data-testid="sum-mixture"/>
             </p>
+            <p data-testid="sum-score" hidden=move || score().is_none()>{score}</p>
             <p data-testid="tried" hidden=move || tried().is_none()>{tried}</p>
             <p class="remark" hidden=move || remark().is_none()>{remark}</p>
         </article>

@@ -122,6 +122,11 @@ pub fn tried_noise(((right, trials), epsilon): ((u32, u32), f64)) -> String {
     )
 }
 
+/// How its owner finds what doctored weights read out of a sum: `(PSNR in dB, SSIM)`.
+pub fn score_of_sum((psnr, ssim): (f32, f32)) -> String {
+    format!("Compared by its owner: PSNR {psnr:.1} dB, SSIM {ssim:.2}.")
+}
+
 pub fn attack_time_spent(budget: &BudgetView) -> String {
     if budget.seconds <= 0.0 {
         return "attacks are off".to_owned();

@@ -311,8 +311,8 @@ pub fn known(place: Place, evidence: Evidence) -> &'static str {
         (_, Some(Level::Hidden)) if is_searched => say::known::searching(),
         (_, Some(Level::Hidden)) => say::known::hidden(),
         (_, None) if is_unused => say::known::unused(),
-        // The search attacks one client of the class.
-        (_, None) if is_searched => "",
+        // The search attacks one client of the class, and a fished sum is of one.
+        (_, None) if is_searched || place.beat() == Beat::Fish => "",
         (_, None) if is_stuck => say::known::stuck(),
         (_, None) => say::known::none(),
     }

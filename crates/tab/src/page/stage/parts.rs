@@ -78,6 +78,10 @@ impl Stage {
         Effect::new(move |_| {
             let now = feed.room.with(|room| room.as_ref().map_or(0, |room| basis(room, room.lesson.place())));
             let planned = stage.planned.get_untracked();
+            // A page that was loaded in the middle of a scene did not plan it.
+            if planned == 0 && is_presenting.get() && stage.going.get().is_none() {
+                return stage.planned.set(now);
+            }
             let is_news = stage.going.get().is_none() && now != planned && now >> PLACE == planned >> PLACE;
             let place = stage.place.get_untracked();
             if is_news && stage.plan(place).is_some_and(|plan| plan.loses_rounds.is_none()) {
@@ -424,7 +428,7 @@ pub fn Shot(
 }
 
 /// A symbol whose shape differs, not only its colour.
-fn sign(level: Level) -> &'static str {
+pub fn sign(level: Level) -> &'static str {
     match level {
         Level::Hidden => "✓",
         Level::Outlines => "◐",

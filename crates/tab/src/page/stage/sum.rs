@@ -2,12 +2,13 @@
 
 use leptos::prelude::*;
 use unmask_core::{ClientId, PictureAddress};
+use unmask_data::metrics::Level;
 use unmask_lesson::{Beat, MAX_SUSPECTS};
 use unmask_wire::view::{RoomView, SumView};
 use unmask_words::{say, shown_nickname};
 
-use super::parts::{Stage, obstacle};
-use crate::page::logic::names;
+use super::parts::{Stage, obstacle, sign};
+use crate::page::logic::{attacks, names};
 
 /// A picture with its name above, or words in its place.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,7 +16,9 @@ struct Figure {
     testid: &'static str,
     title: String,
     picture: Option<PictureAddress>,
-    empty: &'static str,
+    empty: String,
+    /// How recognisable it is, once its owner has compared it.
+    level: Option<Level>,
 }
 
 /// What a beat shows: who is in the sum, and below what comes out of it.
@@ -34,24 +37,35 @@ struct Shown {
 fn client(room: &RoomView, id: ClientId, testid: &'static str) -> Option<Figure> {
     let client = room.clients.iter().find(|client| client.id == id)?;
     let title = shown_nickname(&client.nickname);
-    Some(Figure { testid, title, picture: client.original.clone(), empty: say::empty::not_shown() })
+    Some(Figure {
+        testid,
+        title,
+        picture: client.original.clone(),
+        empty: say::empty::not_shown().to_owned(),
+        level: None,
+    })
 }
 
 /// The words in the place of a picture that there is not yet.
-fn empty(room: &RoomView, is_secret: bool, members: usize) -> &'static str {
-    match is_secret {
-        true if !room.situation().can_add_secretly() => say::secret::too_few(),
+fn empty(room: &RoomView, is_secret: bool, members: usize) -> String {
+    let situation = room.situation();
+    let said = match is_secret {
+        true if !situation.can_add_secretly() => return say::secret::too_few(situation.needed_in_secure_sum()),
         true => obstacle(room).unwrap_or(say::secret::waiting()),
         false if members < 2 => say::sum::too_few(),
         false if room.sum.is_some() => say::sum::working(),
         false => obstacle(room).unwrap_or(say::empty::waiting()),
-    }
+    };
+    said.to_owned()
 }
 
 /// What came out of the sum, in words.
 fn told(sum: Option<&SumView>, otherwise: &str) -> String {
     match sum {
         None => otherwise.to_owned(),
+        Some(SumView { pictures, tokens: Some((found, all)), .. }) if pictures.is_empty() => {
+            say::sum::tokens(*found as u32, *all as u32)
+        }
         Some(sum) if sum.pictures.is_empty() => say::sum::working().to_owned(),
         Some(sum) if sum.has_failed() => say::sum::nothing().to_owned(),
         Some(sum) => {
@@ -89,20 +103,21 @@ fn shown(room: &RoomView, beat: Beat) -> Shown {
     let original = || room.target.and_then(|target| client(room, target, "original"));
     let mixture = || {
         let picture = sum.and_then(|sum| sum.mixture.clone());
-        Some(Figure { testid: "mixture", title: say::sum::mixture().to_owned(), picture, empty })
+        let level = sum.and_then(|sum| Level::of(&[sum.score?.1]));
+        Some(Figure { testid: "mixture", title: say::sum::mixture().to_owned(), picture, empty: empty.clone(), level })
     };
     let masked = || {
         let sent = sum.and_then(|sum| sum.masked.clone());
         let sender = sent.as_ref().map(|(sender, _)| *sender).or(room.target);
         let name = sender.and_then(|sender| client(room, sender, "masked")).map(|it| it.title).unwrap_or_default();
         let picture = sent.map(|(_, picture)| picture);
-        Some(Figure { testid: "masked", title: say::secret::masked(name), picture, empty })
+        Some(Figure { testid: "masked", title: say::secret::masked(name), picture, empty: empty.clone(), level: None })
     };
     let (below, told) = match beat {
         Beat::SendMasked => ([masked(), None], None),
         Beat::ShowTotal => ([masked(), mixture()], None),
         Beat::AddUpdates => ([mixture(), None], None),
-        Beat::TakeApart => ([None, None], Some(told(sum, empty))),
+        Beat::TakeApart => ([None, None], Some(told(sum, &empty))),
         Beat::Aim => ([original(), None], Some(told_class(room))),
         Beat::LookFirst => {
             let noticed = room.noticed.map(|(left, asked)| say::checks::noticed(left, asked));
@@ -123,12 +138,19 @@ fn shown(room: &RoomView, beat: Beat) -> Shown {
     Shown { members, more, below: below.into_iter().flatten().collect(), pieces, told }
 }
 
-fn figure(Figure { testid, title, picture, empty }: Figure) -> impl IntoView {
+fn figure(Figure { testid, title, picture, empty, level }: Figure) -> impl IntoView {
+    let told = level.map(|level| view! { <p class="shot-level">{sign(level)} " " {attacks::level(level)}</p> });
     let picture = match picture {
         Some(picture) => view! { <img src=String::from(picture) alt=title.clone()/> }.into_any(),
         None => view! { <p class="shot-empty" role="status">{empty}</p> }.into_any(),
     };
-    view! { <figure class="shot" data-testid=testid><figcaption>{title}</figcaption>{picture}</figure> }
+    view! {
+        <figure class="shot" data-testid=testid data-level=level.map(Level::name)>
+            <figcaption>{title}</figcaption>
+            {picture}
+            {told}
+        </figure>
+    }
 }
 
 /// A picture that came out of the sum, on a tile that turns.
@@ -179,6 +201,16 @@ mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
     use super::*;
+
+    #[wasm_bindgen_test]
+    fn the_wall_counts_what_is_found_of_a_sum() {
+        let told = |sum: SumView| told(Some(&sum), "");
+        assert_eq!(told(SumView::default()), "Taking the sum apart…");
+        let tokens = Some((31, 68));
+        assert_eq!(told(SumView { tokens, ..SumView::default() }), "Taking the sum apart: 31 of 68 pieces found…");
+        let ended = SumView { tokens, pictures: vec![None; 4], ..SumView::default() };
+        assert_eq!(told(ended), "Nothing came out of this sum.");
+    }
 
     #[wasm_bindgen_test]
     fn the_wall_tells_while_the_noise_is_tested_and_what_came_of_it() {

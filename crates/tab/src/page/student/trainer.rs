@@ -495,9 +495,10 @@ impl Trainer {
             last.defence != training.defence
                 || last.shared.is_some() != training.shared.is_some()
                 || last.model != training.model
+                || last.is_summed != training.is_summed
                 || last.round > training.round
         };
-        // Reconstructions under another defence or model, or of other pictures, no longer apply.
+        // Reconstructions under another defence or model, of other pictures, or not of sums, no longer apply.
         if self.training.with_untracked(|last| last.as_ref().is_some_and(is_other)) {
             self.attacks.set(Vec::new());
             self.own_attack.set(None);
