@@ -60,7 +60,7 @@ async fn of_the_whole_lesson() {
         for beat in 0..beats {
             if (scene, beat) == (9, 0) {
                 // A secure sum needs three people.
-                for (name, sample) in [("Bob", "hubble"), ("Cleo", "cameraman")] {
+                for (name, sample) in [("Bob", "hubble"), ("Cleo", "coffee")] {
                     let link = format!("nickname={name}&image={sample}&device=cpu&join=1");
                     others.push(browser.open(&relay.student_link("localhost", &link), PHONE).await);
                     wait_for("the consent", || async { (relay.client(name).await["may_show"] == true).then_some(()) })
@@ -135,6 +135,8 @@ async fn of_the_whole_lesson() {
                     beamer.wait_for(&format!("{told}.includes('4 of them certain') || null")).await;
                     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
                 }
+                // The owner of the picture has compared it.
+                (11, 1) => beamer.attribute_is("mixture", "data-level", "recognisable").await,
                 (13, 3) => take(&phone, "phone-debrief", false).await,
                 _ => {}
             }

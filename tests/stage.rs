@@ -126,11 +126,7 @@ pub const ALL_OF_THE_SUM: &str = "((found, members) => found >= 2 && found === m
 pub const SECRET_SUMS: [((u64, u64), &str); 5] = [
     ((9, 0), "document.querySelector('[data-testid=\"masked\"] img')?.naturalWidth || null"),
     ((9, 1), "document.querySelector('[data-testid=\"mixture\"] img')?.naturalWidth || null"),
-    // Its owner has compared the picture.
-    (
-        (11, 1),
-        "document.querySelector('[data-testid=\"mixture\"][data-level=\"recognisable\"] img')?.naturalWidth || null",
-    ),
+    ((11, 1), "document.querySelector('[data-testid=\"mixture\"] img')?.naturalWidth || null"),
     (
         (12, 0),
         "(([left, asked]) => left > 0 && left === asked || null)\

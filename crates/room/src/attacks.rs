@@ -204,9 +204,13 @@ impl Attacks {
         }
     }
 
+    /// A client came on a new socket, maybe with another picture.
+    pub(crate) fn came(&mut self, client: ClientId) {
+        self.label.may_be_of_another(client);
+    }
+
     /// Forgets what is shown beside this client's picture, which its owner hides.
     pub(crate) fn original_hidden(&mut self, client: ClientId) {
-        self.label.may_be_of_another(client);
         if self.membership.is_of(client) {
             self.forget_candidate();
         }

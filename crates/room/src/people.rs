@@ -104,6 +104,7 @@ impl Classroom {
         self.send(client, Slot::All, &RelayMessage::Welcome { client, resume, nickname }, &[]);
         self.send(client, Slot::Lesson, &RelayMessage::Lesson(self.stage.state()), &[]);
         self.consents(client, may_show, may_lend);
+        self.attacks.came(client);
         // The room had not noticed the loss of the old socket, and its task may have been lost with it. A page that was
         // loaded again has lost the nonce of its mask as well, and waits for the next round.
         // Nor can it go on with a secure sum whose messages the old socket may have taken along.

@@ -55,7 +55,7 @@ impl LabelCard {
         self.view.as_ref().filter(|view| view.client == client && !self.is_of_another)?.only_class()
     }
 
-    /// A client that came back, or hides its picture, may have another one.
+    /// A client that came back may have another picture.
     pub(super) fn may_be_of_another(&mut self, client: ClientId) {
         self.is_of_another |= self.view.as_ref().is_some_and(|view| view.client == client);
     }
