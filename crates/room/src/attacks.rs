@@ -206,7 +206,7 @@ impl Attacks {
 
     /// A client came on a new socket, maybe with another picture.
     pub(crate) fn came(&mut self, client: ClientId) {
-        self.label.may_be_of_another(client);
+        self.label.came(client, self.serial);
     }
 
     /// Forgets what is shown beside this client's picture, which its owner hides.
@@ -243,6 +243,9 @@ impl Attacks {
         let (is_target, is_wanted) =
             (self.target == Some(client), may_show && self.everybody.wants(client, settings.defence()));
         self.serial += 1;
+        if settings.pictures() != TrainingPictures::Private {
+            self.label.is_of_shared_pictures(self.serial);
+        }
         let about = About {
             epoch: self.epoch,
             serial: self.serial,
@@ -297,10 +300,10 @@ impl Attacks {
             rule: settings.rule(),
             samples: 1,
         };
+        let are_private = settings.pictures() == TrainingPictures::Private;
         // The picture in a fished sum is this client's if an earlier update showed that it has this class.
-        let is_own = settings.pictures() == TrainingPictures::Private;
-        let target = self.target.map(|target| (target, self.label.class_of(target).filter(|_| is_own)));
-        self.sums.take((about, fishing), target, clients, mean, model, &self.attackers);
+        let target = self.target.map(|target| (target, self.label.class_of(target).filter(|_| are_private)));
+        self.sums.take((about, fishing, are_private), target, clients, mean, model, &self.attackers);
     }
 
     /// Attacks the update that was read; the room has taken it.
@@ -325,9 +328,20 @@ impl Attacks {
         self.sums.wants_round()
     }
 
-    /// The next cut, if the last sum was fished this way and is not of one picture.
-    pub(crate) fn fished(&mut self, fishing: Fishing) -> Option<CutSearch> {
+    /// The next cut, if the last sum was fished this way and is not of one picture; and whether it is of the same clients
+    /// as the sums of the search before.
+    pub(crate) fn fished(&mut self, fishing: Fishing) -> Option<(CutSearch, bool)> {
         self.sums.fished(fishing)
+    }
+
+    /// A search for a cut begins, or there is none any more.
+    pub(crate) fn begin_search_for_cut(&mut self) {
+        self.sums.begin_search_for_cut();
+    }
+
+    /// Says on the card of the sum why there is no better one.
+    pub(crate) fn remark_sum(&mut self, remark: String) {
+        self.sums.remark(remark);
     }
 
     /// Whether somebody has left or withdrawn whose picture the present cut was made from.

@@ -161,10 +161,11 @@ impl Classroom {
     pub fn work(&mut self, now: Now) {
         self.set_time(now);
         self.timers.hold(self.journaling.holds_until());
+        // Before a round begins with the weights of the last one.
+        self.fish_again();
         self.tick(now.moment);
         self.work_for_outer();
         self.add_again();
-        self.fish_again();
         if self.journaling.next_due().is_some_and(|due| due <= now.moment) {
             self.write_down();
         }

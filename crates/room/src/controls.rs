@@ -25,14 +25,19 @@ impl Classroom {
     pub(super) fn control(&mut self, control: Control) -> Result<(), ControlError> {
         match control {
             Control::Start => {
+                self.stage.hold(false);
                 self.outer.hold(false);
                 self.teacher("started the rounds", Event::Start);
             }
             Control::Pause => {
+                self.stage.hold(true);
                 self.outer.hold(true);
                 self.teacher("paused; the running round still ends", Event::Pause);
             }
-            Control::OneRound => self.teacher("asked for one round", Event::OneRound),
+            Control::OneRound => {
+                self.stage.hold(false);
+                self.teacher("asked for one round", Event::OneRound);
+            }
             Control::Reset => {
                 self.reset(self.coming_architecture());
                 self.hide_originals();

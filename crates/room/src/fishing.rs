@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use unmask_attack::{AttackError, CutSearch};
 use unmask_core::{Architecture, ThreatModel};
 use unmask_federation::{Event, GlobalModel, RoomPhase};
+use unmask_lesson::SumKind;
 
 use super::{
     Classroom,
@@ -46,7 +47,7 @@ impl Fishing {
 
     /// The same class with another feature and all pictures.
     fn uncut(self) -> Self {
-        Self { search: self.search.with_another_feature(), ..self }
+        Self { search: self.search.with_another_feature(), tries: 1, ..self }
     }
 
     fn weights(self, model: &GlobalModel) -> Result<Vec<f32>, AttackError> {
@@ -65,6 +66,7 @@ impl Classroom {
             return Err(DoctorError::Encrypted.into());
         }
         self.send_doctored(class.map(Fishing::new)).map_err(DoctorError::Attack)?;
+        self.attacks.begin_search_for_cut();
         self.checks.forget_noticed();
         let line = match class {
             Some(class) => format!(
@@ -90,6 +92,7 @@ impl Classroom {
     pub(super) fn end_fishing(&mut self) {
         if self.stage.fishing().is_some() && !self.room.sends_doctored() {
             self.stage.fish(None);
+            self.attacks.begin_search_for_cut();
             self.say("The relay is honest again: the model is another one.");
             self.tell_lesson();
         }
@@ -98,23 +101,46 @@ impl Classroom {
     /// Fishes again, with fewer pictures of the class, if several came out of the last sum together.
     pub(super) fn fish_again(&mut self) {
         let Some(fishing) = self.stage.fishing() else { return };
-        if self.attacks.forgets_cut() {
-            // The cut came from pictures of which one was withdrawn. This cannot fail for the model that it fished on.
-            let _ = self.send_doctored(Some(fishing.uncut()));
+        // The noise on the sum is tested with pictures that a cut could silence.
+        let is_noisy = self.stage.place().beat().sum() == Some(SumKind::Noisy);
+        if is_noisy && fishing.threat() == ThreatModel::FeatureFishing {
+            self.attacks.begin_search_for_cut();
+            // This cannot fail for the model that it fished on.
+            let _ = self.send_doctored(Some(Fishing::new(fishing.class)));
             return;
         }
-        let Some(search) = self.attacks.fished(fishing) else { return };
         let class = fishing.class;
+        if self.attacks.forgets_cut() {
+            let line =
+                format!("The cut for pictures of class {class} is forgotten: it came from one that was withdrawn.");
+            return self.fish_on(fishing.uncut(), line);
+        }
+        let Some((search, is_same)) = self.attacks.fished(fishing) else { return };
+        // What is known of some pictures does not hold for others.
+        let search = if is_same { search } else { search.with_another_feature() };
         match fishing.with(search) {
-            Some(next) if self.send_doctored(Some(next)).is_ok() => {
-                self.say(format!(
-                    "Not one picture of class {class} came out of the sum. The next weights let only some of them through."
-                ));
-                if self.room.phase() == RoomPhase::Paused {
-                    self.feed(Event::OneRound);
-                }
+            Some(next) => {
+                let line = format!(
+                    "What came out of the sum is not one picture of class {class}. The relay tries another cut."
+                );
+                self.fish_on(next, line);
             }
-            _ => self.say(format!("The relay gives up: it cannot leave one picture of class {class} in the sum.")),
+            None => {
+                let line = format!("The relay gives up: it cannot single out a picture of class {class} in the sum.");
+                self.attacks.remark_sum(line.clone());
+                self.say(line);
+            }
+        }
+    }
+
+    /// Sends other weights for the same class, and runs a round with them unless the teacher has paused the room.
+    fn fish_on(&mut self, next: Fishing, line: String) {
+        if self.send_doctored(Some(next)).is_err() {
+            return;
+        }
+        self.say(line);
+        if self.room.phase() == RoomPhase::Paused && !self.stage.is_held() {
+            self.feed(Event::OneRound);
         }
     }
 }

@@ -30,6 +30,9 @@ pub(crate) struct Stage {
     /// How the relay fishes. A relay that starts again is honest.
     #[serde(skip)]
     fishing: Option<Fishing>,
+    /// Whether the teacher has paused the room and asked for no round since.
+    #[serde(skip)]
+    is_held: bool,
 }
 
 /// The last question with the clients' votes.
@@ -183,6 +186,15 @@ impl Stage {
 
     pub(crate) fn fish(&mut self, fishing: Option<Fishing>) {
         self.fishing = fishing;
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.is_held
+    }
+
+    /// The teacher pauses the room, or asks for rounds.
+    pub(crate) fn hold(&mut self, is_held: bool) {
+        self.is_held = is_held;
     }
 
     pub(crate) fn is_careful(&self) -> bool {

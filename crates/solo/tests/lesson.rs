@@ -1,6 +1,10 @@
 //! A lesson with robots, on one thread.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use unmask_client::{Client, Outcome, PHOTOGRAPHS, Robot};
 use unmask_data::{encode_png, sample_photographs};
@@ -38,7 +42,7 @@ impl Lesson {
         let now = Now { moment: Moment::START, unix: 1_800_000_000 };
         let mut room = SoloRoom::open(RoomConfig { seed: Some(7), ..RoomConfig::default() }, [5; 32], now).unwrap();
         let photographs = sample_photographs().unwrap();
-        let mut robots = Robots::new(&PHOTOGRAPHS[..robots], 3, &photographs, &room.classes(), || Ok([9; 32])).unwrap();
+        let mut robots = Robots::new(&PHOTOGRAPHS[..robots], 3, &photographs, &room.classes(), fresh).unwrap();
         for number in 0..robots.count() {
             room.connect(now, number as u64, true);
             for frame in robots.hello(number).unwrap() {
@@ -61,7 +65,7 @@ impl Lesson {
             self.room.work(self.now);
         }
         self.hear();
-        if let Some(Task { robot, plan, pictures, caution }) = self.robots.task() {
+        while let Some(Task { robot, plan, pictures, caution }) = self.robots.task() {
             let outcome = block_on(Outcome::of(&plan, pictures, &Device::Cpu, caution));
             for frame in self.robots.answer(robot, &plan, outcome).unwrap() {
                 self.room.receive(self.now, robot as u64, &frame);
@@ -132,6 +136,14 @@ impl Lesson {
         }
         self.until("the scene", |view| view.lesson.place() == place);
     }
+}
+
+/// Other bytes at each call.
+fn fresh() -> Result<[u8; 32], String> {
+    static CALLS: AtomicU64 = AtomicU64::new(1);
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&CALLS.fetch_add(1, Ordering::Relaxed).to_le_bytes());
+    Ok(bytes)
 }
 
 fn said(answer: &Answer) -> String {
@@ -252,4 +264,19 @@ fn a_person_who_is_silent_has_left() {
         .until("her end", |view| view.clients.iter().all(|client| client.nickname != "Ada" || !client.state.is_here()));
     assert!(lesson.closed.contains(&41));
     assert!(lesson.view.clients[0].state.is_here(), "{:?}", lesson.view.clients[0]);
+}
+
+/// A fished picture, then the same sum of numbers with noise, which is tested.
+#[test]
+fn the_scenes_on_a_dishonest_relay_play_one_after_the_other() {
+    let mut lesson = Lesson::begin(3);
+    lesson.until("three robots", |view| view.clients.len() == 3);
+    lesson.go_to(Scene::Dishonest);
+    lesson.until("a class", |view| view.label.is_some());
+    lesson.next();
+    lesson.until("a fished picture", |view| view.sum.as_ref().is_some_and(|sum| sum.score.is_some()));
+    lesson.go_to(Scene::Checks);
+    lesson.until("doubts", |view| view.noticed.is_some());
+    lesson.next();
+    lesson.until("the test of the noise", |view| view.sum.as_ref().is_some_and(|sum| sum.tried.is_some()));
 }

@@ -25,11 +25,13 @@ pub fn start() {
         return;
     };
     let (sender, receiver) = unbounded();
+    let teller = scope.clone();
     let listener = EventListener::new(&scope, "message", move |event| {
         let Some(event) = event.dyn_ref::<MessageEvent>() else { return };
         match post::decode(event.data()) {
             Ok(message) => drop(sender.unbounded_send(message)),
-            Err(error) => web_sys::console::error_1(&error.to_string().into()),
+            // A trainer that a browser kept may be of another build. It would wait for an answer.
+            Err(error) => tell(&teller, &FromGpu::Unusable(error.to_string())),
         }
     });
     listener.forget();

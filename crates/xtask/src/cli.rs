@@ -222,7 +222,6 @@ pub fn run() -> Result<ExitCode> {
         Job::Solo => {
             let (env, _turn) = building_env()?;
             tools::ensure(&env, Purpose::Demo)?;
-            page::build_gpu(&env)?;
             println!("{}", page::build_solo(&env, true)?.display());
             Ok(ExitCode::SUCCESS)
         }

@@ -4,15 +4,19 @@
 use serde::{Deserialize, Serialize};
 use unmask_core::{ParamLayout, VitConfig};
 
-use super::gate::{Cut, feature_fishing};
+use super::gate::{Cut, class_token, feature_fishing};
 use crate::{AttackError, class_token_gradient, fishing};
 
 /// The share of one picture's gradient that its class token leaves unexplained: rounding, and what is left of silent
 /// pictures.
 const ONE_PICTURE: f64 = 1e-5;
-/// The share of what is left unexplained that lies in one direction if it is another picture. The step of a secure sum's
+/// Least share of the unexplained part that lies in one direction if another picture is in it. The step of a secure sum's
 /// numbers leaves more than rounding does, but in all directions.
 const ONE_DIRECTION: f64 = 0.3;
+/// More than the step of numbers leaves unexplained. Many pictures together have many directions.
+const NOISE: f64 = 1e-3;
+/// Nearest cuts of a search. A picture must lie 6e-5 from a cut.
+const RESOLUTION: f64 = 1e-4;
 /// Steps of the power iteration for that direction.
 const POWERS: usize = 8;
 /// Size of a gradient whose pictures are all silent, as a share of the gradient without a cut.
@@ -85,6 +89,11 @@ impl CutSearch {
         } else {
             next.several_below = self.at;
         }
+        if let (Some(none), Some(several)) = (next.none_below, next.several_below)
+            && several - none < RESOLUTION
+        {
+            return Some(self.with_another_feature());
+        }
         let is_between = |at: &f64| {
             next.none_below.is_none_or(|none| none < *at) && next.several_below.is_none_or(|several| *at < several)
         };
@@ -107,19 +116,14 @@ impl CutSearch {
         let wide = |name: &str| Some(layout.slice(gradient, name)?.iter().map(|&value| f64::from(value)));
         let values: Vec<f64> = wide(&name)?.collect();
         let biases: Vec<f64> = wide(&name.replace("weight", "bias"))?.collect();
-        let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|value| value * value).sum::<f64>();
-        let weight = norm(&mut biases.iter().copied());
-        let mut token = vec![0.0; config.dim];
-        for (row, bias) in values.chunks_exact(config.dim).zip(&biases) {
-            token.iter_mut().zip(row).for_each(|(sum, value)| *sum += bias * value / weight.max(f64::MIN_POSITIVE));
-        }
+        let norm = |values: &[f64]| values.iter().map(|value| value * value).sum::<f64>().sqrt();
+        let token = class_token(config, gradient).unwrap_or_else(|| vec![0.0; config.dim]);
         let explained = biases.iter().flat_map(|bias| token.iter().map(move |value| bias * value));
         let rest: Vec<f64> = values.iter().zip(explained).map(|(value, explained)| value - explained).collect();
-        let left = norm(&mut rest.iter().copied());
-        let direction = largest(&rest, config.dim);
-        let left = if direction >= ONE_DIRECTION * left { left.sqrt() } else { 0.0 };
+        let (size, left) = (norm(&values), norm(&rest));
+        let is_noise = left <= NOISE * size && largest(&rest, config.dim) < ONE_DIRECTION * left.powi(2);
         let feature = Cut::random(config.dim, self.seed).feature(&token);
-        Some([norm(&mut values.iter().copied()).sqrt(), left, feature])
+        Some([size, if is_noise { 0.0 } else { left }, feature])
     }
 }
 
@@ -153,10 +157,10 @@ mod tests {
     };
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(16))]
+        #![proptest_config(ProptestConfig::with_cases(12))]
         /// Whatever the pictures are, one of those of the class is left after a few rounds.
         #[test]
-        fn one_picture_is_left(seed in 0_u64..1000, of_class in 1_usize..6, others in 0_usize..4) {
+        fn one_picture_is_left(seed in 0_u64..1000, of_class in 1_usize..14, others in 0_usize..4) {
             let config = VitConfig::from(VitPreset::Pico);
             let weights = initial(&config, seed);
             let count = of_class + others;

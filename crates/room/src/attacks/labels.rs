@@ -1,5 +1,7 @@
 //! Labels read from the head's gradients.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use unmask_attack::LabelReading;
 use unmask_core::ClientId;
@@ -41,8 +43,10 @@ pub(super) struct LabelCard {
     view: Option<LabelView>,
     /// Number of the update behind the card.
     serial: u64,
-    /// Whether the client may have another picture since.
-    is_of_another: bool,
+    /// The last update that was made from shared pictures.
+    last_shared: u64,
+    /// The last update before each client came, maybe with another picture.
+    came_after: BTreeMap<ClientId, u64>,
 }
 
 impl LabelCard {
@@ -50,14 +54,20 @@ impl LabelCard {
         self.view.as_ref()
     }
 
-    /// The class of the only picture of a client, as its last update showed it.
+    /// The class of a client's own picture, as its last update showed it.
     pub(super) fn class_of(&self, client: ClientId) -> Option<u16> {
-        self.view.as_ref().filter(|view| view.client == client && !self.is_of_another)?.only_class()
+        let before = self.came_after.get(&client).copied().unwrap_or_default().max(self.last_shared);
+        self.view.as_ref().filter(|view| view.client == client && self.serial > before)?.only_class()
     }
 
-    /// A client that came back may have another picture.
-    pub(super) fn may_be_of_another(&mut self, client: ClientId) {
-        self.is_of_another |= self.view.as_ref().is_some_and(|view| view.client == client);
+    /// A client came after this update, maybe with another picture.
+    pub(super) fn came(&mut self, client: ClientId, serial: u64) {
+        self.came_after.insert(client, serial);
+    }
+
+    /// This update is of shared pictures.
+    pub(super) fn is_of_shared_pictures(&mut self, serial: u64) {
+        self.last_shared = serial;
     }
 
     pub(super) fn forget(&mut self) {
@@ -66,6 +76,7 @@ impl LabelCard {
 
     pub(super) fn forget_client(&mut self, client: ClientId) {
         self.view.take_if(|view| view.client == client);
+        self.came_after.remove(&client);
     }
 
     /// Shows an update's labels, unless the card shows a newer update's.
@@ -73,7 +84,7 @@ impl LabelCard {
         if about.serial < self.serial {
             return;
         }
-        (self.serial, self.is_of_another) = (about.serial, false);
+        self.serial = about.serial;
         let (counts, shares, remark) = match outcome {
             Ok(Labels { counts, shares, remark }) => {
                 (counts.into_iter().map(|count| u32::try_from(count).unwrap_or(u32::MAX)).collect(), shares, remark)

@@ -72,8 +72,8 @@ pub(super) struct Sums {
     masked: Option<(ClientId, u32, Vec<f32>)>,
     /// How the last sum was fished that is not of one picture, the next cut, and the clients in it.
     fished: Option<(Fishing, CutSearch, Vec<ClientId>)>,
-    /// The clients in the sum that the present cut was made from.
-    cut_from: Vec<ClientId>,
+    /// The clients in the sums that the present cut was made from.
+    cut_from: BTreeSet<ClientId>,
     forgets_cut: bool,
     /// The sum that is being made, attacked or shown, with its serial number.
     view: Option<(u64, SumView)>,
@@ -216,7 +216,7 @@ impl Sums {
     /// class of its picture if that is known.
     pub(super) fn take(
         &mut self,
-        (about, fishing): (About, Option<Fishing>),
+        (about, fishing, are_private): (About, Option<Fishing>, bool),
         target: Option<(ClientId, Option<u16>)>,
         clients: Vec<ClientId>,
         mean: Vec<f32>,
@@ -242,7 +242,8 @@ impl Sums {
         let then = match self.kind {
             Some(SumKind::OfFew) => comes_apart.then_some(Further::TakeApart),
             Some(SumKind::Noisy) => Some(Further::Try(about.defence)),
-            Some(SumKind::Fished) => fishing.map(Further::Divide),
+            // Of shared pictures, the next round has others.
+            Some(SumKind::Fished) => fishing.filter(|_| are_private).map(Further::Divide),
             _ => None,
         };
         let masked = self.masked.take().filter(|(client, round, values)| {
@@ -310,10 +311,23 @@ impl Sums {
     }
 
     /// See [`Attacks::fished`](super::Attacks::fished).
-    pub(super) fn fished(&mut self, fishing: Fishing) -> Option<CutSearch> {
+    pub(super) fn fished(&mut self, fishing: Fishing) -> Option<(CutSearch, bool)> {
         let (_, next, clients) = self.fished.take().filter(|(fished, ..)| *fished == fishing)?;
+        let clients: BTreeSet<ClientId> = clients.into_iter().collect();
+        let is_same = self.cut_from.is_empty() || self.cut_from == clients;
         self.cut_from = clients;
-        Some(next)
+        Some((next, is_same))
+    }
+
+    pub(super) fn begin_search_for_cut(&mut self) {
+        self.cut_from.clear();
+        self.forgets_cut = false;
+    }
+
+    pub(super) fn remark(&mut self, remark: String) {
+        if let Some((_, view)) = &mut self.view {
+            view.remark = Some(remark);
+        }
     }
 
     /// Whether somebody has left or withdrawn whose picture the present cut was made from.
@@ -421,7 +435,8 @@ impl Sums {
         self.adding.take_if(|_| is_gone);
         self.fished.take_if(|(.., clients)| clients.contains(&client));
         if self.cut_from.contains(&client) {
-            (self.cut_from, self.forgets_cut) = (Vec::new(), true);
+            self.cut_from.clear();
+            self.forgets_cut = true;
         }
         is_gone
     }

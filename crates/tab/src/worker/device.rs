@@ -17,7 +17,7 @@ use web_time::Instant;
 use super::gpu::{GpuWorker, State};
 use crate::protocol::DeviceChoice;
 
-/// The rounds from one comparison of the graphics adapter with the CPU to the next.
+/// The steps from one comparison of the graphics adapter with the CPU to the next.
 const TRUSTED: u32 = 8;
 
 /// The chosen device and the model it was chosen for.
@@ -30,7 +30,7 @@ pub struct ChosenDevice {
     timing: Option<(Architecture, Timing)>,
     /// Why the graphics adapter is not tried again, if it has failed.
     failure: Option<String>,
-    /// The rounds left until the graphics adapter is compared with the CPU again.
+    /// The steps left until the graphics adapter is compared with the CPU again.
     trusted: u32,
 }
 

@@ -1,7 +1,7 @@
 //! The scenes on sums: a secure sum hides, a small one is taken apart, doctored weights read one picture out of it.
 
 use leptos::prelude::*;
-use unmask_core::{ClientId, PictureAddress};
+use unmask_core::{ClientId, PictureAddress, ThreatModel};
 use unmask_data::metrics::Level;
 use unmask_lesson::{Beat, MAX_SUSPECTS};
 use unmask_wire::view::{RoomView, SumView};
@@ -131,6 +131,8 @@ fn shown(room: &RoomView, beat: Beat) -> Shown {
             });
             ([original(), mixture()], tried)
         }
+        // After a cut, the picture may be of anybody with this class.
+        Beat::Fish if sum.is_some_and(|sum| sum.threat == ThreatModel::FeatureFishing) => ([mixture(), None], None),
         Beat::Fish => ([original(), mixture()], None),
         _ => ([None, None], None),
     };
