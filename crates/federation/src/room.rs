@@ -156,6 +156,7 @@ impl Default for Quorum {
 #[derive(Debug, Clone)]
 pub struct Room {
     run: Run,
+    is_held: bool,
     phase: Phase,
     number: u32,
     policy: u32,
@@ -178,6 +179,7 @@ impl Room {
     pub fn new(model: GlobalModel, settings: RoundSettings) -> Self {
         Self {
             run: Run::Paused,
+            is_held: false,
             phase: Phase::Idle,
             number: 0,
             policy: 1,
@@ -368,6 +370,10 @@ impl Room {
                 self.run = Run::Paused;
                 Vec::new()
             }
+            Event::Hold(is_held) => {
+                self.is_held = is_held;
+                self.begin()
+            }
             Event::SetSettings(settings) => {
                 self.choices.settings = Some(settings);
                 self.drop_sealing()
@@ -409,7 +415,7 @@ impl Room {
     /// Starts a round if one is wanted and a client that it may ask is free; has the model encrypted before the first encrypted round.
     fn begin(&mut self) -> Vec<Effect> {
         let is_anybody_free = || self.members.askable(self.asked).next().is_some();
-        if self.run == Run::Paused || !matches!(self.phase, Phase::Idle) || !is_anybody_free() {
+        if self.run == Run::Paused || self.is_held || !matches!(self.phase, Phase::Idle) || !is_anybody_free() {
             return Vec::new();
         }
         self.apply_choices();

@@ -34,6 +34,8 @@ pub enum ControlError {
     Ask(#[from] AskError),
     #[error(transparent)]
     Doctor(#[from] DoctorError),
+    #[error("A list of controls cannot have {what}, which takes a while; send it alone.")]
+    Alone { what: &'static str },
 }
 
 /// Why the relay cannot doctor weights, in a sentence.

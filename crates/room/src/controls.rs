@@ -102,6 +102,7 @@ impl Classroom {
             // The relay answers it with another key.
             Control::NewKey => {}
             Control::TrainOn { .. } => {}
+            Control::Together { controls } => self.control_together(controls)?,
             Control::Lesson { scene, beat } => {
                 if self.stage.go(scene, beat) {
                     self.say(format!("The lesson is at scene {}, {scene}.", scene.number()));
@@ -136,6 +137,20 @@ impl Classroom {
             }
         }
         Ok(())
+    }
+
+    fn control_together(&mut self, controls: Vec<Control>) -> Result<(), ControlError> {
+        self.feed(Event::Hold(true));
+        let done = controls.into_iter().try_for_each(|control| match control {
+            Control::NewKey => Err(ControlError::Alone { what: "new_key" }),
+            Control::Collude { passphrase: Some(_) } => Err(ControlError::Alone { what: "collude" }),
+            Control::Together { .. } => Err(ControlError::Alone { what: "together" }),
+            Control::TrainOn { pictures } if self.has_pictures(pictures) => self.choose_pictures(pictures),
+            Control::TrainOn { .. } => Err(ControlError::Alone { what: "train_on" }),
+            control => self.control(control),
+        });
+        self.feed(Event::Hold(false));
+        done
     }
 
     pub(super) fn teacher(&mut self, what: &str, event: Event) {
@@ -316,7 +331,7 @@ impl Classroom {
     /// Chooses the pictures that rounds train on. Shared pictures that are not in memory yet are first loaded on
     /// another thread.
     pub(super) fn train_on(&mut self, train_on: TrainOn, reply: Answer) {
-        if train_on == TrainOn::Private || self.sharing.data_set().is_some() {
+        if self.has_pictures(train_on) {
             return reply.send(self.choose_pictures(train_on));
         }
         let load = self.sharing.loading();
@@ -330,6 +345,10 @@ impl Classroom {
     pub(super) fn set_data_set(&mut self, data_set: Result<Box<SharedDataSet>, LoadError>) -> Result<(), ControlError> {
         self.sharing.loaded(data_set.map_err(SharingError::from)?);
         self.choose_pictures(TrainOn::Shared)
+    }
+
+    fn has_pictures(&self, train_on: TrainOn) -> bool {
+        train_on == TrainOn::Private || self.sharing.data_set().is_some()
     }
 
     fn choose_pictures(&mut self, train_on: TrainOn) -> Result<(), ControlError> {

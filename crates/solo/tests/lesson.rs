@@ -123,17 +123,19 @@ impl Lesson {
     /// Goes where Space leads on the projector's page.
     fn next(&mut self) {
         let place = self.view.lesson.place().next().unwrap();
-        for change in plan(&self.view.situation(), place).changes {
-            self.control(&Control::from(change));
-        }
+        self.make_way(place);
         self.until("the next beat", |view| view.lesson.place() == place);
+    }
+
+    /// As the projector's page does.
+    fn make_way(&mut self, place: Place) {
+        let controls = plan(&self.view.situation(), place).changes.into_iter().map(Control::from).collect();
+        self.control(&Control::Together { controls });
     }
 
     fn go_to(&mut self, scene: Scene) {
         let place = Place::start(scene);
-        for change in plan(&self.view.situation(), place).changes {
-            self.control(&Control::from(change));
-        }
+        self.make_way(place);
         self.until("the scene", |view| view.lesson.place() == place);
     }
 }

@@ -675,6 +675,8 @@ pub enum Control {
     Ban { client: ClientId },
     /// Lets all banned clients in again.
     LiftBans,
+    /// Carries out controls in order, up to the first that is refused. No round begins between them.
+    Together { controls: Vec<Control> },
     /// Seconds per round for the attacks; 0 stops them.
     AttackBudget { seconds: f64 },
     /// Starts or stops a search through the model for the picture behind the newest update.

@@ -322,6 +322,18 @@ fn a_reset_lets_those_left_out_in_again() {
 }
 
 #[test]
+fn choices_that_belong_together_begin_no_round_in_between() {
+    let mut room = room("none");
+    room.handle(Event::Start);
+    room.handle(Event::Hold(true));
+    assert!(room.handle(Event::Joined(A)).is_empty());
+    room.handle(Event::SetSettings(settings("random-binary:0.5")));
+    let effects = room.handle(Event::Hold(false));
+    assert_eq!(cohort(&effects), [A]);
+    assert_eq!(room.settings(), settings("random-binary:0.5"));
+}
+
+#[test]
 fn a_round_can_leave_out_those_who_do_not_consent() {
     let mut room = started("none", &[A, B]);
     for client in [A, B] {

@@ -48,6 +48,8 @@ async fn bad_controls_name_what_is_wrong() {
         (r#"{"do":"model","start":"zero"}"#, "scratch or pretrained"),
         (r#"{"do":"model","start":"pretrained"}"#, "no pretrained weights for vit_pico_patch4_16"),
         (r#"{"do":"evaluation_budget","seconds":-1}"#, "-1 is not a valid time"),
+        (r#"{"do":"together","controls":[{"do":"new_key"}]}"#, "new_key"),
+        (r#"{"do":"together","controls":[{"do":"dance"}]}"#, "dance"),
     ] {
         let (status, _, sentence) = http(&relay.running, "POST", "/api/control", &headers, body).await;
         assert_eq!(status, 400, "{body}");

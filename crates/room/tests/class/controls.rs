@@ -1,7 +1,9 @@
-//! The client under attack.
+//! The client under attack, and controls that belong together.
 
-use crate::support::{Class, state};
-use unmask_wire::view::{ClientState, Control};
+use crate::support::{Class, Client, state};
+use unmask_core::{ClientId, Defence};
+use unmask_lesson::Scene;
+use unmask_wire::view::{ClientState, Control, Phase};
 
 /// The first client to join is the target. If it leaves, another present client is.
 #[test]
@@ -22,4 +24,38 @@ fn target_is_always_somebody_present() {
     assert_eq!(state(&room, "Ada"), Some(ClientState::Gone));
     let zoe = class.client("Zoe");
     assert_eq!(class.room().target, Some(zoe.id));
+}
+
+fn masked(rate: &str) -> Control {
+    Control::Defence { defence: rate.parse().unwrap() }
+}
+
+/// The first of two controls lets a round begin, which must already have the second.
+#[test]
+fn no_round_begins_between_controls_sent_together() {
+    let class = Class::start();
+    let mut ada = Client::join_unseen(&class, "Ada");
+    class.control(Control::Lesson { scene: Scene::SecureSum, beat: 0 });
+    class.control(Control::Start);
+    assert_eq!(class.room().phase, Phase::Waiting, "Ada did not agree to be asked");
+    let controls = vec![Control::Lesson { scene: Scene::Lobby, beat: 0 }, masked("random-binary:0.5")];
+    class.control(Control::Together { controls });
+    let plan = ada.plan();
+    assert_eq!((plan.round, plan.defence), (1, "random-binary:0.5".parse().unwrap()));
+}
+
+#[test]
+fn controls_sent_together_end_at_the_first_refusal() {
+    let class = Class::start();
+    let mut ada = class.client("Ada");
+    let unknown = Control::Target { client: ClientId(77) };
+    let controls = vec![masked("random-binary:0.5"), unknown, masked("random-binary:0.9"), Control::Start];
+    let sentence = class.refusal_of(&Control::Together { controls });
+    assert!(sentence.contains("77"), "{sentence}");
+    let slow = Control::Collude { passphrase: Some("stork".to_owned()) };
+    let sentence = class.refusal_of(&Control::Together { controls: vec![slow] });
+    assert!(sentence.contains("collude") && sentence.contains("alone"), "{sentence}");
+    assert_eq!(class.room().phase, Phase::Paused);
+    class.control(Control::Start);
+    assert_eq!(ada.plan().defence, "random-binary:0.5".parse::<Defence>().unwrap());
 }

@@ -135,7 +135,7 @@ impl Stage {
         self.going.set(Some(place));
         self.planned.set(self.now(|room| basis(room, place)).unwrap_or_default());
         let work = async move {
-            self.teacher.send_in_order(changes.into_iter().map(Control::from).collect()).await;
+            self.teacher.send_together(changes.into_iter().map(Control::from).collect()).await;
             self.feed.refresh().await;
         };
         spawn_local(async move {
@@ -171,7 +171,7 @@ impl Stage {
         spawn_local(async move {
             let mut sent = None;
             while let Some(defence) = self.chosen.get_untracked().filter(|chosen| Some(*chosen) != sent) {
-                let sending = self.teacher.send_in_order(vec![Control::Defence { defence }]);
+                let sending = self.teacher.send_together(vec![Control::Defence { defence }]);
                 select(pin!(sending), pin!(sleep(PATIENCE))).await;
                 sent = Some(defence);
             }

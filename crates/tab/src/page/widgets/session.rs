@@ -243,20 +243,23 @@ impl Teacher {
         self.problem.set(None);
     }
 
-    /// Sends controls in order, up to the first failure. Clears an earlier error.
+    /// Sends controls as one, without waiting for the answer; see [`send_together`](Self::send_together).
     pub fn send_all(self, controls: Vec<Control>) {
-        spawn_local(self.send_in_order(controls));
+        spawn_local(self.send_together(controls));
     }
 
-    /// As [`send_all`](Self::send_all), until the relay has answered the last one.
-    pub async fn send_in_order(self, controls: Vec<Control>) {
+    /// Sends controls as one, so that no round begins between them. The relay carries them out up to the first that it
+    /// refuses. Clears an earlier error.
+    pub async fn send_together(self, mut controls: Vec<Control>) {
         self.forget_problem();
-        for control in controls {
-            if let Err(problem) = self.checked(api::control(&control).await) {
-                self.refused.set(Some(control));
-                self.problem.set(Some(problem));
-                return;
-            }
+        let control = match controls.len() {
+            0 => return,
+            1 => controls.remove(0),
+            _ => Control::Together { controls },
+        };
+        if let Err(problem) = self.checked(api::control(&control).await) {
+            self.refused.set(Some(control));
+            self.problem.set(Some(problem));
         }
     }
 
