@@ -327,10 +327,10 @@ fn choices_that_belong_together_begin_no_round_in_between() {
     room.handle(Event::Start);
     room.handle(Event::Hold(true));
     assert!(room.handle(Event::Joined(A)).is_empty());
-    room.handle(Event::SetSettings(settings("random-binary:0.5")));
+    room.handle(Event::SetSettings(settings("random-binary:0.5", "fedsgd")));
     let effects = room.handle(Event::Hold(false));
     assert_eq!(cohort(&effects), [A]);
-    assert_eq!(room.settings(), settings("random-binary:0.5"));
+    assert_eq!(room.settings(), settings("random-binary:0.5", "fedsgd"));
 }
 
 #[test]
