@@ -99,6 +99,12 @@ async fn a_room_that_learns_from_shared_pictures() {
     ada.wait_for("document.querySelector('[data-testid=\"try-problem\"]')?.checkVisibility() ? null : true").await;
     ada.screenshot("student-learning").await;
 
+    // The tab takes its own update of two pictures apart, for this student alone.
+    relay.control(json!({ "do": "batch", "samples": 2 })).await;
+    ada.wait_for("document.querySelectorAll('[data-testid=\"own-pair\"]').length === 2 || null").await;
+    ada.run("document.querySelector('[data-testid=\"own-batch\"]').scrollIntoView()").await;
+    ada.screenshot("student-own-batch").await;
+
     // After a new division the same picture is used, because the set is the same.
     let is_asked = async || {
         let room = relay.room().await;

@@ -78,13 +78,7 @@ pub fn run(
     let mut recovered: Recovered = match definition(method).solver {
         Solver::ClosedForm(solve) => observation.solve(method, solve, progress)?.into(),
         Solver::Rounds => rounds(observation, progress)?,
-        #[cfg(any(feature = "batch", not(target_family = "wasm")))]
         Solver::Batch => crate::batch::whole_batch(observation, searches, progress)?,
-        // A student's page attacks its own single picture, and loads a sixth less without this.
-        #[cfg(not(any(feature = "batch", not(target_family = "wasm"))))]
-        Solver::Batch => {
-            return Err(AttackError::BatchExcluded { reason: "a tab cannot do that; use `unmask invert`".to_owned() });
-        }
         Solver::Decryption(key) => embedding_inversion(&observation.decrypted(key)?)?.into(),
         Solver::Search(_) => search(begin(method, observation, searches, options)?.as_mut(), observation, progress)?,
     };

@@ -427,8 +427,8 @@ impl Client {
         Ok(pictures)
     }
 
-    /// Compares a reconstruction `[side, side, 3]` with the picture behind the update of `round`. `None` if the update
-    /// came from several pictures or is too old.
+    /// Compares a reconstruction `[side, side, 3]` with the picture behind the update of `round`; one of a batch that was
+    /// taken apart with the nearest. `None` if the update came from several pictures otherwise, or is too old.
     ///
     /// # Errors
     /// In words for people, if the sizes do not fit.

@@ -10,7 +10,10 @@ use crate::{PictureSource, RoundPictures, RoundPlan};
 /// Number of remembered rounds: a search works on an old update while the room trains on.
 const REMEMBERED_ROUNDS: usize = 1000;
 
-/// A reconstruction compared with its private picture.
+/// Largest number of pictures behind an update that are remembered. No attack takes a larger update apart in a tab.
+const REMEMBERED_PICTURES: usize = 16;
+
+/// A reconstruction compared with the picture that it is of.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReconstructionScore {
     /// The picture as the model saw it, `[side, side, 3]` in `[0, 1]`.
@@ -26,8 +29,8 @@ struct Round {
     number: u32,
     /// Side of the model's patches in pixels; `None` for a model without patches.
     patch: Option<usize>,
-    /// The picture, if there was only one.
-    only: Option<RoundPictures>,
+    /// The pictures, if there were only a few.
+    few: Option<RoundPictures>,
 }
 
 #[derive(Debug, Default)]
@@ -38,15 +41,15 @@ pub(crate) struct PictureHistory {
 impl PictureHistory {
     pub(crate) fn remember(&mut self, plan: &RoundPlan, pictures: &RoundPictures) {
         let patch = plan.architecture.vit().map(|config| config.patch);
-        let only = (pictures.len() == 1).then(|| pictures.clone());
-        self.rounds.push_back(Round { number: plan.round, patch, only });
+        let few = (pictures.len() <= REMEMBERED_PICTURES).then(|| pictures.clone());
+        self.rounds.push_back(Round { number: plan.round, patch, few });
         if self.rounds.len() > REMEMBERED_ROUNDS {
             self.rounds.pop_front();
         }
     }
 
-    /// Compares `reconstruction` `[side, side, 3]` of round `round`. `None` if there were several pictures or the round
-    /// is too old.
+    /// Compares `reconstruction` `[side, side, 3]` of round `round`: with the nearest of a batch that was taken apart, else
+    /// with the only picture. `None` if there were several or the round is too old.
     pub(crate) fn compare(
         &self,
         round: u32,
@@ -55,12 +58,19 @@ impl PictureHistory {
         reconstruction: &[f32],
     ) -> Option<Result<ReconstructionScore, String>> {
         // A reset room counts its rounds from 1 again, so the newest round with a number counts.
-        let Round { patch, only, .. } = self.rounds.iter().rev().find(|known| known.number == round)?;
-        let only = only.as_ref()?;
+        let Round { patch, few, .. } = self.rounds.iter().rev().find(|known| known.number == round)?;
+        let few = few.as_ref()?;
         let patch = patch.filter(|_| method.is_unordered());
-        let (own, is_private) = (only.only(side)?, only.are_private());
-        let score = score(&own, side, reconstruction, patch);
-        Some(score.map(|(psnr, ssim)| ReconstructionScore { own, is_private, psnr, ssim }))
+        let originals = match method {
+            AttackMethod::Batch => few.each(side).ok()?,
+            _ => vec![few.only(side)?],
+        };
+        let compared = originals.into_iter().map(|own| {
+            let (psnr, ssim) = score(&own, side, reconstruction, patch)?;
+            Ok(ReconstructionScore { own, is_private: few.are_private(), psnr, ssim })
+        });
+        let compared: Result<Vec<ReconstructionScore>, String> = compared.collect();
+        compared.map(|scores| scores.into_iter().max_by(|a, b| a.psnr.total_cmp(&b.psnr))).transpose()
     }
 }
 

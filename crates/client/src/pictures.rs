@@ -89,12 +89,19 @@ impl RoundPictures {
         matches!(self.origin, Origin::Private(_))
     }
 
-    /// The only picture, `[side, side, 3]` in `[0, 1]`, at the given side. `None` if there are several: a
-    /// reconstruction of a mixture cannot be compared with any of them.
-    pub fn only(&self, side: usize) -> Option<Vec<f32>> {
+    /// Each picture, `[side, side, 3]` in `[0, 1]`, at the given side.
+    ///
+    /// # Errors
+    /// A shared picture has another size than it claims.
+    pub fn each(&self, side: usize) -> Result<Vec<Vec<f32>>, PictureError> {
         let at = Self { side, origin: self.origin.clone() };
-        let Batch { images, .. } = (self.len() == 1).then(|| at.batch(0, 1))?.ok()?;
-        Some(chw_to_hwc(&images, side, side))
+        let one = |number| Ok(chw_to_hwc(&at.batch(number, 1)?.images, side, side));
+        (0..self.len()).map(one).collect()
+    }
+
+    /// The only picture; `None` if there are several.
+    pub fn only(&self, side: usize) -> Option<Vec<f32>> {
+        (self.len() == 1).then(|| self.each(side).ok()?.pop()).flatten()
     }
 }
 

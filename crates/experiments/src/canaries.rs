@@ -11,7 +11,7 @@ use unmask_core::{Defence, GaussianNoise, MaskSeed, ModelState, Rule};
 use unmask_defence::clip_factor;
 use unmask_model::{Network, block_on};
 
-use crate::ExperimentError;
+use crate::{ExperimentError, request::pool};
 
 /// Trials after which the caller is asked whether to go on.
 const TOGETHER: usize = 16;
@@ -30,6 +30,8 @@ pub struct CanaryTrials<'a> {
     pub batch: usize,
     pub trials: u32,
     pub seed: u64,
+    /// Number of threads; one per processor if absent.
+    pub threads: Option<usize>,
 }
 
 impl CanaryTrials<'_> {
@@ -37,17 +39,17 @@ impl CanaryTrials<'_> {
     /// receives the number of finished trials and may end them early.
     ///
     /// # Errors
-    /// The model cannot be run on the pictures, or its gradient is not finite.
+    /// The model cannot be run on the pictures, its gradient is not finite, or the threads cannot be started.
     pub fn run(
         &self,
         picture: &(dyn Fn(u64) -> Vec<f32> + Sync),
         on_progress: &mut dyn FnMut(u32) -> ControlFlow<()>,
     ) -> Result<CanaryScore, ExperimentError> {
-        let mut score = CanaryScore::default();
+        let (mut score, pool) = (CanaryScore::default(), pool(self.threads)?);
         let numbers: Vec<u32> = (0..self.trials).collect();
         for numbers in numbers.chunks(TOGETHER) {
-            let guesses: Result<Vec<bool>, _> =
-                numbers.par_iter().map(|number| self.is_guessed(*number, picture)).collect();
+            let guess = || numbers.par_iter().map(|number| self.is_guessed(*number, picture)).collect();
+            let guesses: Result<Vec<bool>, _> = pool.install(guess);
             guesses?.into_iter().for_each(|is_right| score.count(is_right));
             if on_progress(score.trials).is_break() {
                 break;
@@ -123,6 +125,7 @@ mod tests {
             batch,
             trials: 300,
             seed: 1,
+            threads: None,
         };
         trials.run(&picture, &mut |_| ControlFlow::Continue(())).unwrap()
     }

@@ -24,7 +24,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rayon::{ThreadPool, ThreadPoolBuilder, prelude::*};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use unmask_attack::Needs;
 use unmask_core::{Defence, ModelState, ThreatModel, Verdict};
@@ -51,6 +51,7 @@ pub use self::{
 use crate::{
     error::ExperimentError,
     parts::{Machine, MergedRun, PartFolder, RunKind},
+    request::pool,
     store::{RUN, at, damaged},
 };
 
@@ -239,7 +240,8 @@ fn compute(
 ) -> Result<(MatrixPlan, MatrixOutcome), ExperimentError> {
     let MatrixRequest { settings, start, device, .. } = *request;
     let plan = MatrixPlan::new(request)?;
-    let pool = pool(request)?;
+    // For the rows, and for the parallel parts of the model's passes.
+    let pool = pool(row_threads(request))?;
     let computing = Computing {
         plan: &plan,
         start,
@@ -286,23 +288,14 @@ fn compute(
 /// Number of rows computed in parallel; one per processor if absent.
 fn row_threads(request: &MatrixRequest<'_>) -> Option<usize> {
     match request.device.compute() {
-        Compute::Gpu => Some(1),
+        // Zero stays an error.
+        Compute::Gpu => Some(request.threads.map_or(1, |threads| threads.min(1))),
         Compute::Cpu => request.threads,
     }
 }
 
 fn machine(request: &MatrixRequest<'_>) -> Machine {
     Machine::here(row_threads(request))
-}
-
-/// Threads for the rows, and for the parallel parts of the model's passes.
-fn pool(request: &MatrixRequest<'_>) -> Result<ThreadPool, ExperimentError> {
-    if request.threads == Some(0) {
-        return Err(ExperimentError::NoThreads);
-    }
-    let threads = row_threads(request).unwrap_or(0);
-    let failed = |error: rayon::ThreadPoolBuildError| ExperimentError::Threads { threads, reason: error.to_string() };
-    ThreadPoolBuilder::new().num_threads(threads).thread_name(|n| format!("row {n}")).build().map_err(failed)
 }
 
 struct Computing<'a> {

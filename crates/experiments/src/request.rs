@@ -4,6 +4,7 @@ mod record;
 
 use std::path::PathBuf;
 
+use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 use unmask_data::datasets::{DataSet, Source};
 use unmask_model::device::OpenDevice;
 use unmask_simulation::Commit;
@@ -45,6 +46,19 @@ impl Seeds {
     pub(crate) fn exactly(seeds: u64) -> Self {
         Self { least: seeds, most: seeds }
     }
+}
+
+/// Threads to compute with; one per processor if absent.
+///
+/// # Errors
+/// There are none, or the system does not start them.
+pub(crate) fn pool(threads: Option<usize>) -> Result<ThreadPool, ExperimentError> {
+    if threads == Some(0) {
+        return Err(ExperimentError::NoThreads);
+    }
+    let threads = threads.unwrap_or(0);
+    let failed = |error: ThreadPoolBuildError| ExperimentError::Threads { threads, reason: error.to_string() };
+    ThreadPoolBuilder::new().num_threads(threads).thread_name(|n| format!("compute {n}")).build().map_err(failed)
 }
 
 impl ExperimentRequest<'_> {

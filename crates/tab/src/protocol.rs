@@ -306,7 +306,7 @@ pub struct Reconstruction {
     pub comparison: Option<Comparison>,
 }
 
-/// A comparison with the one picture that the update was made from.
+/// A comparison with the picture that the update was made from, or with the nearest of a batch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// That picture as the model saw it.
@@ -342,6 +342,21 @@ pub struct OwnAttack {
     /// One for each closed-form attack that made a picture, the closest first.
     pub reconstructions: Vec<Reconstruction>,
     /// Why there is no reconstruction, if so; for people to read.
+    pub remark: Option<String>,
+    /// What the attack on batches found, if the update was made from several pictures.
+    pub batch: Option<OwnBatch>,
+}
+
+/// The pictures of this tab's own batch, as the attack found them in the update.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OwnBatch {
+    /// Number of pictures in the update.
+    pub of: u32,
+    /// How many of the first ones found are certain, by the attack's own evidence.
+    pub certain: u32,
+    pub found: Vec<Reconstruction>,
+    pub seconds: f64,
+    /// Why no picture came back, or why the attack ended early; for people to read.
     pub remark: Option<String>,
 }
 

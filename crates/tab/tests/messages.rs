@@ -12,7 +12,7 @@ use unmask_tab::{
     post::{decode, encode},
     protocol::{
         Caution, ClosedRound, Comparison, Connection, Device, DeviceChoice, Doubt, FoundDoubts, FromWorker, GroupView,
-        ListedRound, LoanAttack, LoanResult, Notice, OwnAttack, PICTURE_SIDE, PassphraseRequest, Prediction,
+        ListedRound, LoanAttack, LoanResult, Notice, OwnAttack, OwnBatch, PICTURE_SIDE, PassphraseRequest, Prediction,
         Reconstruction, Rgba, SentUpdate, ShardView, ToWorker, Training,
     },
 };
@@ -199,11 +199,19 @@ fn what_the_worker_says_arrives() {
     let reconstruction =
         Reconstruction { round: 0, attack: AttackMethod::Jigsaw, picture: Some(picture(1, 2)), comparison };
     check(&FromWorker::Attacked(reconstruction.clone()), 2);
-    for reconstructions in [Vec::new(), vec![reconstruction.clone(), reconstruction]] {
+    for reconstructions in [Vec::new(), vec![reconstruction.clone(), reconstruction.clone()]] {
         let pictures = 2 * reconstructions.len() as u32;
         let remark = reconstructions.is_empty().then(|| "noise hides it".to_owned());
         let defence = Defence::None;
-        let own = OwnAttack { round: u32::MAX, defence, milliseconds: 0.5, reconstructions, remark };
+        let batch = remark.clone().map(|remark| OwnBatch {
+            of: 2,
+            certain: 1,
+            found: vec![reconstruction.clone()],
+            seconds: 0.5,
+            remark: Some(remark),
+        });
+        let pictures = pictures + if batch.is_some() { 2 } else { 0 };
+        let own = OwnAttack { round: u32::MAX, defence, milliseconds: 0.5, reconstructions, remark, batch };
         check(&FromWorker::OwnAttack(own), pictures);
     }
     let suspect = |nickname: &str| Suspect { client: ClientId(u32::MAX), nickname: nickname.to_owned() };

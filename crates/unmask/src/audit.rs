@@ -206,7 +206,7 @@ impl Audit {
             let (state, _) = load_start(&start, model, self.seed).map_err(|error| Failure::Input(error.into()))?;
             let side = model.side();
             let picture = |number| hwc_to_chw(&synthetic_picture(side, number), side, side);
-            let round = NoisyRound { model, state: &state, noise: *noise, batch };
+            let round = NoisyRound { model, state: &state, noise: *noise, batch, threads: None };
             claim.tried = Some(tried(round, (self.canaries, self.seed), &picture, interrupt)?);
         }
         let trial = Trial {

@@ -20,6 +20,8 @@ pub struct NoisyRound<'a> {
     pub state: &'a ModelState,
     pub noise: GaussianNoise,
     pub batch: usize,
+    /// Number of threads; one per processor if absent.
+    pub threads: Option<usize>,
 }
 
 /// A lower bound of epsilon for one round of FedSGD, by so many trials. `picture` makes pictures `[3, side, side]` in
@@ -28,7 +30,7 @@ pub struct NoisyRound<'a> {
 /// # Errors
 /// The model cannot be run, or the user stopped the trials.
 pub fn tried(
-    NoisyRound { model, state, noise, batch }: NoisyRound<'_>,
+    NoisyRound { model, state, noise, batch, threads }: NoisyRound<'_>,
     (trials, seed): (u32, u64),
     picture: &(dyn Fn(u64) -> Vec<f32> + Sync),
     interrupt: &Interrupt,
@@ -38,7 +40,7 @@ pub fn tried(
     let bar = ProgressBar::new(trials.into());
     progress::style(&bar, progress::STYLE);
     bar.set_message("trials of the noise");
-    let trials = CanaryTrials { network: &network, state, noise, batch, trials, seed };
+    let trials = CanaryTrials { network: &network, state, noise, batch, trials, seed, threads };
     let score = trials.run(picture, &mut |finished| {
         bar.set_position(finished.into());
         interrupt.flow()

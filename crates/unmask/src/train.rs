@@ -144,7 +144,8 @@ impl Train {
             let index = usize::try_from(number % pictures.max(1)).unwrap_or_default();
             data.train.chw_resized(index, side).unwrap_or_default()
         };
-        let round = NoisyRound { model, state: &outcome.state, noise, batch: config.batch.into() };
+        let (batch, threads) = (config.batch.into(), config.threads);
+        let round = NoisyRound { model, state: &outcome.state, noise, batch, threads };
         let bound = match tried(round, (self.canaries, config.seed), &picture, interrupt) {
             Ok(bound) => bound,
             // The model is written all the same.

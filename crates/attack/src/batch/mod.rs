@@ -26,14 +26,12 @@ mod spans;
 #[cfg(test)]
 mod tests;
 mod tokens;
-#[cfg(any(feature = "batch", not(target_family = "wasm")))]
 mod whole;
 
 pub use counting::most_pictures;
 pub(crate) use counting::refinement_bytes;
 pub use evidence::BatchPicture;
 pub use levels::Levels;
-#[cfg(any(feature = "batch", not(target_family = "wasm")))]
 pub(crate) use whole::whole_batch;
 
 use evidence::Judged;

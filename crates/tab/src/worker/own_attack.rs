@@ -7,17 +7,19 @@ use unmask_attack::{
     AttackProgress, Concealment, Needs, NoSearches, Observation, Received, SearchOptions, UpdateScale, run,
 };
 use unmask_client::{Client, ReconstructionScore, RoundPlan};
-use unmask_core::Architecture;
+use unmask_core::{Architecture, AttackMethod};
 use unmask_defence::{ProtectedUpdate, UpdateError};
 use web_time::Instant;
 
 use super::views;
-use crate::protocol::{Comparison, OwnAttack, Reconstruction};
+use crate::protocol::{Comparison, OwnAttack, OwnBatch, Reconstruction};
 
 /// The minimum time between two attacks.
 const EVERY: Duration = Duration::from_secs(4);
 /// After this time no further attack begins, so that a new plan need not wait.
 const BUDGET: Duration = Duration::from_secs(2);
+/// After this time an attack on a batch ends with what it found. A batch of two takes a phone a second or two.
+const BATCH_BUDGET: Duration = Duration::from_secs(4);
 /// The largest model, in parameters, whose updates are attacked here: a phone needs a second copy of the update.
 const MAX_PARAMETERS: usize = 4_000_000;
 
@@ -71,7 +73,7 @@ fn attack(plan: &RoundPlan, update: &ProtectedUpdate, samples: u32, client: &Cli
     let begun = Instant::now();
     let side = plan.architecture.side();
     let mut reconstructions = Vec::new();
-    let mut remark = None;
+    let (mut remark, mut batch) = (None, None);
     match observe(plan, update, samples) {
         Err(error) => remark = Some(error.to_string()),
         Ok((observation, concealment)) => {
@@ -97,6 +99,9 @@ fn attack(plan: &RoundPlan, update: &ProtectedUpdate, samples: u32, client: &Cli
                     }
                 }
             }
+            if samples > 1 && concealment.methods(plan.architecture, samples as usize).contains(&AttackMethod::Batch) {
+                batch = Some(take_apart(plan, &observation, samples, client));
+            }
         }
     }
     let ssim = |found: &Reconstruction| found.comparison.as_ref().map_or(f32::NEG_INFINITY, |compared| compared.ssim);
@@ -107,7 +112,36 @@ fn attack(plan: &RoundPlan, update: &ProtectedUpdate, samples: u32, client: &Cli
         remark = Some("no attack in this tab can read an encrypted update; nobody can without the key".to_owned());
     }
     let milliseconds = begun.elapsed().as_secs_f64() * 1e3;
-    OwnAttack { round: plan.round, defence: plan.defence, milliseconds, reconstructions, remark }
+    OwnAttack { round: plan.round, defence: plan.defence, milliseconds, reconstructions, remark, batch }
+}
+
+/// Takes the own batch apart. It cannot run the whole model, so no picture is subtracted.
+fn take_apart(plan: &RoundPlan, observation: &Observation, samples: u32, client: &Client) -> OwnBatch {
+    let (begun, side) = (Instant::now(), plan.architecture.side());
+    let go_on = &mut |_: AttackProgress<'_>| match begun.elapsed() > BATCH_BUDGET {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    };
+    let run = run(AttackMethod::Batch, observation, &NoSearches, SearchOptions::default(), go_on);
+    let (pictures, certain, remark) = match run {
+        Ok(found) if begun.elapsed() > BATCH_BUDGET => {
+            let remark = format!("this device was given {} s for it; the relay has more", BATCH_BUDGET.as_secs());
+            (found.pictures, found.certain, Some(remark))
+        }
+        Ok(found) => (found.pictures, found.certain, None),
+        Err(error) => (Vec::new(), None, Some(error.to_string())),
+    };
+    let found = pictures.iter().map(|picture| {
+        let comparison = client.compare(plan.round, AttackMethod::Batch, side, picture).and_then(Result::ok);
+        Reconstruction {
+            round: plan.round,
+            attack: AttackMethod::Batch,
+            picture: views::rgba(side, picture),
+            comparison: comparison.map(|score| compared(side, score)),
+        }
+    });
+    let certain = u32::try_from(certain.unwrap_or_default()).unwrap_or(u32::MAX);
+    OwnBatch { of: samples, certain, found: found.collect(), seconds: begun.elapsed().as_secs_f64(), remark }
 }
 
 /// An update made from the plan's weights, as the relay would read it.
@@ -126,7 +160,8 @@ pub fn observe(
         scale: UpdateScale::of(plan.rule, samples, batch),
     };
     let methods = Concealment::Entries.closed_forms(plan.architecture);
-    let needs = methods.into_iter().filter_map(|method| Needs::of(method, plan.architecture).ok());
+    let methods = methods.into_iter().chain((samples > 1).then_some(AttackMethod::Batch));
+    let needs = methods.filter_map(|method| Needs::of(method, plan.architecture).ok());
     let evidence = received.evidence(&needs.fold(Needs::default(), Needs::and));
     let concealment = Concealment::of(&update.form, evidence.as_ref().ok());
     let mut observation = Observation::new(evidence);
@@ -170,25 +205,28 @@ mod tests {
         }
     }
 
-    /// A texture in which no two patches are alike.
-    fn client() -> Client {
-        let byte = |i: u32| (i.wrapping_mul(2_654_435_761) >> 24) as u8 / 4 + (i % 160) as u8;
-        let picture = Picture::new(16, 16, (0..16 * 16 * 3).map(byte).collect()).expect("a picture");
-        Client::new("Ada", "CPU").with_pictures(vec![PrivatePicture::new(picture, 3)])
+    /// Textures in which no two patches are alike.
+    fn client(pictures: usize, side: usize) -> Client {
+        let byte = |i: usize| ((i as u32).wrapping_mul(2_654_435_761) >> 24) as u8 / 4 + (i % 160) as u8;
+        let values = side * side * 3;
+        let texture = |number: usize| (number * values..(number + 1) * values).map(byte).collect();
+        let picture = |number| Picture::new(side, side, texture(number)).expect("a picture");
+        let pictures = (0..pictures).map(|number| PrivatePicture::new(picture(number), 3 + number));
+        Client::new("Ada", "CPU").with_pictures(pictures.collect())
     }
 
-    async fn attacked(round: u32, defence: &str, rule: &str) -> OwnAttack {
-        let (plan, mut client) = (plan(round, defence, rule), client());
-        let pictures = client.pictures(&plan).expect("one picture");
+    async fn attacked(plan: RoundPlan, mut client: Client) -> OwnAttack {
+        let pictures = client.pictures(&plan).expect("pictures");
         let device = OpenDevice::cpu();
         let network = Network::new(plan.architecture, device.device()).expect("a network");
         let trained = plan.task().train(&network, &pictures).await.expect("a step");
+        let samples = trained.samples;
         let outgoing = client.update(&plan, trained, [7; 32]).expect("an update");
         let mut own = OwnAttacks::default();
-        own.offer(&plan, 1, outgoing.update.clone().expect("in plain"));
+        own.offer(&plan, samples, outgoing.update.clone().expect("in plain"));
         assert!(own.is_due());
         let attack = own.run(&plan, &client).expect("an attack");
-        own.offer(&plan, 1, outgoing.update.expect("in plain"));
+        own.offer(&plan, samples, outgoing.update.expect("in plain"));
         assert!(!own.is_due(), "the last one was a moment ago");
         attack
     }
@@ -202,17 +240,34 @@ mod tests {
     async fn the_tab_sees_what_the_relay_could() {
         // The difference of two f32 weights is less precise than a gradient.
         for (rule, least) in [("fedsgd", 0.9), ("fedavg:epochs=1,rate=0.1", 0.6)] {
-            let plain = attacked(1, "none", rule).await;
+            let plain = attacked(plan(1, "none", rule), client(1, 16)).await;
             assert!(best(&plain) > least, "{rule}: SSIM {}, {:?}", best(&plain), plain.remark);
             assert!(plain.remark.is_none(), "{:?}", plain.remark);
         }
-        let noisy = attacked(2, "gaussian:eps=1,delta=1e-5,clip=0.5", "fedsgd").await;
+        let noisy = attacked(plan(2, "gaussian:eps=1,delta=1e-5,clip=0.5", "fedsgd"), client(1, 16)).await;
         assert!(best(&noisy) < 0.5, "SSIM {}", best(&noisy));
     }
 
     #[wasm_bindgen_test]
     async fn an_update_without_a_way_in_says_so() {
-        let fixed = attacked(1, "fixed-position", "fedsgd").await;
+        let fixed = attacked(plan(1, "fixed-position", "fedsgd"), client(1, 16)).await;
         assert!(fixed.reconstructions.is_empty() && fixed.remark.is_some(), "{:?}", fixed.reconstructions.len());
+    }
+
+    #[wasm_bindgen_test]
+    async fn a_batch_comes_back_beside_its_originals() {
+        let architecture = Architecture::from(VitPreset::NanoPatch8);
+        let (layout, state) = (architecture.layout(), architecture.initial(7));
+        let plan = RoundPlan { architecture, layout, state, batch: 2, ..plan(1, "none", "fedsgd") };
+        let attack = attacked(plan, client(2, 32)).await;
+        let OwnBatch { of, certain, found, remark, .. } = attack.batch.expect("an attack on the batch");
+        assert_eq!((of, certain, found.len()), (2, 2, 2), "{remark:?}");
+        let mut originals = Vec::new();
+        for found in found {
+            let Comparison { own, is_private, psnr, .. } = found.comparison.expect("an original");
+            assert!(is_private && psnr > 60.0, "{psnr} dB");
+            originals.push(own.expect("pixels").bytes);
+        }
+        assert_ne!(originals[0], originals[1], "each beside its own");
     }
 }

@@ -17,7 +17,7 @@ use crate::{
             picture::Pixels,
         },
     },
-    protocol::{GroupView, SentUpdate},
+    protocol::{GroupView, OwnBatch, Reconstruction, SentUpdate},
 };
 
 const SPARK_WIDTH: f32 = 120.0;
@@ -165,7 +165,50 @@ fn OwnAttackPanel(trainer: Trainer) -> impl IntoView {
             <h2>{say::details::own_attack()}</h2>
             <p class="panel-summary">{say::details::own_attack_hint()}</p>
             <p>{sentence}</p>
+            <OwnBatchPanel trainer/>
         </section>
+    }
+}
+
+/// The pictures of this tab's own batch that came back from its update, each beside the original.
+#[component]
+fn OwnBatchPanel(trainer: Trainer) -> impl IntoView {
+    let batch = Memo::new(move |_| trainer.own_attack.with(|attack| attack.as_ref()?.batch.clone()));
+    let sentence = part(batch, |OwnBatch { of, certain, found, seconds, remark }| {
+        let told = say::sum::found(found.len() as u32, *of, *certain, seconds.ceil() as u32);
+        remark.as_deref().map_or_else(|| told.clone(), |remark| format!("{told}. {}", logic::sentence(remark)))
+    });
+    let pictures = move || batch.with(|batch| batch.as_ref().map(|batch| batch.found.clone()).unwrap_or_default());
+    view! {
+        <div data-testid="own-batch" hidden=move || batch.with(Option::is_none)>
+            <p>{sentence}</p>
+            <div class="reconstructions">
+                {move || pictures().into_iter().map(|found| view! { <OwnPair found/> }).collect_view()}
+            </div>
+        </div>
+    }
+}
+
+#[component]
+fn OwnPair(found: Reconstruction) -> impl IntoView {
+    let Reconstruction { picture, comparison, .. } = found;
+    let caption = match &comparison {
+        Some(comparison) if comparison.is_private => say::details::own_picture(),
+        _ => say::details::shared_picture(),
+    };
+    let psnr = comparison.as_ref().map(|comparison| logic::decimal(format!("{:.1}\u{a0}dB", comparison.psnr)));
+    let own = comparison.and_then(|comparison| comparison.own);
+    view! {
+        <div class="pair" data-testid="own-pair">
+            <figure>
+                <Pixels picture=Signal::stored(own) label=say::details::as_the_model_sees() class="photo"/>
+                <figcaption>{caption}</figcaption>
+            </figure>
+            <figure>
+                <Pixels picture=Signal::stored(picture) label=say::details::reconstructed() class="photo"/>
+                <figcaption>{say::details::reconstruction()} " " <b>{psnr}</b></figcaption>
+            </figure>
+        </div>
     }
 }
 
