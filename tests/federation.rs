@@ -4,7 +4,7 @@ use serde_json::json;
 use unmask_core::VitPreset;
 
 use crate::{
-    ONE_THAT_WAITS, PHONE,
+    ONE_AT_A_TIME, PHONE,
     support::{
         Browser, Relay, Tab, assert_accessible, skipped,
         superlink::{SuperLink, quoted, tail},
@@ -25,7 +25,7 @@ async fn says(tab: &Tab, id: &str, words: &str) {
 /// A real SuperLink, one round of its own FedAvg, and its end.
 #[tokio::test]
 async fn the_class_sees_its_federation() {
-    let _turn = ONE_THAT_WAITS.lock().await;
+    let _turn = ONE_AT_A_TIME.lock().await;
     let link = match SuperLink::open() {
         Ok(link) => link,
         Err(reason) => return skipped(reason),

@@ -28,9 +28,6 @@ use tokio::sync::Mutex;
 /// Several browsers in parallel on two cores would only slow each other down.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
-/// Tests that mostly wait for a clock run one at a time beside the others.
-static ONE_THAT_WAITS: Mutex<()> = Mutex::const_new(());
-
 const DESKTOP: (u32, u32) = (1440, 1000);
 const PHONE: (u32, u32) = (390, 844);
 /// The narrowest view that pages must fit, as WCAG 2.2 demands it.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::{
-    ONE_AT_A_TIME, ONE_THAT_WAITS, PHONE,
+    ONE_AT_A_TIME, PHONE,
     support::{Browser, Frozen, Line, Relay, Robot, Tab, robot, robot_at, skipped, wait_for},
 };
 
@@ -88,7 +88,7 @@ async fn devices_that_slept_are_back_as_the_same_clients() {
 /// arrives.
 #[tokio::test]
 async fn devices_with_another_address_are_back_as_the_same_clients() {
-    let _turn = ONE_THAT_WAITS.lock().await;
+    let _turn = ONE_AT_A_TIME.lock().await;
     let relay = Relay::start(&[]).await;
     let line = Line::to(relay.http_port()).await;
     let browser = Browser::start().await;

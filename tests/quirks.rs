@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use crate::{
-    ONE_AT_A_TIME, ONE_THAT_WAITS, PHONE,
+    ONE_AT_A_TIME, PHONE,
     attackers::photograph,
     languages::{choose, says},
     stage::{PROJECTOR, arrive},
@@ -303,7 +303,7 @@ async fn a_duplicated_tab_goes_on_in_place_of_the_first() {
 /// A page that loads and gets no socket says what to do, until it gets one.
 #[tokio::test]
 async fn a_refused_socket_is_told_from_a_lost_connection() {
-    let _turn = ONE_THAT_WAITS.lock().await;
+    let _turn = ONE_AT_A_TIME.lock().await;
     let relay = Relay::start(&[]).await;
     let line = Line::to(relay.http_port()).await;
     line.refuse_sockets(true);

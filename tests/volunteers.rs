@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use unmask_wire::{ClientMessage, ORIGINAL_VALUES};
 
 use crate::{
-    DESKTOP, ONE_AT_A_TIME, ONE_THAT_WAITS, PHONE,
+    DESKTOP, ONE_AT_A_TIME, PHONE,
     access::assert_reads,
     attackers::photograph,
     stage::{PROJECTOR, assert_fits},
@@ -289,7 +289,7 @@ async fn under_approval_the_teacher_taps_for_the_newcomer_and_for_the_picture() 
 /// A connection that is lost silently is noticed, and a student can reconnect without waiting.
 #[tokio::test]
 async fn a_silent_relay_is_noticed_and_tried_again_at_once() {
-    let _turn = ONE_THAT_WAITS.lock().await;
+    let _turn = ONE_AT_A_TIME.lock().await;
     let relay = Relay::start(&[]).await;
     let browser = Browser::start().await;
     let link = relay.student_link("localhost", "nickname=Ada&image=cat&device=cpu&join=1");

@@ -427,8 +427,8 @@ impl Client {
         Ok(pictures)
     }
 
-    /// Compares a reconstruction `[side, side, 3]` with the picture behind the update of `round`; one of a batch that was
-    /// taken apart with the nearest. `None` if the update came from several pictures otherwise, or is too old.
+    /// Compares a reconstruction `[side, side, 3]` with the picture behind the update of `round`. `None` if the update
+    /// came from several pictures or is too old.
     ///
     /// # Errors
     /// In words for people, if the sizes do not fit.
@@ -440,6 +440,18 @@ impl Client {
         reconstruction: &[f32],
     ) -> Option<Result<ReconstructionScore, String>> {
         self.history.compare(round, attack, side, reconstruction)
+    }
+
+    /// Compares pictures `[side, side, 3]`, found in this client's own update of several, each with one of those behind
+    /// the update of `round`. `None` for those that have none. The scores are for this client alone: they would tell
+    /// a guesser whether a picture was there.
+    pub fn compare_batch(
+        &self,
+        round: u32,
+        side: usize,
+        reconstructions: &[Vec<f32>],
+    ) -> Vec<Option<ReconstructionScore>> {
+        self.history.compare_batch(round, side, reconstructions)
     }
 
     /// Protects the result of training and prepares it for sending. `fresh` must come from the operating system: it

@@ -10,7 +10,7 @@ use crate::{PictureSource, RoundPictures, RoundPlan};
 /// Number of remembered rounds: a search works on an old update while the room trains on.
 const REMEMBERED_ROUNDS: usize = 1000;
 
-/// Largest number of pictures behind an update that are remembered. No attack takes a larger update apart in a tab.
+/// Largest number of pictures behind an update that are remembered.
 const REMEMBERED_PICTURES: usize = 16;
 
 /// A reconstruction compared with the picture that it is of.
@@ -48,8 +48,8 @@ impl PictureHistory {
         }
     }
 
-    /// Compares `reconstruction` `[side, side, 3]` of round `round`: with the nearest of a batch that was taken apart, else
-    /// with the only picture. `None` if there were several or the round is too old.
+    /// Compares `reconstruction` `[side, side, 3]` of round `round`. `None` if there were several pictures or the round
+    /// is too old.
     pub(crate) fn compare(
         &self,
         round: u32,
@@ -57,20 +57,38 @@ impl PictureHistory {
         side: usize,
         reconstruction: &[f32],
     ) -> Option<Result<ReconstructionScore, String>> {
-        // A reset room counts its rounds from 1 again, so the newest round with a number counts.
-        let Round { patch, few, .. } = self.rounds.iter().rev().find(|known| known.number == round)?;
+        let Round { patch, few, .. } = self.round(round)?;
         let few = few.as_ref()?;
         let patch = patch.filter(|_| method.is_unordered());
-        let originals = match method {
-            AttackMethod::Batch => few.each(side).ok()?,
-            _ => vec![few.only(side)?],
+        let (own, is_private) = (few.only(side)?, few.are_private());
+        let score = score(&own, side, reconstruction, patch);
+        Some(score.map(|(psnr, ssim)| ReconstructionScore { own, is_private, psnr, ssim }))
+    }
+
+    /// Compares pictures `[side, side, 3]` from an update of several with those of round `round`, each with one of its
+    /// own. `None` for those that have none.
+    pub(crate) fn compare_batch(
+        &self,
+        round: u32,
+        side: usize,
+        reconstructions: &[Vec<f32>],
+    ) -> Vec<Option<ReconstructionScore>> {
+        let few = self.round(round).and_then(|round| round.few.as_ref());
+        let is_private = few.is_some_and(RoundPictures::are_private);
+        let originals = few.and_then(|few| few.each(side).ok()).unwrap_or_default();
+        let originals: Vec<Option<Vec<f32>>> = originals.into_iter().map(Some).collect();
+        let pictures: Vec<&[f32]> = reconstructions.iter().map(Vec::as_slice).collect();
+        let compared = |(picture, place): (&&[f32], usize)| {
+            let own = originals.get(place)?.clone()?;
+            let (psnr, ssim) = score(&own, side, picture, None).ok()?;
+            Some(ReconstructionScore { own, is_private, psnr, ssim })
         };
-        let compared = originals.into_iter().map(|own| {
-            let (psnr, ssim) = score(&own, side, reconstruction, patch)?;
-            Ok(ReconstructionScore { own, is_private: few.are_private(), psnr, ssim })
-        });
-        let compared: Result<Vec<ReconstructionScore>, String> = compared.collect();
-        compared.map(|scores| scores.into_iter().max_by(|a, b| a.psnr.total_cmp(&b.psnr))).transpose()
+        pictures.iter().zip(metrics::nearest_originals(&pictures, &originals)).map(compared).collect()
+    }
+
+    /// A reset room counts its rounds from 1 again, so the newest round with a number counts.
+    fn round(&self, number: u32) -> Option<&Round> {
+        self.rounds.iter().rev().find(|known| known.number == number)
     }
 }
 

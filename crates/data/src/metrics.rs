@@ -130,6 +130,29 @@ fn add(terms: impl Iterator<Item = [f64; 5]>) -> [f64; 5] {
     })
 }
 
+/// The place of each picture among the originals, the nearest pairs first, no place twice. Pictures without an original
+/// take the places that are left; `usize::MAX` where none is.
+pub fn nearest_originals(pictures: &[&[f32]], originals: &[Option<Vec<f32>>]) -> Vec<usize> {
+    let mut pairs: Vec<(f64, usize, usize)> = Vec::new();
+    for (picture, values) in pictures.iter().enumerate() {
+        for (place, original) in originals.iter().enumerate() {
+            let is_same_size = |original: &&Vec<f32>| original.len() == values.len();
+            let distance = original.as_ref().filter(is_same_size).map_or(f64::INFINITY, |original| {
+                original.iter().zip(*values).map(|(one, other)| f64::from(one - other).powi(2)).sum()
+            });
+            pairs.push((distance, picture, place));
+        }
+    }
+    pairs.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let mut found = vec![None; pictures.len()];
+    for (_, picture, place) in pairs {
+        if found[picture].is_none() && !found.contains(&Some(place)) {
+            found[picture] = Some(place);
+        }
+    }
+    found.into_iter().map(|place| place.unwrap_or(usize::MAX)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,5 +196,15 @@ mod tests {
         let mut b = a.clone();
         b[5] = f32::NAN;
         assert!(matches!(psnr(&a, &b, 6, 16), Err(CannotCompare::NonFinite { index: 5, .. })));
+    }
+
+    #[test]
+    fn pictures_go_to_the_originals_that_they_resemble() {
+        let [dark, grey, bright] = [[0.0; 3], [0.5; 3], [1.0; 3]];
+        let originals = [Some(bright.to_vec()), None, Some(dark.to_vec())];
+        assert_eq!(nearest_originals(&[&dark, &bright], &originals), [2, 0]);
+        // Nearest first; the other takes what is left.
+        assert_eq!(nearest_originals(&[&grey, &dark, &bright], &originals), [1, 2, 0]);
+        assert_eq!(nearest_originals(&[&grey, &grey], &[None]), [0, usize::MAX]);
     }
 }

@@ -111,6 +111,10 @@ mod tests {
     use super::*;
 
     fn score(noise: &str, batch: usize) -> CanaryScore {
+        tried(noise, batch, None).unwrap()
+    }
+
+    fn tried(noise: &str, batch: usize, threads: Option<usize>) -> Result<CanaryScore, ExperimentError> {
         let architecture = Architecture::from(VitPreset::Pico);
         let network = Network::new(architecture, OpenDevice::cpu().device()).unwrap();
         let (state, side) = (architecture.initial(1), architecture.side());
@@ -125,9 +129,16 @@ mod tests {
             batch,
             trials: 300,
             seed: 1,
-            threads: None,
+            threads,
         };
-        trials.run(&picture, &mut |_| ControlFlow::Continue(())).unwrap()
+        trials.run(&picture, &mut |_| ControlFlow::Continue(()))
+    }
+
+    #[test]
+    fn the_score_is_the_same_with_any_number_of_threads() {
+        let noise = "eps=8,delta=1e-5,clip=1";
+        assert_eq!(tried(noise, 1, Some(1)).unwrap(), tried(noise, 1, Some(3)).unwrap());
+        assert!(matches!(tried(noise, 1, Some(0)), Err(ExperimentError::NoThreads)));
     }
 
     /// Noise that is next to nothing is found out, and noise that drowns everything is not. What is found never exceeds what

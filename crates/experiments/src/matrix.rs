@@ -288,9 +288,8 @@ fn compute(
 /// Number of rows computed in parallel; one per processor if absent.
 fn row_threads(request: &MatrixRequest<'_>) -> Option<usize> {
     match request.device.compute() {
-        // Zero stays an error.
-        Compute::Gpu => Some(request.threads.map_or(1, |threads| threads.min(1))),
-        Compute::Cpu => request.threads,
+        Compute::Gpu if request.threads != Some(0) => Some(1),
+        Compute::Gpu | Compute::Cpu => request.threads,
     }
 }
 

@@ -156,7 +156,7 @@ impl Default for Quorum {
 #[derive(Debug, Clone)]
 pub struct Room {
     run: Run,
-    is_held: bool,
+    begins_nothing: bool,
     phase: Phase,
     number: u32,
     policy: u32,
@@ -179,7 +179,7 @@ impl Room {
     pub fn new(model: GlobalModel, settings: RoundSettings) -> Self {
         Self {
             run: Run::Paused,
-            is_held: false,
+            begins_nothing: false,
             phase: Phase::Idle,
             number: 0,
             policy: 1,
@@ -246,6 +246,11 @@ impl Room {
     /// Whether clients get doctored weights from the next round on.
     pub fn sends_doctored(&self) -> bool {
         self.doctored.is_some()
+    }
+
+    /// Whether no round begins until [`Event::BeginNothing`] says otherwise.
+    pub fn begins_nothing(&self) -> bool {
+        self.begins_nothing
     }
 
     /// Whether the room pauses after the next round.
@@ -370,8 +375,8 @@ impl Room {
                 self.run = Run::Paused;
                 Vec::new()
             }
-            Event::Hold(is_held) => {
-                self.is_held = is_held;
+            Event::BeginNothing(begins_nothing) => {
+                self.begins_nothing = begins_nothing;
                 self.begin()
             }
             Event::SetSettings(settings) => {
@@ -415,7 +420,7 @@ impl Room {
     /// Starts a round if one is wanted and a client that it may ask is free; has the model encrypted before the first encrypted round.
     fn begin(&mut self) -> Vec<Effect> {
         let is_anybody_free = || self.members.askable(self.asked).next().is_some();
-        if self.run == Run::Paused || self.is_held || !matches!(self.phase, Phase::Idle) || !is_anybody_free() {
+        if self.run == Run::Paused || self.begins_nothing || !matches!(self.phase, Phase::Idle) || !is_anybody_free() {
             return Vec::new();
         }
         self.apply_choices();

@@ -99,6 +99,7 @@ enum Order<'a> {
     Lesson(u8, u8),
     AskPoll(u8, &'a [u8], Option<u16>),
     ClosePoll,
+    Together(Vec<Order<'a>>),
 }
 
 /// The room survives any input: its memory is bounded, its weights are finite, and an honest client that joins
@@ -377,6 +378,7 @@ fn control(order: &Order<'_>) -> Control {
             Control::AskPoll { poll: Poll { question: all[usize::from(question) % all.len()], suspects, correct } }
         }
         Order::ClosePoll => Control::ClosePoll,
+        Order::Together(ref orders) => Control::Together { controls: orders.iter().map(control).collect() },
     }
 }
 

@@ -263,6 +263,11 @@ impl Beat {
         }
     }
 
+    /// Whether a search needs the attacked client's update of the model's first round.
+    pub const fn searches_first_round(self) -> bool {
+        matches!(self, Self::FixedPosition | Self::Search | Self::ShowSearch)
+    }
+
     /// Whether the relay draws the tables of numbers behind an update of this beat: for the beats that show them, and
     /// one before, so that they are there at once. Drawn in every round, they would fill a lesson's recording.
     pub const fn draws_tables(self) -> bool {

@@ -67,6 +67,9 @@ use crate::fishing::Fishing;
 /// Upper limit of the time for the attacks on one round, in seconds.
 const MAX_BUDGET: f64 = 600.0;
 
+/// Most times in a row that the first round is run again because clients took no part.
+const TRIES: u8 = 3;
+
 /// Why the attacks do not do what the teacher asks, in a sentence.
 #[derive(Debug, thiserror::Error)]
 pub enum AttacksError {
@@ -110,6 +113,10 @@ pub(crate) struct Attacks {
     membership: MembershipCard,
     everybody: Everybody,
     sums: Sums,
+    /// Whether an update of this model by the client under attack was read.
+    is_target_read: bool,
+    /// How many more times the first round is run again for the search.
+    tries: u8,
     /// Data read for the wall that shows everybody from the update that the room is about to take.
     leak: Option<Job>,
     /// Data read from the update that the room is about to take.
@@ -131,6 +138,8 @@ impl Attacks {
             attackers,
             everybody: Everybody::default(),
             sums: Sums::default(),
+            is_target_read: false,
+            tries: 0,
             leak: None,
             target: None,
             awaited: None,
@@ -196,6 +205,7 @@ impl Attacks {
     /// Attacks from now on what this beat shows besides the target: one undefended update of each client that may be
     /// shown, or the sum of a few.
     pub(crate) fn look_at(&mut self, beat: Beat) {
+        self.tries = TRIES;
         if self.everybody.turn(beat == Beat::ShowEverybody) {
             self.pictures.forget_everybody();
         }
@@ -313,6 +323,7 @@ impl Attacks {
         }
         self.sums.begin(&self.attackers);
         if let Some((job, whole)) = self.job.take() {
+            self.is_target_read = true;
             self.cards.begin(job.methods());
             self.attackers.attack(job, whole);
         }
@@ -326,6 +337,14 @@ impl Attacks {
     /// Whether the class waits for a sum that the last round had too few clients for.
     pub(crate) fn wants_round(&mut self) -> bool {
         self.sums.wants_round()
+    }
+
+    /// Whether the search has no update of the client under attack, although the model's first round has closed. A round
+    /// does not wait for clients that still compute for the model before. Says so a few times only.
+    pub(crate) fn search_wants_round(&mut self) -> bool {
+        let is_wanted = self.is_searching() == Some(true) && !self.is_target_read && self.tries > 0;
+        self.tries -= u8::from(is_wanted);
+        is_wanted
     }
 
     /// The next cut, if the last sum was fished this way and is not of one picture; and whether it is of the same clients
@@ -369,6 +388,7 @@ impl Attacks {
         self.membership.forget_answer();
         self.everybody.forget();
         self.sums.forget();
+        self.is_target_read = false;
         self.pictures.forget(|_| true);
         self.attackers.forget_model();
     }

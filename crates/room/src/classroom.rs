@@ -165,7 +165,7 @@ impl Classroom {
         self.fish_again();
         self.tick(now.moment);
         self.work_for_outer();
-        self.add_again();
+        self.begin_first_round_again();
         if self.journaling.next_due().is_some_and(|due| due <= now.moment) {
             self.write_down();
         }
@@ -176,10 +176,17 @@ impl Classroom {
         self.record();
     }
 
-    /// Begins again with a sum that the model's first round had too few clients for.
-    fn add_again(&mut self) {
-        let is_first = self.room.phase() == RoomPhase::Paused && self.room.round() == 1;
-        if is_first && self.attacks.wants_round() && self.published.situation().suspects().len() > 1 {
+    /// Begins again with a model whose first round lacked what the lesson shows: clients for a sum, or the one whose
+    /// update is searched.
+    fn begin_first_round_again(&mut self) {
+        if self.room.phase() != RoomPhase::Paused || self.room.round() != 1 {
+            return;
+        }
+        let is_sum_lacking = self.attacks.wants_round() && self.published.situation().suspects().len() > 1;
+        let is_target_free = self.attacks.target().is_some_and(|target| self.room.member(target).is_free());
+        let is_search_lacking =
+            self.stage.place().beat().searches_first_round() && is_target_free && self.attacks.search_wants_round();
+        if is_sum_lacking || is_search_lacking {
             self.begin_again(self.coming_architecture());
             self.feed(Event::OneRound);
         }

@@ -34,8 +34,10 @@ pub enum ControlError {
     Ask(#[from] AskError),
     #[error(transparent)]
     Doctor(#[from] DoctorError),
-    #[error("A list of controls cannot have {what}, which takes a while; send it alone.")]
+    #[error("A list of controls cannot have {what}; send it alone.")]
     Alone { what: &'static str },
+    #[error("A list of controls cannot have another list; send one list of all.")]
+    Nested,
 }
 
 /// Why the relay cannot doctor weights, in a sentence.

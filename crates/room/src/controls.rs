@@ -140,16 +140,26 @@ impl Classroom {
     }
 
     fn control_together(&mut self, controls: Vec<Control>) -> Result<(), ControlError> {
-        self.feed(Event::Hold(true));
+        self.feed(Event::BeginNothing(true));
         let done = controls.into_iter().try_for_each(|control| match control {
             Control::NewKey => Err(ControlError::Alone { what: "new_key" }),
             Control::Collude { passphrase: Some(_) } => Err(ControlError::Alone { what: "collude" }),
-            Control::Together { .. } => Err(ControlError::Alone { what: "together" }),
+            Control::Together { .. } => Err(ControlError::Nested),
             Control::TrainOn { pictures } if self.has_pictures(pictures) => self.choose_pictures(pictures),
-            Control::TrainOn { .. } => Err(ControlError::Alone { what: "train_on" }),
-            control => self.control(control),
+            Control::TrainOn { .. } => {
+                Err(ControlError::Alone { what: "train_on before the shared pictures are loaded" })
+            }
+            control => {
+                let is_scene = matches!(control, Control::Lesson { .. });
+                let done = self.control(control);
+                // Everybody sees the new scene while the room follows.
+                if is_scene {
+                    self.publish();
+                }
+                done
+            }
         });
-        self.feed(Event::Hold(false));
+        self.feed(Event::BeginNothing(false));
         done
     }
 
@@ -380,6 +390,9 @@ impl Classroom {
     }
 
     pub(super) fn may_begin(&self, event: &Event) -> bool {
+        if self.room.begins_nothing() && !matches!(event, Event::BeginNothing(false)) {
+            return false;
+        }
         match self.room.phase() {
             RoomPhase::Training | RoomPhase::Sealing => false,
             RoomPhase::Waiting => true,

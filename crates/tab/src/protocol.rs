@@ -302,11 +302,11 @@ pub struct Reconstruction {
     pub round: u32,
     pub attack: AttackMethod,
     pub picture: Option<Rgba>,
-    /// `None` if the update was made from several pictures or too long ago.
+    /// `None` if the update was made too long ago, or is a mixture of several pictures.
     pub comparison: Option<Comparison>,
 }
 
-/// A comparison with the picture that the update was made from, or with the nearest of a batch.
+/// A comparison with the picture that the update was made from, or with one of a batch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// That picture as the model saw it.
@@ -343,13 +343,14 @@ pub struct OwnAttack {
     pub reconstructions: Vec<Reconstruction>,
     /// Why there is no reconstruction, if so; for people to read.
     pub remark: Option<String>,
-    /// What the attack on batches found, if the update was made from several pictures.
+    /// What the attack on batches found, if it was tried: on two pictures of a small model, and not in every round.
     pub batch: Option<OwnBatch>,
 }
 
 /// The pictures of this tab's own batch, as the attack found them in the update.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OwnBatch {
+    pub round: u32,
     /// Number of pictures in the update.
     pub of: u32,
     /// How many of the first ones found are certain, by the attack's own evidence.

@@ -204,6 +204,7 @@ fn what_the_worker_says_arrives() {
         let remark = reconstructions.is_empty().then(|| "noise hides it".to_owned());
         let defence = Defence::None;
         let batch = remark.clone().map(|remark| OwnBatch {
+            round: 3,
             of: 2,
             certain: 1,
             found: vec![reconstruction.clone()],

@@ -98,8 +98,9 @@ pub struct Batch {
 /// `levels` says where 8-bit pictures have their values.
 ///
 /// `model` returns the gradient of one picture and is optional: without it block 0 forward is all that is run, and a
-/// picture whose tokens drown in rounding stays unknown. `on_progress` is called between waves of starts and between pictures, and may end the attack. The result does not depend
-/// on the number of processors.
+/// picture whose tokens drown in rounding stays unknown. `on_progress` is
+/// called between waves of starts and after each division into pictures, and may end the attack. The result does not
+/// depend on the number of processors.
 ///
 /// # Errors
 /// [`AttackError`]: a tensor is missing; counting rules the batch out, see [`most_pictures`]; or no picture that fits the

@@ -69,8 +69,8 @@ pub enum Event {
     OneRound,
     /// Stops after the current round.
     Pause,
-    /// Begins no round from now on, or does so again: the choices made in between belong together.
-    Hold(bool),
+    /// Whether no round begins from now on. The choices made before it is taken back belong together.
+    BeginNothing(bool),
     /// Uses these settings from the next round on. If [`Room::needs_new_model`](super::Room::needs_new_model), they
     /// wait for an [`Event::SetModel`].
     SetSettings(RoundSettings),

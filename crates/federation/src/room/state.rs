@@ -161,7 +161,7 @@ impl Room {
         let learner = Learner::resumed(model, layout, &state.settings, optimiser, counts);
         Ok(Self {
             run: state.run,
-            is_held: false,
+            begins_nothing: false,
             phase: if state.resting { Phase::Resting } else { Phase::Idle },
             number: state.number,
             policy: state.policy,

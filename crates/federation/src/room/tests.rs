@@ -325,10 +325,10 @@ fn a_reset_lets_those_left_out_in_again() {
 fn choices_that_belong_together_begin_no_round_in_between() {
     let mut room = room("none");
     room.handle(Event::Start);
-    room.handle(Event::Hold(true));
+    room.handle(Event::BeginNothing(true));
     assert!(room.handle(Event::Joined(A)).is_empty());
     room.handle(Event::SetSettings(settings("random-binary:0.5", "fedsgd")));
-    let effects = room.handle(Event::Hold(false));
+    let effects = room.handle(Event::BeginNothing(false));
     assert_eq!(cohort(&effects), [A]);
     assert_eq!(room.settings(), settings("random-binary:0.5", "fedsgd"));
 }

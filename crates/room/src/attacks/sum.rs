@@ -18,13 +18,14 @@ use unmask_attack::{
 use unmask_core::{
     Architecture, AttackMethod, ClientId, Defence, Knowledge, MaskSeed, ModelState, RoundSettings, Rule, ThreatModel,
 };
-use unmask_data::synthetic_picture;
+use unmask_data::{metrics::nearest_originals, synthetic_picture};
 use unmask_defence::{KeyMaterial, PlainUpdate, Protect, clip_factor};
 use unmask_federation::{Accepted, GlobalModel};
 use unmask_lesson::{MAX_SUSPECTS, SumKind};
 use unmask_wire::{RelayMessage, view::SumView};
 
 use super::{
+    TRIES,
     about::About,
     attackers::Attackers,
     cards::{ScoreError, check_score},
@@ -40,9 +41,6 @@ const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The attack for one picture that shows what is in a sum.
 pub(super) const METHOD: AttackMethod = AttackMethod::Embedding;
-
-/// Most rounds that are run again in a row because too few of the clients took part.
-const TRIES: u8 = 3;
 
 /// The least time between two reports of tokens found.
 const BETWEEN_REPORTS: Duration = Duration::from_secs(1);
@@ -380,7 +378,7 @@ impl Sums {
                     .map(|client| pictures.original_values(*client).map(|original| original.values))
                     .collect();
                 let values: Vec<&[f32]> = found.iter().map(|seen| &seen.values[..]).collect();
-                let places = places(&values, &originals);
+                let places = nearest_originals(&values, &originals);
                 view.pictures = vec![None; view.clients.len()];
                 for (place, seen) in places.into_iter().zip(found) {
                     if let Some(shown) = view.pictures.get_mut(place) {
@@ -673,29 +671,6 @@ fn guarded<T>(run: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or(Err(Failure::BrokeDown { what: "the attack" }))
 }
 
-/// The place of each picture among the originals, the nearest pairs first. Pictures without an original take the
-/// places that are left.
-fn places(pictures: &[&[f32]], originals: &[Option<Vec<f32>>]) -> Vec<usize> {
-    let mut pairs: Vec<(f64, usize, usize)> = Vec::new();
-    for (picture, values) in pictures.iter().enumerate() {
-        for (place, original) in originals.iter().enumerate() {
-            let is_same_size = |original: &&Vec<f32>| original.len() == values.len();
-            let distance = original.as_ref().filter(is_same_size).map_or(f64::INFINITY, |original| {
-                original.iter().zip(*values).map(|(one, other)| f64::from(one - other).powi(2)).sum()
-            });
-            pairs.push((distance, picture, place));
-        }
-    }
-    pairs.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let mut found = vec![None; pictures.len()];
-    for (_, picture, place) in pairs {
-        if found[picture].is_none() && !found.contains(&Some(place)) {
-            found[picture] = Some(place);
-        }
-    }
-    found.into_iter().map(|place| place.unwrap_or(usize::MAX)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use unmask_core::VitPreset;
@@ -707,16 +682,6 @@ mod tests {
         let updates = [vec![0.0, 1.0], vec![0.5, 0.0], vec![0.0, -1.0]];
         assert_eq!(farthest(&updates), Some([&updates[0][..], &updates[2]]));
         assert_eq!(farthest(&updates[..1]), None);
-    }
-
-    #[test]
-    fn pictures_go_to_the_originals_that_they_resemble() {
-        let [dark, grey, bright] = [[0.0; 3], [0.5; 3], [1.0; 3]];
-        let originals = [Some(bright.to_vec()), None, Some(dark.to_vec())];
-        assert_eq!(places(&[&dark, &bright], &originals), [2, 0]);
-        // Nearest first; the other takes what is left.
-        assert_eq!(places(&[&grey, &dark, &bright], &originals), [1, 2, 0]);
-        assert_eq!(places(&[&grey, &grey], &[None]), [0, usize::MAX]);
     }
 
     #[test]

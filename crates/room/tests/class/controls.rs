@@ -1,6 +1,6 @@
 //! The client under attack, and controls that belong together.
 
-use crate::support::{Class, Client, state};
+use crate::support::{Class, Client, gradient, state};
 use unmask_core::{ClientId, Defence};
 use unmask_lesson::Scene;
 use unmask_wire::view::{ClientState, Control, Phase};
@@ -58,4 +58,28 @@ fn controls_sent_together_end_at_the_first_refusal() {
     assert_eq!(class.room().phase, Phase::Paused);
     class.control(Control::Start);
     assert_eq!(ada.plan().defence, "random-binary:0.5".parse::<Defence>().unwrap());
+}
+
+/// No weights are made for a choice that the same list takes back.
+#[test]
+fn a_choice_reverted_in_one_list_costs_no_model() {
+    let class = Class::start();
+    let mut ada = class.client("Ada");
+    class.control(Control::OneRound);
+    let plan = ada.plan();
+    ada.update(&plan, gradient(1));
+    class.room_when("a trained model", |room| room.losses.len() == 1);
+    let (before, on) = (class.weights(), !class.room().architecture.april_block());
+    let [there, back] = [on, !on].map(|on| Control::AprilBlock { on });
+    class.control(Control::Together { controls: vec![Control::Start, there, Control::Batch { samples: 1 }, back] });
+    assert_eq!(ada.plan().round, 2);
+    assert_eq!(class.weights(), before);
+}
+
+#[test]
+fn a_list_in_a_list_is_refused() {
+    let class = Class::start();
+    let inner = Control::Together { controls: vec![Control::Start] };
+    let sentence = class.refusal_of(&Control::Together { controls: vec![inner] });
+    assert!(sentence.contains("another list"), "{sentence}");
 }

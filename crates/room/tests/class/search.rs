@@ -10,6 +10,7 @@ use crate::support::{
 };
 use unmask_attack::{AttackError, Search, SearchOptions, SearchProgress, SearchTarget, Searches};
 use unmask_core::AttackMethod;
+use unmask_lesson::Scene;
 use unmask_wire::{
     RelayMessage,
     view::{Control, Phase, RoomView, SearchState},
@@ -92,6 +93,28 @@ fn last(client: &mut Client) -> BTreeMap<String, Vec<f32>> {
         }
     }
     last
+}
+
+/// The client under attack still computes for the model before, and the first round does not wait for it.
+#[test]
+fn a_search_that_lacks_its_update_gets_the_first_round_again() {
+    let descent = Descent::new(60, Duration::ZERO);
+    let class = searching("none", &descent);
+    let (mut ada, mut bob) = (class.client("Ada"), class.client("Bob"));
+    class.control(Control::OneRound);
+    let (of_ada, of_bob) = (ada.plan(), bob.plan());
+    bob.update(&of_bob, gradient(1));
+    let controls = vec![Control::Lesson { scene: Scene::Patience, beat: 1 }, Control::Reset, Control::OneRound];
+    class.control(Control::Together { controls });
+    let first = bob.plan();
+    bob.update(&first, gradient(1));
+    class.room_when("the end of a round without Ada", |room| room.phase == Phase::Paused && room.round == 1);
+    assert!(descent.begun().is_empty());
+    ada.update(&of_ada, revealing_gradient(&picture(1), LABEL));
+    let again = ada.plan();
+    assert_eq!(again.round, 1);
+    ada.update(&again, revealing_gradient(&picture(1), LABEL));
+    class.room_when("the end", is(AttackMethod::MatchingAware, SearchState::Done));
 }
 
 #[test]

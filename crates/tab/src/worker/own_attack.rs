@@ -4,7 +4,8 @@
 use std::{ops::ControlFlow, time::Duration};
 
 use unmask_attack::{
-    AttackProgress, Concealment, Needs, NoSearches, Observation, Received, SearchOptions, UpdateScale, run,
+    AttackError, AttackProgress, Concealment, Ending, Needs, NoSearches, Observation, Received, SearchOptions,
+    UpdateScale, run,
 };
 use unmask_client::{Client, ReconstructionScore, RoundPlan};
 use unmask_core::{Architecture, AttackMethod};
@@ -18,8 +19,13 @@ use crate::protocol::{Comparison, OwnAttack, OwnBatch, Reconstruction};
 const EVERY: Duration = Duration::from_secs(4);
 /// After this time no further attack begins, so that a new plan need not wait.
 const BUDGET: Duration = Duration::from_secs(2);
-/// After this time an attack on a batch ends with what it found. A batch of two takes a phone a second or two.
-const BATCH_BUDGET: Duration = Duration::from_secs(4);
+/// After this time the search for the tokens of a batch ends.
+const BATCH_BUDGET: Duration = Duration::from_secs(3);
+/// The largest number of unknowns of one picture in a batch, (B - 1) S²: two pictures of 16 patches. Their refinement
+/// cannot be stopped, and of three pictures it takes eight times as long.
+const MOST_UNKNOWNS: usize = 256;
+/// After an attack on a batch, the next one waits this many times as long as it took, since rounds wait for it.
+const BATCH_PAUSE: u32 = 20;
 /// The largest model, in parameters, whose updates are attacked here: a phone needs a second copy of the update.
 const MAX_PARAMETERS: usize = 4_000_000;
 
@@ -32,6 +38,8 @@ pub struct OwnAttacks {
     /// A model whose attacks took twice the budget. A running attack cannot be stopped, so its updates are no longer
     /// attacked.
     too_slow: Option<Architecture>,
+    /// No batch is attacked before this.
+    next_batch: Option<Instant>,
 }
 
 struct Waiting {
@@ -59,17 +67,29 @@ impl OwnAttacks {
             return None;
         }
         let begun = Instant::now();
-        let own = attack(plan, &update, samples, client);
-        self.last = Some(Instant::now());
-        if begun.elapsed() > 2 * BUDGET {
+        let takes_apart = self.next_batch.is_none_or(|next| next <= begun);
+        let (own, of_batch) = attack(plan, &update, samples, client, takes_apart);
+        let now = Instant::now();
+        self.last = Some(now);
+        if own.batch.is_some() {
+            self.next_batch = Some(now + BATCH_PAUSE * of_batch);
+        }
+        if begun.elapsed() > 2 * BUDGET + of_batch {
             self.too_slow = Some(plan.architecture);
         }
         Some(own)
     }
 }
 
-/// Runs the closed-form attacks on an update while time remains.
-fn attack(plan: &RoundPlan, update: &ProtectedUpdate, samples: u32, client: &Client) -> OwnAttack {
+/// Runs the closed-form attacks on an update while time remains, then if wanted that on batches. Returns also how long
+/// the latter took.
+fn attack(
+    plan: &RoundPlan,
+    update: &ProtectedUpdate,
+    samples: u32,
+    client: &Client,
+    takes_apart: bool,
+) -> (OwnAttack, Duration) {
     let begun = Instant::now();
     let side = plan.architecture.side();
     let mut reconstructions = Vec::new();
@@ -87,20 +107,19 @@ fn attack(plan: &RoundPlan, update: &ProtectedUpdate, samples: u32, client: &Cli
                         let Some(picture) = found.pictures.first() else { continue };
                         // An update from several pictures gives a mixture, which is not compared.
                         let comparison = client.compare(plan.round, method, side, picture).and_then(Result::ok);
-                        reconstructions.push(Reconstruction {
-                            round: plan.round,
-                            attack: method,
-                            picture: views::rgba(side, picture),
-                            comparison: comparison.map(|score| compared(side, score)),
-                        });
+                        reconstructions.push(shown(plan, method, picture, comparison));
                     }
                     Err(error) => {
                         remark.get_or_insert(error.to_string());
                     }
                 }
             }
-            if samples > 1 && concealment.methods(plan.architecture, samples as usize).contains(&AttackMethod::Batch) {
-                batch = Some(take_apart(plan, &observation, samples, client));
+            let pictures = of_batch(plan, samples);
+            if takes_apart
+                && begun.elapsed() <= BUDGET
+                && concealment.methods(plan.architecture, pictures).contains(&AttackMethod::Batch)
+            {
+                batch = take_apart(plan, &observation, pictures, client);
             }
         }
     }
@@ -112,36 +131,61 @@ fn attack(plan: &RoundPlan, update: &ProtectedUpdate, samples: u32, client: &Cli
         remark = Some("no attack in this tab can read an encrypted update; nobody can without the key".to_owned());
     }
     let milliseconds = begun.elapsed().as_secs_f64() * 1e3;
-    OwnAttack { round: plan.round, defence: plan.defence, milliseconds, reconstructions, remark, batch }
+    let took = batch.as_ref().map_or(Duration::ZERO, |(_, took)| *took);
+    let batch = batch.map(|(batch, _)| batch);
+    (OwnAttack { round: plan.round, defence: plan.defence, milliseconds, reconstructions, remark, batch }, took)
 }
 
-/// Takes the own batch apart. It cannot run the whole model, so no picture is subtracted.
-fn take_apart(plan: &RoundPlan, observation: &Observation, samples: u32, client: &Client) -> OwnBatch {
-    let (begun, side) = (Instant::now(), plan.architecture.side());
+/// Number of pictures in a step, as the relay counts them; 1 if that is more than is taken apart here.
+fn of_batch(plan: &RoundPlan, samples: u32) -> usize {
+    let pictures = plan.batch.min(samples as usize);
+    let patches = plan.architecture.vit().map_or(usize::MAX, |config| config.patches());
+    let unknowns = patches.saturating_pow(2).saturating_mul(pictures.saturating_sub(1));
+    if unknowns <= MOST_UNKNOWNS { pictures } else { 1 }
+}
+
+/// Takes the own batch apart, and tells how long that took. `None` if counting rules the batch out. It cannot run the
+/// whole model, so no picture is subtracted.
+fn take_apart(
+    plan: &RoundPlan,
+    observation: &Observation,
+    pictures: usize,
+    client: &Client,
+) -> Option<(OwnBatch, Duration)> {
+    let begun = Instant::now();
     let go_on = &mut |_: AttackProgress<'_>| match begun.elapsed() > BATCH_BUDGET {
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
     };
-    let run = run(AttackMethod::Batch, observation, &NoSearches, SearchOptions::default(), go_on);
-    let (pictures, certain, remark) = match run {
-        Ok(found) if begun.elapsed() > BATCH_BUDGET => {
-            let remark = format!("this device was given {} s for it; the relay has more", BATCH_BUDGET.as_secs());
-            (found.pictures, found.certain, Some(remark))
-        }
-        Ok(found) => (found.pictures, found.certain, None),
-        Err(error) => (Vec::new(), None, Some(error.to_string())),
-    };
-    let found = pictures.iter().map(|picture| {
-        let comparison = client.compare(plan.round, AttackMethod::Batch, side, picture).and_then(Result::ok);
-        Reconstruction {
-            round: plan.round,
-            attack: AttackMethod::Batch,
-            picture: views::rgba(side, picture),
-            comparison: comparison.map(|score| compared(side, score)),
-        }
-    });
-    let certain = u32::try_from(certain.unwrap_or_default()).unwrap_or(u32::MAX);
-    OwnBatch { of: samples, certain, found: found.collect(), seconds: begun.elapsed().as_secs_f64(), remark }
+    let (found, certain, remark) =
+        match run(AttackMethod::Batch, observation, &NoSearches, SearchOptions::default(), go_on) {
+            Ok(found) => {
+                let ended = (found.ending == Ending::Ended)
+                    .then(|| format!("stopped after {} s, since rounds wait for this device", BATCH_BUDGET.as_secs()));
+                (found.pictures, found.certain.unwrap_or_default(), ended)
+            }
+            Err(AttackError::BatchExcluded { .. }) => return None,
+            Err(error) => (Vec::new(), 0, Some(error.to_string())),
+        };
+    let took = begun.elapsed();
+    let scores = client.compare_batch(plan.round, plan.architecture.side(), &found);
+    let found = found.iter().zip(scores).map(|(picture, score)| shown(plan, AttackMethod::Batch, picture, score));
+    let [of, certain] = [pictures, certain].map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+    Some((
+        OwnBatch { round: plan.round, of, certain, found: found.collect(), seconds: took.as_secs_f64(), remark },
+        took,
+    ))
+}
+
+fn shown(
+    plan: &RoundPlan,
+    attack: AttackMethod,
+    picture: &[f32],
+    comparison: Option<ReconstructionScore>,
+) -> Reconstruction {
+    let side = plan.architecture.side();
+    let comparison = comparison.map(|score| compared(side, score));
+    Reconstruction { round: plan.round, attack, picture: views::rgba(side, picture), comparison }
 }
 
 /// An update made from the plan's weights, as the relay would read it.
@@ -160,7 +204,7 @@ pub fn observe(
         scale: UpdateScale::of(plan.rule, samples, batch),
     };
     let methods = Concealment::Entries.closed_forms(plan.architecture);
-    let methods = methods.into_iter().chain((samples > 1).then_some(AttackMethod::Batch));
+    let methods = methods.into_iter().chain((of_batch(plan, samples) > 1).then_some(AttackMethod::Batch));
     let needs = methods.filter_map(|method| Needs::of(method, plan.architecture).ok());
     let evidence = received.evidence(&needs.fold(Needs::default(), Needs::and));
     let concealment = Concealment::of(&update.form, evidence.as_ref().ok());

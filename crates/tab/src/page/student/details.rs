@@ -173,10 +173,15 @@ fn OwnAttackPanel(trainer: Trainer) -> impl IntoView {
 /// The pictures of this tab's own batch that came back from its update, each beside the original.
 #[component]
 fn OwnBatchPanel(trainer: Trainer) -> impl IntoView {
-    let batch = Memo::new(move |_| trainer.own_attack.with(|attack| attack.as_ref()?.batch.clone()));
-    let sentence = part(batch, |OwnBatch { of, certain, found, seconds, remark }| {
+    // Not every round tries it, so the last result stays.
+    let batch = Memo::new(move |last: Option<&Option<OwnBatch>>| {
+        trainer.own_attack.with(|attack| attack.as_ref()?.batch.clone().or_else(|| last.cloned().flatten()))
+    });
+    let sentence = part(batch, |OwnBatch { round, of, certain, found, seconds, remark }| {
         let told = say::sum::found(found.len() as u32, *of, *certain, seconds.ceil() as u32);
-        remark.as_deref().map_or_else(|| told.clone(), |remark| format!("{told}. {}", logic::sentence(remark)))
+        let round = say::details::attacked_round(*round);
+        let told = [&*round, &*told].into_iter().chain(remark.as_deref());
+        told.map(logic::sentence).collect::<Vec<_>>().join(" ")
     });
     let pictures = move || batch.with(|batch| batch.as_ref().map(|batch| batch.found.clone()).unwrap_or_default());
     view! {
