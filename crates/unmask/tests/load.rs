@@ -55,7 +55,7 @@ async fn nothing_grows_while_clients_come_and_go() {
         program: PROGRAM.into(),
         model: model(),
         clients: CLIENTS,
-        time: Duration::from_secs(15),
+        time: Duration::from_secs(10),
         pace: Duration::from_millis(100),
         stay: Duration::from_millis(1500),
     })

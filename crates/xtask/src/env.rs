@@ -9,6 +9,9 @@ use anyhow::{Context, Result, bail};
 
 use crate::leftovers;
 
+/// Arguments of `nice` for work beside tests with deadlines: it gets what time those leave.
+pub const ASIDE: [&str; 2] = ["-n", "19"];
+
 /// Folders, search path and terminal of this run.
 #[derive(Clone)]
 pub struct Env {
@@ -67,7 +70,7 @@ impl Env {
         let program = self.find(program).unwrap_or_else(|| program.into());
         let mut command = Command::new(self.nice.as_ref().unwrap_or(&program));
         if self.nice.is_some() {
-            command.args(["-n", "10"]).arg(&program);
+            command.args(ASIDE).arg(&program);
         }
         for (name, _) in std::env::vars_os() {
             if name.to_str().is_some_and(is_left_by_cargo_run) {

@@ -128,7 +128,7 @@ impl Program {
         let mut command = match nice {
             Some(nice) => {
                 let mut command = Command::new(nice);
-                command.args(["-n", "10"]).arg(&self.executable);
+                command.args(env::ASIDE).arg(&self.executable);
                 command
             }
             None => Command::new(&self.executable),

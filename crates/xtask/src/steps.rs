@@ -81,13 +81,6 @@ pub const ALL: &[Step] = &[
         beside: Some("integration"),
         run: python::run,
     },
-    Step {
-        name: "browser",
-        about: "tests of the page in headless Chromium",
-        needs: &["tools"],
-        beside: None,
-        run: browser_tests,
-    },
     Step { name: "load", about: "times of a relay under load, alone", needs: &["page"], beside: None, run: load },
     Step {
         name: "doc",
@@ -95,6 +88,13 @@ pub const ALL: &[Step] = &[
         needs: &["page"],
         beside: Some("integration"),
         run: doc,
+    },
+    Step {
+        name: "browser",
+        about: "tests of the page in headless Chromium",
+        needs: &["tools"],
+        beside: Some("integration"),
+        run: browser_tests,
     },
 ];
 
