@@ -42,6 +42,10 @@ impl PictureHistory {
     pub(crate) fn remember(&mut self, plan: &RoundPlan, pictures: &RoundPictures) {
         let patch = plan.architecture.vit().map(|config| config.patch);
         let few = (pictures.len() <= REMEMBERED_PICTURES).then(|| pictures.clone());
+        // Several are of use only until the next round, and hold their whole shard.
+        if let Some(last) = self.rounds.back_mut() {
+            last.few.take_if(|few| few.len() > 1);
+        }
         self.rounds.push_back(Round { number: plan.round, patch, few });
         if self.rounds.len() > REMEMBERED_ROUNDS {
             self.rounds.pop_front();

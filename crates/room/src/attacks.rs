@@ -67,7 +67,7 @@ use crate::fishing::Fishing;
 /// Upper limit of the time for the attacks on one round, in seconds.
 const MAX_BUDGET: f64 = 600.0;
 
-/// Most times in a row that the first round is run again because clients took no part.
+/// Most times in a row that the first round is run again because clients that the lesson needs took no part.
 const TRIES: u8 = 3;
 
 /// Why the attacks do not do what the teacher asks, in a sentence.
@@ -113,8 +113,8 @@ pub(crate) struct Attacks {
     membership: MembershipCard,
     everybody: Everybody,
     sums: Sums,
-    /// Whether an update of this model by the client under attack was read.
-    is_target_read: bool,
+    /// Whose update of this model was read last.
+    read_of: Option<ClientId>,
     /// How many more times the first round is run again for the search.
     tries: u8,
     /// Data read for the wall that shows everybody from the update that the room is about to take.
@@ -138,7 +138,7 @@ impl Attacks {
             attackers,
             everybody: Everybody::default(),
             sums: Sums::default(),
-            is_target_read: false,
+            read_of: None,
             tries: 0,
             leak: None,
             target: None,
@@ -167,6 +167,7 @@ impl Attacks {
 
     fn turn_to(&mut self, client: ClientId) {
         if self.target.replace(client) != Some(client) {
+            self.tries = TRIES;
             self.attackers.forget_search();
         }
     }
@@ -189,6 +190,7 @@ impl Attacks {
             self.gathering += 1;
         }
         self.awaited.take_if(|awaited| *awaited == client);
+        self.read_of.take_if(|read| *read == client);
         self.job.take_if(|(job, _)| job.about.client == client);
         self.attackers.forget_client(client);
         self.leak.take_if(|job| job.about.client == client);
@@ -323,7 +325,7 @@ impl Attacks {
         }
         self.sums.begin(&self.attackers);
         if let Some((job, whole)) = self.job.take() {
-            self.is_target_read = true;
+            (self.read_of, self.tries) = (Some(job.about.client), TRIES);
             self.cards.begin(job.methods());
             self.attackers.attack(job, whole);
         }
@@ -340,9 +342,10 @@ impl Attacks {
     }
 
     /// Whether the search has no update of the client under attack, although the model's first round has closed. A round
-    /// does not wait for clients that still compute for the model before. Says so a few times only.
+    /// does not wait for clients that still compute for the model before. Says so a few times in a row only.
     pub(crate) fn search_wants_round(&mut self) -> bool {
-        let is_wanted = self.is_searching() == Some(true) && !self.is_target_read && self.tries > 0;
+        let is_lacking = self.awaited.is_none() && self.read_of != self.target;
+        let is_wanted = self.is_searching() == Some(true) && is_lacking && self.tries > 0;
         self.tries -= u8::from(is_wanted);
         is_wanted
     }
@@ -388,7 +391,7 @@ impl Attacks {
         self.membership.forget_answer();
         self.everybody.forget();
         self.sums.forget();
-        self.is_target_read = false;
+        self.read_of = None;
         self.pictures.forget(|_| true);
         self.attackers.forget_model();
     }

@@ -179,7 +179,7 @@ impl Classroom {
     /// Begins again with a model whose first round lacked what the lesson shows: clients for a sum, or the one whose
     /// update is searched.
     fn begin_first_round_again(&mut self) {
-        if self.room.phase() != RoomPhase::Paused || self.room.round() != 1 {
+        if self.room.phase() != RoomPhase::Paused || self.stage.is_held() || self.room.round() != 1 {
             return;
         }
         let is_sum_lacking = self.attacks.wants_round() && self.published.situation().suspects().len() > 1;
@@ -187,6 +187,7 @@ impl Classroom {
         let is_search_lacking =
             self.stage.place().beat().searches_first_round() && is_target_free && self.attacks.search_wants_round();
         if is_sum_lacking || is_search_lacking {
+            self.say("The first round runs again, since clients that the lesson needs took no part in it.");
             self.begin_again(self.coming_architecture());
             self.feed(Event::OneRound);
         }

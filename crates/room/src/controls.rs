@@ -418,7 +418,7 @@ impl Classroom {
 
     /// Applies choices immediately while a client encrypts the model, because no round is running.
     pub(super) fn settle(&mut self) {
-        if self.room.phase() == RoomPhase::Sealing {
+        if self.room.phase() == RoomPhase::Sealing && !self.room.begins_nothing() {
             self.make_weights();
         }
     }

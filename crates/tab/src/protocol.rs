@@ -343,8 +343,10 @@ pub struct OwnAttack {
     pub reconstructions: Vec<Reconstruction>,
     /// Why there is no reconstruction, if so; for people to read.
     pub remark: Option<String>,
-    /// What the attack on batches found, if it was tried: on two pictures of a small model, and not in every round.
+    /// What the attack on batches found, if it was tried: on two pictures of a small model.
     pub batch: Option<OwnBatch>,
+    /// Whether it was not tried because the last time took long. What it found then still stands.
+    pub batch_waits: bool,
 }
 
 /// The pictures of this tab's own batch, as the attack found them in the update.

@@ -212,7 +212,15 @@ fn what_the_worker_says_arrives() {
             remark: Some(remark),
         });
         let pictures = pictures + if batch.is_some() { 2 } else { 0 };
-        let own = OwnAttack { round: u32::MAX, defence, milliseconds: 0.5, reconstructions, remark, batch };
+        let own = OwnAttack {
+            round: u32::MAX,
+            defence,
+            milliseconds: 0.5,
+            reconstructions,
+            remark,
+            batch_waits: batch.is_none(),
+            batch,
+        };
         check(&FromWorker::OwnAttack(own), pictures);
     }
     let suspect = |nickname: &str| Suspect { client: ClientId(u32::MAX), nickname: nickname.to_owned() };

@@ -233,7 +233,7 @@ fn browser_tests(env: &Env, tests: &mut TestNotes) -> Result<()> {
         .env("CHROMEDRIVER", driver)
         // WebGPU on an emulated GPU takes seconds for each training step; the defaults are 20 s and 5 s.
         .env("WASM_BINDGEN_TEST_TIMEOUT", "900")
-        .env("WASM_BINDGEN_TEST_DRIVER_TIMEOUT", "60");
+        .env("WASM_BINDGEN_TEST_DRIVER_TIMEOUT", "180");
     run_tests(&mut command, tests)
 }
 

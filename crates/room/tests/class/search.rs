@@ -9,7 +9,7 @@ use crate::support::{
     private::{distance, picture, revealing_gradient},
 };
 use unmask_attack::{AttackError, Search, SearchOptions, SearchProgress, SearchTarget, Searches};
-use unmask_core::AttackMethod;
+use unmask_core::{AttackMethod, ClientId};
 use unmask_lesson::Scene;
 use unmask_wire::{
     RelayMessage,
@@ -115,6 +115,33 @@ fn a_search_that_lacks_its_update_gets_the_first_round_again() {
     assert_eq!(again.round, 1);
     ada.update(&again, revealing_gradient(&picture(1), LABEL));
     class.room_when("the end", is(AttackMethod::MatchingAware, SearchState::Done));
+}
+
+/// Another client comes under attack after the round that was searched, unless the teacher has paused the room.
+#[test]
+fn a_search_of_another_client_gets_the_first_round_again() {
+    let descent = Descent::new(60, Duration::ZERO);
+    let class = searching("none", &descent);
+    let (mut ada, mut bob) = (class.client("Ada"), class.client("Bob"));
+    let [first, second] = [ada.id, bob.id];
+    class.control(Control::Lesson { scene: Scene::Patience, beat: 1 });
+    class.control(Control::OneRound);
+    let mut round = |of: ClientId| {
+        for client in [&mut ada, &mut bob] {
+            let plan = client.plan();
+            assert_eq!(plan.round, 1);
+            client.update(&plan, revealing_gradient(&picture(1), LABEL));
+        }
+        let is_done = is(AttackMethod::MatchingAware, SearchState::Done);
+        class.room_when("the end", |room| is_done(room) && card(room, "matching-aware").client == of);
+    };
+    round(first);
+    class.control(Control::Target { client: second });
+    round(second);
+    class.control(Control::Pause);
+    class.control(Control::Target { client: first });
+    class.pass(Duration::from_secs(2));
+    assert_eq!((class.room().phase, class.room().losses.len()), (Phase::Paused, 1));
 }
 
 #[test]

@@ -17,10 +17,6 @@ use crate::protocol::{Comparison, OwnAttack, OwnBatch, Reconstruction};
 
 /// The minimum time between two attacks.
 const EVERY: Duration = Duration::from_secs(4);
-/// After this time no further attack begins, so that a new plan need not wait.
-const BUDGET: Duration = Duration::from_secs(2);
-/// After this time the search for the tokens of a batch ends.
-const BATCH_BUDGET: Duration = Duration::from_secs(3);
 /// The largest number of unknowns of one picture in a batch, (B - 1) S²: two pictures of 16 patches. Their refinement
 /// cannot be stopped, and of three pictures it takes eight times as long.
 const MOST_UNKNOWNS: usize = 256;
@@ -29,17 +25,32 @@ const BATCH_PAUSE: u32 = 20;
 /// The largest model, in parameters, whose updates are attacked here: a phone needs a second copy of the update.
 const MAX_PARAMETERS: usize = 4_000_000;
 
+#[derive(Debug, Clone, Copy)]
+struct Budgets {
+    /// After this time no further attack begins, so that a new plan need not wait.
+    attacks: Duration,
+    /// After this time the search for the tokens of a batch ends.
+    batch: Duration,
+}
+
+impl Default for Budgets {
+    fn default() -> Self {
+        Self { attacks: Duration::from_secs(2), batch: Duration::from_secs(3) }
+    }
+}
+
 /// Decides when this tab attacks which of its own updates.
 #[derive(Default)]
 pub struct OwnAttacks {
+    budgets: Budgets,
     /// The last update sent, until it is attacked.
     waiting: Option<Waiting>,
     last: Option<Instant>,
     /// A model whose attacks took twice the budget. A running attack cannot be stopped, so its updates are no longer
     /// attacked.
     too_slow: Option<Architecture>,
-    /// No batch is attacked before this.
-    next_batch: Option<Instant>,
+    /// No batch of this policy is attacked before this.
+    next_batch: Option<(u32, Instant)>,
 }
 
 struct Waiting {
@@ -67,38 +78,39 @@ impl OwnAttacks {
             return None;
         }
         let begun = Instant::now();
-        let takes_apart = self.next_batch.is_none_or(|next| next <= begun);
-        let (own, of_batch) = attack(plan, &update, samples, client, takes_apart);
+        let waits = self.next_batch.is_some_and(|(policy, next)| policy == plan.policy && begun < next);
+        let (own, of_batch) = attack(plan, &update, samples, client, self.budgets, waits);
         let now = Instant::now();
         self.last = Some(now);
         if own.batch.is_some() {
-            self.next_batch = Some(now + BATCH_PAUSE * of_batch);
+            self.next_batch = Some((plan.policy, now + BATCH_PAUSE * of_batch));
         }
-        if begun.elapsed() > 2 * BUDGET + of_batch {
+        if begun.elapsed() > 2 * self.budgets.attacks + of_batch {
             self.too_slow = Some(plan.architecture);
         }
         Some(own)
     }
 }
 
-/// Runs the closed-form attacks on an update while time remains, then if wanted that on batches. Returns also how long
-/// the latter took.
+/// Runs the closed-form attacks on an update while time remains, then that on batches unless it `waits`. Returns also how
+/// long the latter took.
 fn attack(
     plan: &RoundPlan,
     update: &ProtectedUpdate,
     samples: u32,
     client: &Client,
-    takes_apart: bool,
+    budgets: Budgets,
+    waits: bool,
 ) -> (OwnAttack, Duration) {
     let begun = Instant::now();
     let side = plan.architecture.side();
     let mut reconstructions = Vec::new();
-    let (mut remark, mut batch) = (None, None);
+    let (mut remark, mut batch, mut batch_waits) = (None, None, false);
     match observe(plan, update, samples) {
         Err(error) => remark = Some(error.to_string()),
         Ok((observation, concealment)) => {
             for method in concealment.closed_forms(plan.architecture) {
-                if begun.elapsed() > BUDGET {
+                if begun.elapsed() > budgets.attacks {
                     break;
                 }
                 let go_on = &mut |_: AttackProgress<'_>| ControlFlow::Continue(());
@@ -115,11 +127,11 @@ fn attack(
                 }
             }
             let pictures = of_batch(plan, samples);
-            if takes_apart
-                && begun.elapsed() <= BUDGET
-                && concealment.methods(plan.architecture, pictures).contains(&AttackMethod::Batch)
-            {
-                batch = take_apart(plan, &observation, pictures, client);
+            if concealment.methods(plan.architecture, pictures).contains(&AttackMethod::Batch) {
+                batch_waits = waits || begun.elapsed() > budgets.attacks;
+                if !batch_waits {
+                    batch = take_apart(plan, &observation, pictures, client, budgets.batch);
+                }
             }
         }
     }
@@ -133,15 +145,20 @@ fn attack(
     let milliseconds = begun.elapsed().as_secs_f64() * 1e3;
     let took = batch.as_ref().map_or(Duration::ZERO, |(_, took)| *took);
     let batch = batch.map(|(batch, _)| batch);
-    (OwnAttack { round: plan.round, defence: plan.defence, milliseconds, reconstructions, remark, batch }, took)
+    let (round, defence) = (plan.round, plan.defence);
+    (OwnAttack { round, defence, milliseconds, reconstructions, remark, batch, batch_waits }, took)
 }
 
-/// Number of pictures in a step, as the relay counts them; 1 if that is more than is taken apart here.
+/// Number of pictures in an update that is taken apart here; 1 if it is none: of more than one step, or too large.
 fn of_batch(plan: &RoundPlan, samples: u32) -> usize {
-    let pictures = plan.batch.min(samples as usize);
+    let pictures = samples as usize;
+    let is_one_step = pictures <= plan.batch && {
+        let batch = u16::try_from(plan.batch).unwrap_or(u16::MAX);
+        plan.rule.local_steps(samples, batch) == 1
+    };
     let patches = plan.architecture.vit().map_or(usize::MAX, |config| config.patches());
     let unknowns = patches.saturating_pow(2).saturating_mul(pictures.saturating_sub(1));
-    if unknowns <= MOST_UNKNOWNS { pictures } else { 1 }
+    if is_one_step && unknowns <= MOST_UNKNOWNS { pictures } else { 1 }
 }
 
 /// Takes the own batch apart, and tells how long that took. `None` if counting rules the batch out. It cannot run the
@@ -151,30 +168,33 @@ fn take_apart(
     observation: &Observation,
     pictures: usize,
     client: &Client,
+    budget: Duration,
 ) -> Option<(OwnBatch, Duration)> {
     let begun = Instant::now();
-    let go_on = &mut |_: AttackProgress<'_>| match begun.elapsed() > BATCH_BUDGET {
+    let go_on = &mut |_: AttackProgress<'_>| match begun.elapsed() > budget {
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
     };
+    let ended = || Some(format!("stopped after {} s, since rounds wait for this device", budget.as_secs()));
     let (found, certain, remark) =
         match run(AttackMethod::Batch, observation, &NoSearches, SearchOptions::default(), go_on) {
             Ok(found) => {
-                let ended = (found.ending == Ending::Ended)
-                    .then(|| format!("stopped after {} s, since rounds wait for this device", BATCH_BUDGET.as_secs()));
-                (found.pictures, found.certain.unwrap_or_default(), ended)
+                let remark = if found.ending == Ending::Ended { ended() } else { None };
+                (found.pictures, found.certain.unwrap_or_default(), remark)
             }
             Err(AttackError::BatchExcluded { .. }) => return None,
+            Err(AttackError::Ended { .. }) => (Vec::new(), 0, ended()),
+            Err(AttackError::BatchUnsolved { .. }) => {
+                (Vec::new(), 0, Some("nothing that was found here fits the update".to_owned()))
+            }
             Err(error) => (Vec::new(), 0, Some(error.to_string())),
         };
     let took = begun.elapsed();
     let scores = client.compare_batch(plan.round, plan.architecture.side(), &found);
     let found = found.iter().zip(scores).map(|(picture, score)| shown(plan, AttackMethod::Batch, picture, score));
     let [of, certain] = [pictures, certain].map(|count| u32::try_from(count).unwrap_or(u32::MAX));
-    Some((
-        OwnBatch { round: plan.round, of, certain, found: found.collect(), seconds: took.as_secs_f64(), remark },
-        took,
-    ))
+    let (round, seconds) = (plan.round, took.as_secs_f64());
+    Some((OwnBatch { round, of, certain, found: found.collect(), seconds, remark }, took))
 }
 
 fn shown(
@@ -266,7 +286,9 @@ mod tests {
         let trained = plan.task().train(&network, &pictures).await.expect("a step");
         let samples = trained.samples;
         let outgoing = client.update(&plan, trained, [7; 32]).expect("an update");
-        let mut own = OwnAttacks::default();
+        // A busy machine is slow.
+        let budgets = Budgets { attacks: Duration::from_secs(60), batch: Duration::from_secs(60) };
+        let mut own = OwnAttacks { budgets, ..OwnAttacks::default() };
         own.offer(&plan, samples, outgoing.update.clone().expect("in plain"));
         assert!(own.is_due());
         let attack = own.run(&plan, &client).expect("an attack");
@@ -313,5 +335,16 @@ mod tests {
             originals.push(own.expect("pixels").bytes);
         }
         assert_ne!(originals[0], originals[1], "each beside its own");
+    }
+
+    /// Two steps on two pictures are no batch of two, and a paused attack leaves what it found.
+    #[wasm_bindgen_test]
+    async fn only_one_step_is_a_batch() {
+        let architecture = Architecture::from(VitPreset::NanoPatch8);
+        let (layout, state) = (architecture.layout(), architecture.initial(7));
+        let two_steps =
+            RoundPlan { architecture, layout, state, batch: 2, ..plan(1, "none", "fedavg:epochs=2,rate=0.1") };
+        let attack = attacked(two_steps, client(2, 32)).await;
+        assert!(attack.batch.is_none() && !attack.batch_waits);
     }
 }

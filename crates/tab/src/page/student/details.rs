@@ -173,10 +173,7 @@ fn OwnAttackPanel(trainer: Trainer) -> impl IntoView {
 /// The pictures of this tab's own batch that came back from its update, each beside the original.
 #[component]
 fn OwnBatchPanel(trainer: Trainer) -> impl IntoView {
-    // Not every round tries it, so the last result stays.
-    let batch = Memo::new(move |last: Option<&Option<OwnBatch>>| {
-        trainer.own_attack.with(|attack| attack.as_ref()?.batch.clone().or_else(|| last.cloned().flatten()))
-    });
+    let batch = Memo::new(move |_| trainer.own_attack.with(|attack| attack.as_ref()?.batch.clone()));
     let sentence = part(batch, |OwnBatch { round, of, certain, found, seconds, remark }| {
         let told = say::sum::found(found.len() as u32, *of, *certain, seconds.ceil() as u32);
         let round = say::details::attacked_round(*round);
@@ -197,15 +194,14 @@ fn OwnBatchPanel(trainer: Trainer) -> impl IntoView {
 #[component]
 fn OwnPair(found: Reconstruction) -> impl IntoView {
     let Reconstruction { picture, comparison, .. } = found;
-    let caption = match &comparison {
-        Some(comparison) if comparison.is_private => say::details::own_picture(),
-        _ => say::details::shared_picture(),
-    };
+    let is_private = comparison.as_ref().is_some_and(|comparison| comparison.is_private);
+    let caption = if is_private { say::details::own_picture() } else { say::details::shared_picture() };
+    let has_original = comparison.is_some();
     let psnr = comparison.as_ref().map(|comparison| logic::decimal(format!("{:.1}\u{a0}dB", comparison.psnr)));
     let own = comparison.and_then(|comparison| comparison.own);
     view! {
         <div class="pair" data-testid="own-pair">
-            <figure>
+            <figure hidden=!has_original>
                 <Pixels picture=Signal::stored(own) label=say::details::as_the_model_sees() class="photo"/>
                 <figcaption>{caption}</figcaption>
             </figure>

@@ -565,7 +565,10 @@ impl Trainer {
         }
     }
 
-    fn take_own_attack(self, attack: OwnAttack) {
+    fn take_own_attack(self, mut attack: OwnAttack) {
+        if attack.batch_waits {
+            attack.batch = self.own_attack.with_untracked(|last| last.as_ref()?.batch.clone());
+        }
         self.recent.update(|recent| {
             for Reconstruction { attack, comparison, .. } in &attack.reconstructions {
                 let Some(comparison) = comparison else { continue };
