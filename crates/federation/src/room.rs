@@ -349,7 +349,14 @@ impl Room {
                 self.members.leave_out(client);
                 Vec::new()
             }
-            Event::Unable { client, round, policy, is_locked } => self.unable(client, (round, policy), is_locked),
+            Event::Unable { client, round, policy, is_locked } => {
+                // Clients take turns at encrypting the model.
+                let takes_passphrase =
+                    self.settings.encryption().is_some() || self.settings.aggregation().secure_sum().is_some();
+                let is_excused = is_locked && takes_passphrase || self.is_sealing(client);
+                self.unable(client, (round, policy), is_excused)
+            }
+            Event::Doubtful { client, round, policy } => self.unable(client, (round, policy), true),
             Event::Sealed { client, policy, check, weights } => self.sealed(client, policy, check, weights),
             Event::Waited { round, policy } => {
                 if !matches!(self.phase, Phase::Training(_)) || (round, policy) != (self.number, self.policy) {
@@ -441,7 +448,7 @@ impl Room {
         }
     }
 
-    fn unable(&mut self, client: ClientId, task: (u32, u32), is_locked: bool) -> Vec<Effect> {
+    fn unable(&mut self, client: ClientId, task: (u32, u32), is_excused: bool) -> Vec<Effect> {
         let current = match self.phase {
             Phase::Sealing(_) => (0, self.policy),
             _ => (self.number, self.policy),
@@ -451,11 +458,6 @@ impl Room {
             if task != current {
                 return effects;
             }
-            // Clients take turns at encrypting the model.
-            let takes_passphrase =
-                self.settings.encryption().is_some() || self.settings.aggregation().secure_sum().is_some();
-            let is_locked = is_locked && takes_passphrase;
-            let is_excused = is_locked || self.is_sealing(client);
             let sits_out = self.members.unable(client, is_excused);
             effects.extend(sits_out.then_some(Effect::SittingOut(client)));
         } else {

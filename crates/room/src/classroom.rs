@@ -375,7 +375,7 @@ impl Classroom {
                     self.checks.doubts(client);
                 }
                 self.excused(client, round, clean(&reason, MAX_REASON), false);
-                self.feed(Event::Unable { client, round, policy, is_locked: false });
+                self.feed(Event::Doubtful { client, round, policy });
             }
             ClientMessage::Score { round, attack, psnr, ssim } => {
                 match self.attacks.score(client, round, attack, psnr, ssim) {

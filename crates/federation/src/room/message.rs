@@ -53,6 +53,8 @@ pub enum Event {
     /// A client cannot take part in the round, or cannot encrypt the model (round 0). `is_locked` if only for lack of the
     /// passphrase, which somebody may be typing.
     Unable { client: ClientId, round: u32, policy: u32, is_locked: bool },
+    /// A client leaves the round out because its weights look doctored. It is asked again, and later rounds wait for it.
+    Doubtful { client: ClientId, round: u32, policy: u32 },
     /// A client encrypted the model as [`Effect::Seal`] asked; the weights are `[P]` in layout order.
     Sealed { client: ClientId, policy: u32, check: KeyCheck, weights: Vec<f32> },
     /// Nobody has answered for a while in a round that runs.

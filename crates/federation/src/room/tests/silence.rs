@@ -153,6 +153,18 @@ fn who_is_unable_after_each_round_sits_out() {
     }
 }
 
+/// A careful client that leaves doctored rounds out is asked again, and rounds wait for it.
+#[test]
+fn who_doubts_each_round_still_counts() {
+    let mut room = started("none", &[A, B]);
+    for round in 1..=4 {
+        room.handle(Event::Doubtful { client: B, round, policy: 1 });
+        assert!(closed(&answer(&mut room, A)).is_some());
+        assert_eq!(cohort(&room.handle(Event::Begin)), [A, B]);
+    }
+    assert!(!has_quorum(&answer(&mut room, A)), "the round waits");
+}
+
 /// What a client does to make others wait, before or after the end of a round.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Stall {
