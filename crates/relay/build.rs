@@ -1,12 +1,25 @@
 //! Rebuilds the relay when a page or an asset changes. rust-embed watches only the files it has embedded, not new ones.
 
-fn main() -> std::io::Result<()> {
+use std::{
+    fs::{self, File},
+    io,
+    path::Path,
+    time::SystemTime,
+};
+
+fn main() -> io::Result<()> {
     for page in ["student", "projector", "replay", "gpu"] {
         // Relative to this crate, because an absolute path would tie a shared target folder to the first checkout built.
-        let folder = format!("../../dist/{page}");
-        // Cargo reruns this script at every build if a watched folder does not exist.
-        std::fs::create_dir_all(&folder)?;
-        println!("cargo::rerun-if-changed={folder}");
+        let folder = Path::new("../../dist").join(page);
+        // Cargo reruns this script at every build if a watched folder does not exist, and once more if the folder is
+        // newer than the script's start.
+        if !folder.exists() {
+            fs::create_dir_all(&folder)?;
+            if let Ok(folder) = File::open(&folder) {
+                folder.set_modified(SystemTime::UNIX_EPOCH)?;
+            }
+        }
+        println!("cargo::rerun-if-changed={}", folder.display());
     }
     println!("cargo::rerun-if-changed=../../assets");
     Ok(())
