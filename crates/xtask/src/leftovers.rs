@@ -27,9 +27,12 @@ pub fn new_mark() -> String {
     format!("{}-{}", std::process::id(), now.as_nanos())
 }
 
-/// The mark of what runs beside a job.
-pub fn aside(mark: &str) -> String {
-    format!("{mark}-aside")
+/// Number of lanes in which steps run beside another.
+pub const LANES_ASIDE: usize = 2;
+
+/// The mark of what runs in a lane beside a job.
+pub fn aside(mark: &str, lane: usize) -> String {
+    format!("{mark}-aside-{lane}")
 }
 
 /// Ends the marked processes and prints their names, because a job should leave none behind. Never returns if the job
@@ -63,7 +66,7 @@ pub fn end_when_interrupted(mark: &str) -> Result<()> {
     let handler = move || {
         INTERRUPTED.store(true, Ordering::SeqCst);
         say(end(&mark));
-        say(end(&aside(&mark)));
+        (0..LANES_ASIDE).for_each(|lane| say(end(&aside(&mark, lane))));
         // The exit code that a shell reports for an interrupted process.
         std::process::exit(130);
     };

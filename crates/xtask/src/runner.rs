@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
 use std::sync::mpsc::{self, Sender};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use std::{fmt, thread};
+use std::{fmt, iter, thread};
 
 use anyhow::{Result, bail};
 
@@ -180,6 +181,24 @@ fn run_one(env: &Env, step: &Step, obstacle: Option<String>, mut tests: TestNote
     Ended { name: step.name, outcome, time: started.elapsed(), tests }
 }
 
+/// Runs these steps in lanes beside another one. Each lane takes the next step when it has ended its last.
+fn run_beside(env: &Env, steps: Vec<(&Step, Option<String>)>) -> Vec<Ended> {
+    let left = Mutex::new(steps.into_iter().enumerate());
+    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let run_lane = |lane| {
+        let aside = env.aside(lane);
+        let run = |(place, (step, obstacle))| (place, run_one(&aside, step, obstacle, TestNotes::default()));
+        iter::from_fn(next).map(run).collect::<Vec<_>>()
+    };
+    let run_lane = &run_lane;
+    let mut ended: Vec<(usize, Ended)> = thread::scope(|scope| {
+        let lanes: Vec<_> = (0..leftovers::LANES_ASIDE).map(|lane| scope.spawn(move || run_lane(lane))).collect();
+        lanes.into_iter().flat_map(|lane| lane.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    });
+    ended.sort_by_key(|(place, _)| *place);
+    ended.into_iter().map(|(_, ended)| ended).collect()
+}
+
 impl Report {
     pub fn is_success(&self) -> bool {
         self.steps.iter().all(|(_, outcome, _)| matches!(outcome, Outcome::Passed))
@@ -196,9 +215,7 @@ impl Report {
             let guests = scope.spawn(move || {
                 // An error means that the step has ended.
                 let _ = may_begin.recv();
-                let aside = env.aside();
-                let run = |(guest, obstacle)| run_one(&aside, guest, obstacle, TestNotes::default());
-                guests.into_iter().map(run).collect::<Vec<_>>()
+                run_beside(env, guests)
             });
             let host = run_one(env, step, obstacle, tests);
             [host].into_iter().chain(guests.join().unwrap_or_else(|panic| resume_unwind(panic))).collect::<Vec<_>>()
@@ -264,7 +281,7 @@ impl fmt::Display for Report {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use super::*;
 
@@ -376,6 +393,32 @@ mod tests {
         assert!(text.contains("host           passed") && text.contains("guest          FAILED"), "{text}");
         assert!(text.contains("guest did not pass") && text.ends_with("\n1 passed, 1 failed\n"), "{text}");
         assert!(report(&[&guest]).contains("guest          FAILED"));
+    }
+
+    /// Each of two steps waits for the other.
+    fn meet(_: &Env, _: &mut TestNotes) -> Result<()> {
+        MET.fetch_add(1, Ordering::SeqCst);
+        let begun = Instant::now();
+        while MET.load(Ordering::SeqCst) < 2 {
+            if begun.elapsed() > Duration::from_secs(60) {
+                bail!("the other did not come");
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    static MET: AtomicUsize = AtomicUsize::new(0);
+
+    #[test]
+    fn two_steps_run_beside_another_and_are_reported_in_their_order() {
+        let host = Step { name: "host", about: "", needs: &[], beside: None, run: pass };
+        let guest = |name, run| Step { name, about: "", needs: &[], beside: Some("host"), run };
+        let (one, other, last) = (guest("one", meet), guest("other", meet), guest("last", pass));
+        let text = run(&Env::detect().expect("a home"), &[&host, &one, &other, &last], false).to_string();
+        let names: Vec<&str> =
+            text.lines().filter_map(|line| line.split_once(" passed")).map(|(name, _)| name.trim()).collect();
+        assert_eq!(names[..4], ["host", "one", "other", "last"], "{text}");
     }
 
     #[test]
