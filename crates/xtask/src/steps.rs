@@ -1,5 +1,6 @@
 //! The checks in the order they run: quick ones, and those that others need, come first.
 
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -238,13 +239,25 @@ fn browser_tests(env: &Env, tests: &mut TestNotes) -> Result<()> {
 }
 
 fn doc(env: &Env, _: &mut TestNotes) -> Result<()> {
-    // `--examples` makes cargo use the dev-dependencies' features here too.
-    let options = ["--no-deps", "--lib", "--bins", "--examples"];
-    // An example has the name of the browser's program, which is documented for its own target below.
-    let all = [&options[..], &["--exclude", "unmask-solo"]].concat();
-    env::run(native(env, "doc", &all).env("RUSTDOCFLAGS", "-D warnings"))?;
-    for package in [&BROWSER_CPU[..], &SOLO] {
-        env::run(cargo(env, &["doc"]).args(package).args(options).env("RUSTDOCFLAGS", "-D warnings"))?;
+    let documented = ["--no-deps", "--lib", "--bins"];
+    // `--examples` makes cargo use the dev-dependencies' features here too. An example has the name of the browser's
+    // program, which is documented for its own target below.
+    let all = [&documented[..], &["--examples", "--exclude", "unmask-solo"]].concat();
+    let tab = [&BROWSER_CPU[..], &documented, &["--examples"]].concat();
+    for command in [
+        &mut native(env, "doc", &all),
+        cargo(env, &["doc"]).args(tab),
+        cargo(env, &["doc"]).args(SOLO).args(documented),
+    ] {
+        env::run(reuse_checks_of_clippy(env, command.env("RUSTDOCFLAGS", "-D warnings")))?;
     }
     Ok(())
+}
+
+/// Makes cargo call clippy as `cargo clippy` does, so that it need not check our crates again for their documentation.
+fn reuse_checks_of_clippy<'a>(env: &Env, command: &'a mut Command) -> &'a mut Command {
+    let Some(toolchain) = env::read(env.command("rustc").args(["--print", "sysroot"])) else { return command };
+    let driver = format!("clippy-driver{}", std::env::consts::EXE_SUFFIX);
+    let lints: String = LINTS.iter().skip(2).map(|lint| format!("{lint}__CLIPPY_HACKERY__")).collect();
+    command.env("RUSTC_WORKSPACE_WRAPPER", Path::new(&toolchain).join("bin").join(driver)).env("CLIPPY_ARGS", lints)
 }
