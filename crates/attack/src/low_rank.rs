@@ -15,7 +15,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::{
     conjugate_gradients::Solution,
     observed::Observed,
-    small_matrices::{Inverses, apply_packed, inner, multiply, pairs, product},
+    small_matrices::{apply_packed, inner, invert_packed, multiply, pairs, product},
 };
 use smooth_start::SmoothStart;
 
@@ -258,8 +258,8 @@ struct Point {
     right: Mat<f64>,
     /// A `[N, r]`.
     left: Mat<f64>,
-    /// (V^T W_i V)^-1 for each row.
-    grams: Inverses,
+    /// (V^T W_i V)^-1 for each row, packed.
+    inverse_grams: Mat<f64>,
     /// W o (Z - A V^T) `[N, D]`.
     residual: Mat<f64>,
     /// Weighted sum of squares of Z - A V^T.
@@ -464,20 +464,21 @@ impl Problem {
     }
 
     fn at(&self, right: Mat<f64>) -> Option<Point> {
-        let grams = Inverses::new(product(self.weights.as_ref(), pairs(right.as_ref()).as_ref()).as_ref(), self.rank)?;
+        let grams = product(self.weights.as_ref(), pairs(right.as_ref()).as_ref());
+        let inverse_grams = invert_packed(&grams, self.rank)?;
         let mut weighted = self.values.clone();
         multiply(&mut weighted, &self.weights);
-        let left = grams.apply(product(weighted.as_ref(), right.as_ref()).as_ref());
+        let left = apply_packed(&inverse_grams, &product(weighted.as_ref(), right.as_ref()));
         let mut residual = self.values.clone();
         matmul(residual.as_mut(), Accum::Add, left.as_ref(), right.transpose(), -1.0, Par::Seq);
         let mut objective = 0.0;
-        for (residual, weights) in residual.col_iter_mut().zip(self.weights.col_iter()) {
-            for (value, &weight) in residual.iter_mut().zip(weights.iter()) {
+        for j in 0..residual.ncols() {
+            for (value, &weight) in residual.col_as_slice_mut(j).iter_mut().zip(self.weights.col_as_slice(j)) {
                 objective += weight * *value * *value;
                 *value *= weight;
             }
         }
-        objective.is_finite().then_some(Point { right, left, grams, residual, objective })
+        objective.is_finite().then_some(Point { right, left, inverse_grams, residual, objective })
     }
 
     /// Runs Levenberg-Marquardt from V until the gain is small or `on_step` ends it.
@@ -528,8 +529,8 @@ impl Problem {
     ) -> Option<ControlFlow<(), (Point, f64)>> {
         let (a, v) = (point.left.as_ref(), point.right.as_ref());
         let packed = product(self.weights.transpose(), pairs(a).as_ref());
-        let inverses = Inverses::new(packed.as_ref(), self.rank)?;
-        let damped = |x: &Mat<f64>| apply_packed(packed.as_ref(), x.as_ref());
+        let inverses = invert_packed(&packed, self.rank)?;
+        let damped = |x: &Mat<f64>| apply_packed(&packed, x);
         let project = |mut x: Mat<f64>| {
             let along = product(v.transpose(), x.as_ref());
             matmul(x.as_mut(), Accum::Add, v, along.as_ref(), -1.0, Par::Seq);
@@ -538,7 +539,7 @@ impl Problem {
         let hessian = |x: &Mat<f64>| {
             let mut t = product(a, x.transpose());
             multiply(&mut t, &self.weights);
-            let q = point.grams.apply(product(t.as_ref(), v).as_ref());
+            let q = apply_packed(&point.inverse_grams, &product(t.as_ref(), v));
             let mut explained = product(q.as_ref(), v.transpose());
             multiply(&mut explained, &self.weights);
             t -= explained;
@@ -546,7 +547,7 @@ impl Problem {
             out += damped(x) * faer::Scale(damping);
             project(out)
         };
-        let precondition = |x: &Mat<f64>| project(inverses.apply(x.as_ref()) * faer::Scale(1.0 / (1.0 + damping)));
+        let precondition = |x: &Mat<f64>| project(apply_packed(&inverses, x) * faer::Scale(1.0 / (1.0 + damping)));
         let gradient = project(product(point.residual.transpose(), a));
         let solution = Solution { x: Mat::zeros(v.nrows(), self.rank), residual: gradient.clone() };
         let ControlFlow::Continue(Solution { x, residual }) =

@@ -21,7 +21,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::{
     conjugate_gradients::Solution,
     patch_prior::PixelGrid,
-    small_matrices::{Inverses, apply_packed, inner, multiply, pairs, product, triangle},
+    small_matrices::{apply_packed, inner, invert_packed, multiply, pairs, product, triangle},
 };
 
 /// Error of an entry below which f32 leaves nothing to gain, relative to the entries' root mean square.
@@ -143,11 +143,11 @@ impl SmoothFactors {
             self.improve_left_priors(&moments, &spread);
             let mut columns = product(self.weights.transpose(), moments.as_ref());
             add_to_rows(&mut columns, 0, &inverse(&self.priors.right)?, |_| self.noise);
-            let columns = Inverses::new(columns.as_ref(), r)?;
+            let columns = invert_packed(&columns, r)?;
             let crossed = product(self.weighted.transpose(), self.left.as_ref());
-            let likeliest = columns.apply(crossed.as_ref());
+            let likeliest = apply_packed(&columns, &crossed);
             self.right += (likeliest - &self.right) * faer::Scale(OVER_RELAXATION);
-            self.spread = columns.packed() * faer::Scale(self.noise);
+            self.spread = columns * faer::Scale(self.noise);
             self.priors.right = mean_matrix((pairs(self.right.as_ref()) + &self.spread).as_ref(), r);
             grams = self.row_grams();
             // E sum w (z - a.v)^2.
@@ -180,16 +180,16 @@ impl SmoothFactors {
         let mut packed = grams.clone();
         add_to_rows(&mut packed, 0, &increments, |row| diagonal.get(row).map_or(0.0, |q| self.noise * q));
         add_to_rows(&mut packed, pixels, &others, |_| self.noise);
-        let inverses = Inverses::new(packed.as_ref(), r)?;
+        let inverses = invert_packed(&packed, r)?;
         let wanted = product(self.weighted.as_ref(), self.right.as_ref());
         let mut start = self.left.clone();
         // Rows that are not pixels have no neighbours, so their mean is known directly.
-        let alone = inverses.apply(wanted.as_ref());
+        let alone = apply_packed(&inverses, &wanted);
         start.subrows_mut(pixels, start.nrows() - pixels).copy_from(alone.subrows(pixels, alone.nrows() - pixels));
         let neighbours =
             |x: &Mat<f64>| self.grid.precision(x.subrows(0, pixels)) * &increments * faer::Scale(self.noise);
         let apply = |x: &Mat<f64>| {
-            let mut out = apply_packed(grams.as_ref(), x.as_ref());
+            let mut out = apply_packed(grams, x);
             let mut of_pixels = out.subrows_mut(0, pixels);
             of_pixels += neighbours(x);
             let mut of_others = out.subrows_mut(pixels, x.nrows() - pixels);
@@ -197,13 +197,13 @@ impl SmoothFactors {
             out
         };
         let solution = Solution { residual: wanted - apply(&start), x: start };
-        let precondition = |x: &Mat<f64>| inverses.apply(x.as_ref());
+        let precondition = |x: &Mat<f64>| apply_packed(&inverses, x);
         let go_on = &mut || ControlFlow::Continue(());
         if let ControlFlow::Continue(Solution { x, .. }) = solution.improve(PRODUCTS, 0.0, &apply, &precondition, go_on)
         {
             self.left = x;
         }
-        Some(inverses.packed() * faer::Scale(self.noise))
+        Some(inverses * faer::Scale(self.noise))
     }
 
     /// Sets C to the mean of the increments' second moments, sum_lm Q_lm E a_l a_m^T / L, and the other rows' prior to

@@ -7,6 +7,7 @@ use std::{
         mpsc::channel,
     },
     thread,
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -14,6 +15,9 @@ use crate::{
     matrix::{self, MatrixEvent, MatrixRequest, MatrixRow},
     run::{ExperimentEvent, ExperimentRun},
 };
+
+/// Shortest time between two reports of progress. An attack on a small model takes thousands of steps in a second.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Computes the rows of a matrix at the positions that `takes` selects. Uses a separate thread, because the
 /// experiment's event handler must stay on this one.
@@ -29,13 +33,15 @@ pub(crate) fn watched(
     let (send, receive) = channel::<f64>();
     let outcome = thread::scope(|scope| {
         let worker = scope.spawn(|| {
-            let (send, mut total) = (send, 1);
+            let (send, mut total, mut last) = (send, 1, Instant::now());
             matrix::run_rows(request, takes, &mut |event| {
                 match event {
                     MatrixEvent::Started { work, .. } => total = work.max(1),
                     MatrixEvent::RowStarted { .. } => (),
-                    // The receiver is gone only if this thread is about to be stopped.
+                    MatrixEvent::Progress { .. } if last.elapsed() < PAUSE => (),
                     MatrixEvent::Progress { done } | MatrixEvent::RowFinished { done } => {
+                        last = Instant::now();
+                        // The receiver is gone only if this thread is about to be stopped.
                         let _ = send.send(done as f64 / total as f64);
                     }
                 }
