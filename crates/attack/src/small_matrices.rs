@@ -35,7 +35,8 @@ pub(crate) fn pairs(x: MatRef<'_, f64>) -> Mat<f64> {
 }
 
 /// Inverts the symmetric matrices `[r, r]` whose lower triangles are the rows of `packed` `[n, r (r + 1) / 2]`, each with
-/// a ridge. The inverses are packed in the same way; a matrix without a positive diagonal has the inverse 0.
+/// a ridge. The inverses are packed in the same way. A matrix whose trace is not positive has the inverse 0. `None` if
+/// even a large ridge leaves one that is not positive definite.
 pub(crate) fn invert_packed(packed: &Mat<f64>, rank: usize) -> Option<Mat<f64>> {
     let mut out = Mat::zeros(packed.nrows(), packed.ncols());
     for row in 0..packed.nrows() {
@@ -65,6 +66,7 @@ pub(crate) fn invert_packed(packed: &Mat<f64>, rank: usize) -> Option<Mat<f64>> 
 /// Multiplies each symmetric matrix by its row of `x` `[n, r]`. The rows of `packed` `[n, r (r + 1) / 2]` are the lower
 /// triangles.
 pub(crate) fn apply_packed(packed: &Mat<f64>, x: &Mat<f64>) -> Mat<f64> {
+    debug_assert_eq!((packed.nrows(), packed.ncols()), (x.nrows(), x.ncols() * (x.ncols() + 1) / 2));
     let mut out = Mat::zeros(x.nrows(), x.ncols());
     Arch::new().dispatch(ApplyPacked { packed, x, out: &mut out });
     out
@@ -114,5 +116,47 @@ pub(crate) fn inner(a: &Mat<f64>, b: &Mat<f64>) -> f64 {
 pub(crate) fn multiply(x: &mut Mat<f64>, weights: &Mat<f64>) {
     for j in 0..x.ncols() {
         x.col_as_slice_mut(j).iter_mut().zip(weights.col_as_slice(j)).for_each(|(x, weight)| *x *= weight);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Well-conditioned matrices `[r, r]` in `n` rows, packed, and as many vectors `[n, r]`.
+    fn matrices(n: usize, r: usize) -> (Mat<f64>, Mat<f64>) {
+        let value = |row: usize, at: usize| ((row * 31 + at * 17) as f64).sin();
+        let mut packed = Mat::from_fn(n, r * (r + 1) / 2, value);
+        for (at, (j, k)) in triangle(r).enumerate().filter(|(_, (j, k))| j == k) {
+            (0..n).for_each(|row| packed[(row, at)] += (r + j + k) as f64);
+        }
+        (packed, Mat::from_fn(n, r, |row, at| value(at + 7, row)))
+    }
+
+    /// Bit by bit, also where the rows do not fill the SIMD instructions.
+    #[test]
+    fn packed_matrices_multiply_as_whole_ones_do() {
+        for (n, r) in [(1, 1), (7, 3), (16, 4), (33, 5)] {
+            let (packed, x) = matrices(n, r);
+            let made = apply_packed(&packed, &x);
+            for row in 0..n {
+                for j in 0..r {
+                    let at = |k: usize| packed[(row, j.max(k) * (j.max(k) + 1) / 2 + j.min(k))];
+                    let sum = (0..r).fold(0.0, |sum, k| sum + at(k) * x[(row, k)]);
+                    assert_eq!(made[(row, j)].to_bits(), sum.to_bits(), "{n} {r}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn inverses_undo_their_matrices() {
+        for r in [1, 4, 9] {
+            let (packed, x) = matrices(5, r);
+            let back = apply_packed(&invert_packed(&packed, r).unwrap(), &apply_packed(&packed, &x));
+            assert!((back - &x).norm_max() < 1e-10, "{r}");
+        }
+        let nothing = Mat::zeros(2, 3);
+        assert_eq!(invert_packed(&nothing, 2).unwrap(), nothing);
     }
 }

@@ -112,7 +112,31 @@ fn score(own: &[f32], side: usize, reconstruction: &[f32], patch: Option<usize>)
 
 #[cfg(test)]
 mod tests {
+    use unmask_data::Picture;
+
     use super::*;
+    use crate::{PrivatePicture, pictures::PrivatePictures};
+
+    /// Each is compared with the original that it resembles most, and no original twice.
+    #[test]
+    fn pictures_of_a_batch_meet_their_originals() {
+        let side = 16;
+        let picture = |seed: usize| {
+            let rgb = (0..side * side * 3).map(|i| (i * (seed * 7 + 3) % 251) as u8).collect();
+            PrivatePicture::new(Picture::new(side, side, rgb).unwrap(), seed)
+        };
+        let pictures = PrivatePictures::new((0..2).map(picture).collect()).all(side);
+        let own = pictures.each(side).unwrap();
+        let history = PictureHistory { rounds: [Round { number: 4, patch: None, few: Some(pictures) }].into() };
+        let found: Vec<Vec<f32>> = [1, 0, 1].map(|at| own[at].iter().map(|value| value + 0.01).collect()).into();
+        let scores = history.compare_batch(4, side, &found[..2]);
+        for (score, own) in scores.iter().zip([&own[1], &own[0]]) {
+            let score = score.as_ref().unwrap();
+            assert!(score.is_private && &score.own == own && (score.psnr - 40.0).abs() < 0.1, "{} dB", score.psnr);
+        }
+        assert_eq!(history.compare_batch(4, side, &found).iter().flatten().count(), 2);
+        assert_eq!(history.compare_batch(5, side, &found), [None, None, None]);
+    }
 
     /// Unordered patches score low as received and perfectly in their best order.
     #[test]

@@ -148,6 +148,12 @@ impl PrivatePictures {
         Self { pictures: pictures.into_iter().map(Arc::new).collect(), next: 0, alone: None }
     }
 
+    /// All of them, for a model of this side.
+    #[cfg(test)]
+    pub(crate) fn all(&self, side: usize) -> RoundPictures {
+        RoundPictures { side, origin: Origin::Private(self.pictures.clone()) }
+    }
+
     /// The picture of the last round if it used only one, or else the first picture, as a model of this side trains on
     /// it: `[side, side, 3]` in [0, 1].
     pub(crate) fn shown(&self, side: usize) -> Option<Vec<f32>> {
@@ -217,12 +223,12 @@ mod tests {
 
     #[test]
     fn batches_are_read_as_they_are_asked_for() {
-        let source = RoundPictures { side: 4, origin: Origin::Private(pictures(3).pictures) };
+        let source = pictures(3).all(4);
         let batch = source.batch(1, 5).unwrap();
         assert_eq!((batch.images.len(), batch.labels), (2 * 3 * 16, vec![1, 2]));
         assert_eq!(source.batch(3, 1).unwrap(), Batch::default());
         assert_eq!(source.only(4), None);
-        let one = RoundPictures { side: 4, origin: Origin::Private(pictures(1).pictures) };
+        let one = pictures(1).all(4);
         assert_eq!(one.only(2), Some(vec![0.0; 12]));
     }
 

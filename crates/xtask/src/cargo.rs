@@ -29,3 +29,55 @@ pub fn native(env: &Env, subcommand: &str, arguments: &[&str]) -> Command {
     }
     command
 }
+
+/// A crate with other features in one graph than in another is compiled for each of them.
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::{env, python};
+
+    /// Lines such as `libc v0.2.191|default,std` of the third-party crates on Linux.
+    fn third_party(env: &Env, arguments: &[&str]) -> BTreeSet<String> {
+        let mut tree = env.command("cargo");
+        tree.args(["tree", "--locked", "--prefix", "none", "--target", "x86_64-unknown-linux-gnu"]);
+        let said = env::read(tree.args(["--format", "{p}|{f}"]).args(arguments));
+        let lines =
+            said.expect("a lock file is out of date: `cargo update --workspace`, with --manifest-path for the wheel");
+        // Our own crates have a path, and what was shown before a star.
+        lines.lines().filter(|line| !line.contains(" (")).map(str::to_owned).collect()
+    }
+
+    fn name(line: &str) -> &str {
+        line.split_once(' ').map_or(line, |(name, _)| name)
+    }
+
+    /// Those that also are in `whole`, but differ there.
+    fn differing(part: &BTreeSet<String>, whole: &BTreeSet<String>) -> Vec<String> {
+        let is_in_whole = |line: &&String| whole.iter().any(|other| name(other) == name(line));
+        part.iter().filter(|line| !whole.contains(*line)).filter(is_in_whole).cloned().collect()
+    }
+
+    #[test]
+    fn the_wheel_shares_its_dependencies_with_the_workspace() {
+        let env = Env::detect().expect("a home");
+        for edges in ["normal,no-proc-macro", "normal,build"] {
+            let wheel = third_party(&env, &["--manifest-path", python::MANIFEST, "--edges", edges]);
+            let workspace = third_party(&env, &["--workspace", "--edges", &format!("dev,{edges}")]);
+            assert!(wheel.len() > 50, "{wheel:#?}");
+            let differ = differing(&wheel, &workspace);
+            assert!(differ.is_empty(), "give {} the workspace's features of {differ:#?}", python::MANIFEST);
+        }
+    }
+
+    #[test]
+    fn the_fuzzer_shares_its_dependencies_with_everything_else() {
+        let env = Env::detect().expect("a home");
+        let all = ["--workspace", "--edges", "normal,build,dev"];
+        let fuzzer = third_party(&env, &[&all[..], &["--features", "unmask-fuzz/libfuzzer"]].concat());
+        let differ =
+            differing(&fuzzer, &third_party(&env, &all)).into_iter().filter(|line| name(line) != "libfuzzer-sys");
+        assert_eq!(differ.collect::<Vec<_>>(), [] as [String; 0], "give a crate these features, as for cc");
+    }
+}

@@ -57,9 +57,9 @@ impl Env {
         Ok(Self { root, target_dir, tools_dir, plain, mark: leftovers::new_mark(), path, nice: None })
     }
 
-    /// The same for work in a lane beside other work: with a lower priority, and with a mark of its own.
-    pub fn aside(&self, lane: usize) -> Self {
-        Self { mark: leftovers::aside(&self.mark, lane), nice: self.find("nice"), ..self.clone() }
+    /// The same for work beside other work: with a lower priority, and with the mark of this guest.
+    pub fn aside(&self, guest: usize) -> Self {
+        Self { mark: leftovers::of_guest(&self.mark, guest), nice: self.find("nice"), ..self.clone() }
     }
 
     /// A call of `program`, found on the children's search path, in the top folder.

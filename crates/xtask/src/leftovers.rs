@@ -27,18 +27,19 @@ pub fn new_mark() -> String {
     format!("{}-{}", std::process::id(), now.as_nanos())
 }
 
-/// Number of lanes in which steps run beside another.
-pub const LANES_ASIDE: usize = 2;
+/// Number of steps that may run at once beside another, each with a mark of its own.
+pub const GUESTS: usize = 2;
 
-/// The mark of what runs in a lane beside a job.
-pub fn aside(mark: &str, lane: usize) -> String {
-    format!("{mark}-aside-{lane}")
+/// The mark of guest number `guest`, below [`GUESTS`].
+pub fn of_guest(mark: &str, guest: usize) -> String {
+    debug_assert!(guest < GUESTS, "an interruption would not end guest {guest}");
+    format!("{mark}-guest-{guest}")
 }
 
 /// Ends the marked processes and prints their names, because a job should leave none behind. Never returns if the job
 /// was interrupted.
 pub fn end_and_say(mark: &str) {
-    say(end(mark));
+    say(end(&[mark.to_owned()]));
     wait_if_interrupted();
 }
 
@@ -57,16 +58,16 @@ fn say(ended: Vec<Marked>) {
     }
 }
 
-/// Ends the marked processes, and those [`aside`], when this process is interrupted (Ctrl-C) or terminated.
+/// Ends the marked processes, and those of its guests, when this process is interrupted (Ctrl-C) or terminated.
 ///
 /// # Errors
 /// Signals already have a handler.
 pub fn end_when_interrupted(mark: &str) -> Result<()> {
-    let mark = mark.to_owned();
+    let guests = (0..GUESTS).map(|guest| of_guest(mark, guest));
+    let marks: Vec<String> = guests.chain([mark.to_owned()]).collect();
     let handler = move || {
         INTERRUPTED.store(true, Ordering::SeqCst);
-        say(end(&mark));
-        (0..LANES_ASIDE).for_each(|lane| say(end(&aside(&mark, lane))));
+        say(end(&marks));
         // The exit code that a shell reports for an interrupted process.
         std::process::exit(130);
     };
@@ -74,7 +75,7 @@ pub fn end_when_interrupted(mark: &str) -> Result<()> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn end(_: &str) -> Vec<Marked> {
+fn end(_: &[String]) -> Vec<Marked> {
     Vec::new()
 }
 
@@ -100,10 +101,10 @@ mod linux {
     /// Longest wait for processes to end.
     const PATIENCE: Duration = Duration::from_secs(8);
 
-    /// All marked processes of this user, except this one.
-    pub fn marked(mark: &str) -> Vec<Marked> {
+    /// All processes of this user with one of these marks, except this one.
+    pub fn marked(marks: &[String]) -> Vec<Marked> {
         let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-        let wanted = format!("{VARIABLE}={mark}");
+        let wanted: Vec<String> = marks.iter().map(|mark| format!("{VARIABLE}={mark}")).collect();
         entries
             .filter_map(|entry| {
                 let entry = entry.ok()?;
@@ -115,11 +116,11 @@ mod linux {
     }
 
     /// Ends the marked processes and returns them.
-    pub fn end(mark: &str) -> Vec<Marked> {
+    pub fn end(marks: &[String]) -> Vec<Marked> {
         let begun = Instant::now();
         let mut ended: Vec<Marked> = Vec::new();
         loop {
-            let left = marked(mark);
+            let left = marked(marks);
             if left.is_empty() || begun.elapsed() > PATIENCE {
                 return ended;
             }
@@ -136,9 +137,9 @@ mod linux {
     }
 
     /// A zombie process no longer has an environment.
-    fn bears(process: &Path, wanted: &str) -> bool {
-        fs::read(process.join("environ"))
-            .is_ok_and(|environment| environment.split(|&byte| byte == 0).any(|entry| entry == wanted.as_bytes()))
+    fn bears(process: &Path, wanted: &[String]) -> bool {
+        let is_wanted = |entry: &[u8]| wanted.iter().any(|wanted| entry == wanted.as_bytes());
+        fs::read(process.join("environ")).is_ok_and(|environment| environment.split(|&byte| byte == 0).any(is_wanted))
     }
 
     fn name(process: &Path) -> String {
@@ -150,26 +151,33 @@ mod linux {
     mod tests {
         use std::process::Command;
 
-        use super::super::new_mark;
+        use super::super::{new_mark, of_guest};
         use super::*;
 
-        /// Three processes: one with its own session, one that ignores SIGTERM, and one without a mark.
+        /// Four processes: one with its own session, one that ignores SIGTERM, one of a guest, and one without a mark.
         #[test]
         fn only_what_bears_the_mark_is_ended() {
             let mark = new_mark();
             let mut other = Command::new("sleep").arg("600").env_remove(VARIABLE).spawn().unwrap();
             let script = "setsid sleep 600 & (trap '' TERM; sleep 600) & exit 0";
             Command::new("sh").args(["-c", script]).env(VARIABLE, &mark).status().unwrap();
+            let of_guest = of_guest(&mark, 1);
+            let mut guest = Command::new("sleep").arg("600").env(VARIABLE, &of_guest).spawn().unwrap();
+            let marks = [mark];
             // A child is still a shell until it has executed its program.
             let begun = Instant::now();
-            while !marked(&mark).iter().any(|process| process.name == "sleep") {
-                assert!(begun.elapsed() < PATIENCE, "{:?}", marked(&mark));
+            while !marked(&marks).iter().any(|process| process.name == "sleep") {
+                assert!(begun.elapsed() < PATIENCE, "{:?}", marked(&marks));
                 thread::sleep(Duration::from_millis(10));
             }
-            let mut names: Vec<String> = end(&mark).into_iter().map(|process| process.name).collect();
+            let mut names: Vec<String> = end(&marks).into_iter().map(|process| process.name).collect();
             names.dedup();
             assert!(names.iter().any(|name| name == "sleep"), "{names:?}");
-            assert_eq!(marked(&mark), []);
+            assert_eq!(marked(&marks), []);
+            assert!(guest.try_wait().unwrap().is_none(), "the guest goes on");
+            // The guest is a child of this process, so it stays until it is waited for.
+            thread::spawn(move || guest.wait());
+            assert_eq!(end(&[of_guest]).len(), 1);
             assert!(other.try_wait().unwrap().is_none(), "it goes on");
             other.kill().unwrap();
             other.wait().unwrap();

@@ -19,7 +19,8 @@ pub struct Step {
     pub about: &'static str,
     /// Steps that must succeed before this one makes sense.
     pub needs: &'static [&'static str],
-    /// The step that mostly waits once it has compiled. Beside it, this one runs at a lower priority.
+    /// The step that mostly waits once it has compiled. Beside it, this one runs at a lower priority, and perhaps beside
+    /// another such step. It may need neither.
     pub beside: Option<&'static str>,
     /// The check itself. Its output goes straight to the terminal; it records tests that failed or did not run.
     pub run: fn(&Env, &mut TestNotes) -> Result<()>,
@@ -181,19 +182,19 @@ fn run_one(env: &Env, step: &Step, obstacle: Option<String>, mut tests: TestNote
     Ended { name: step.name, outcome, time: started.elapsed(), tests }
 }
 
-/// Runs these steps in lanes beside another one. Each lane takes the next step when it has ended its last.
+/// Runs these steps beside another one, [`leftovers::GUESTS`] at a time.
 fn run_beside(env: &Env, steps: Vec<(&Step, Option<String>)>) -> Vec<Ended> {
     let left = Mutex::new(steps.into_iter().enumerate());
     let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let run_lane = |lane| {
-        let aside = env.aside(lane);
+    let run_next = |guest| {
+        let aside = env.aside(guest);
         let run = |(place, (step, obstacle))| (place, run_one(&aside, step, obstacle, TestNotes::default()));
         iter::from_fn(next).map(run).collect::<Vec<_>>()
     };
-    let run_lane = &run_lane;
+    let run_next = &run_next;
     let mut ended: Vec<(usize, Ended)> = thread::scope(|scope| {
-        let lanes: Vec<_> = (0..leftovers::LANES_ASIDE).map(|lane| scope.spawn(move || run_lane(lane))).collect();
-        lanes.into_iter().flat_map(|lane| lane.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+        let guests: Vec<_> = (0..leftovers::GUESTS).map(|guest| scope.spawn(move || run_next(guest))).collect();
+        guests.into_iter().flat_map(|guest| guest.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
     });
     ended.sort_by_key(|(place, _)| *place);
     ended.into_iter().map(|(_, ended)| ended).collect()
@@ -265,7 +266,10 @@ impl fmt::Display for Report {
         });
         if let Some((name, error)) = failures.next() {
             writeln!(f, "\nFirst failure: {name}: {error}")?;
-            writeln!(f, "See its output above, after \"== {name}\"; to repeat it: cargo check-all --only {name}")?;
+            writeln!(
+                f,
+                "See its output above, after \"== {name}\"; to repeat it alone: cargo check-all --only {name}"
+            )?;
         }
         let count =
             |is_kind: fn(&Outcome) -> bool| self.steps.iter().filter(|(_, outcome, _)| is_kind(outcome)).count();
@@ -284,6 +288,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use super::*;
+    use crate::steps::ALL;
 
     fn pass(_: &Env, _: &mut TestNotes) -> Result<()> {
         Ok(())
@@ -326,7 +331,11 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn leave_a_process(env: &Env, _: &mut TestNotes) -> Result<()> {
         let outcome = crate::env::run(env.command("sh").args(["-c", "sleep 600 & exit 7"]));
-        if leftovers::marked(&env.mark).is_empty() { bail!("nothing was left to end") } else { outcome }
+        if leftovers::marked(std::slice::from_ref(&env.mark)).is_empty() {
+            bail!("nothing was left to end")
+        } else {
+            outcome
+        }
     }
 
     /// A killed driver leaves its browser behind in the same way.
@@ -337,7 +346,7 @@ mod tests {
         let step = Step { name: "leaves", about: "", needs: &[], beside: None, run: leave_a_process };
         let report = run(&env, &[&step], false).to_string();
         assert!(report.contains("failed (exit status: 7)"), "{report}");
-        assert_eq!(leftovers::marked(&env.mark), []);
+        assert_eq!(leftovers::marked(std::slice::from_ref(&env.mark)), []);
     }
 
     const STEPS: &[Step] = &[
@@ -395,13 +404,13 @@ mod tests {
         assert!(report(&[&guest]).contains("guest          FAILED"));
     }
 
-    /// Each of two steps waits for the other.
-    fn meet(_: &Env, _: &mut TestNotes) -> Result<()> {
+    /// Waits until so many of these steps run or have run.
+    fn meet(count: usize) -> Result<()> {
         MET.fetch_add(1, Ordering::SeqCst);
         let begun = Instant::now();
-        while MET.load(Ordering::SeqCst) < 2 {
+        while MET.load(Ordering::SeqCst) < count {
             if begun.elapsed() > Duration::from_secs(60) {
-                bail!("the other did not come");
+                bail!("the others did not come");
             }
             thread::sleep(Duration::from_millis(5));
         }
@@ -410,15 +419,26 @@ mod tests {
 
     static MET: AtomicUsize = AtomicUsize::new(0);
 
+    /// The first ends last.
     #[test]
     fn two_steps_run_beside_another_and_are_reported_in_their_order() {
         let host = Step { name: "host", about: "", needs: &[], beside: None, run: pass };
         let guest = |name, run| Step { name, about: "", needs: &[], beside: Some("host"), run };
-        let (one, other, last) = (guest("one", meet), guest("other", meet), guest("last", pass));
-        let text = run(&Env::detect().expect("a home"), &[&host, &one, &other, &last], false).to_string();
-        let names: Vec<&str> =
-            text.lines().filter_map(|line| line.split_once(" passed")).map(|(name, _)| name.trim()).collect();
-        assert_eq!(names[..4], ["host", "one", "other", "last"], "{text}");
+        let (one, other) = (guest("one", |_, _| meet(3)), guest("other", |_, _| meet(2)));
+        let last = guest("last", |_, _| meet(3));
+        let report = run(&Env::detect().expect("a home"), &[&host, &one, &other, &last], false);
+        let names: Vec<&str> = report.steps.iter().map(|(name, ..)| *name).collect();
+        assert_eq!(names, ["host", "one", "other", "last"], "{report}");
+        assert!(report.is_success(), "{report}");
+    }
+
+    #[test]
+    fn no_step_needs_one_that_runs_at_the_same_time() {
+        for step in ALL.iter().filter(|step| step.beside.is_some()) {
+            let beside = |other: &&Step| Some(other.name) == step.beside || other.beside == step.beside;
+            let names: Vec<&str> = ALL.iter().filter(beside).map(|other| other.name).collect();
+            assert!(!step.needs.iter().any(|name| names.contains(name)), "{} needs one of {names:?}", step.name);
+        }
     }
 
     #[test]

@@ -86,7 +86,7 @@ pub const ALL: &[Step] = &[
     Step {
         name: "doc",
         about: "documentation without a warning",
-        needs: &["page"],
+        needs: &["clippy", "clippy-wasm"],
         beside: Some("integration"),
         run: doc,
     },
@@ -118,8 +118,8 @@ const BROWSER_CPU: [&str; 7] =
 /// The room and its robots in a browser.
 const SOLO: [&str; 5] = ["--release", "--package", "unmask-solo", "--target", "wasm32-unknown-unknown"];
 
-/// Arguments of clippy.
-const LINTS: [&str; 4] = ["--all-targets", "--", "-D", "warnings"];
+/// Arguments of clippy after `--`.
+const LINTS: [&str; 2] = ["-D", "warnings"];
 
 fn tools_step(env: &Env, _: &mut TestNotes) -> Result<()> {
     tools::ensure(env, Purpose::Checks)?;
@@ -169,12 +169,16 @@ fn fmt(env: &Env, _: &mut TestNotes) -> Result<()> {
 }
 
 fn clippy(env: &Env, _: &mut TestNotes) -> Result<()> {
-    env::run(&mut native(env, "clippy", &LINTS))
+    env::run(lint_all(&mut native(env, "clippy", &[])))
 }
 
 fn clippy_wasm(env: &Env, _: &mut TestNotes) -> Result<()> {
-    env::run(cargo(env, &["clippy"]).args(BROWSER_CPU).args(LINTS))?;
-    env::run(cargo(env, &["clippy"]).args(SOLO).args(["--", "-D", "warnings"]))
+    env::run(lint_all(cargo(env, &["clippy"]).args(BROWSER_CPU)))?;
+    env::run(cargo(env, &["clippy"]).args(SOLO).arg("--").args(LINTS))
+}
+
+fn lint_all(command: &mut Command) -> &mut Command {
+    command.args(["--all-targets", "--"]).args(LINTS)
 }
 
 fn run_tests(command: &mut Command, tests: &mut TestNotes) -> Result<()> {
@@ -199,9 +203,9 @@ fn load(env: &Env, tests: &mut TestNotes) -> Result<()> {
 fn native_gpu(env: &Env, tests: &mut TestNotes) -> Result<()> {
     tools::ensure(env, Purpose::Demo)?;
     apt::ensure(env, &[Need::vulkan()])?;
-    env::run(cargo(env, &["clippy"]).args(BROWSER).args(LINTS))?;
+    env::run(lint_all(cargo(env, &["clippy"]).args(BROWSER)))?;
     let model = ["--release", "--package", "unmask-model", "--features", "flex,gpu"];
-    env::run(cargo(env, &["clippy"]).args(model).args(LINTS))?;
+    env::run(lint_all(cargo(env, &["clippy"]).args(model)))?;
     let documented = ["--no-deps", "--lib", "--bins"];
     env::run(cargo(env, &["doc"]).args(BROWSER).args(documented).env("RUSTDOCFLAGS", "-D warnings"))?;
     run_tests(cargo(env, &["test", "--no-fail-fast"]).args(model), tests)?;
@@ -256,8 +260,11 @@ fn doc(env: &Env, _: &mut TestNotes) -> Result<()> {
 
 /// Makes cargo call clippy as `cargo clippy` does, so that it need not check our crates again for their documentation.
 fn reuse_checks_of_clippy<'a>(env: &Env, command: &'a mut Command) -> &'a mut Command {
-    let Some(toolchain) = env::read(env.command("rustc").args(["--print", "sysroot"])) else { return command };
-    let driver = format!("clippy-driver{}", std::env::consts::EXE_SUFFIX);
-    let lints: String = LINTS.iter().skip(2).map(|lint| format!("{lint}__CLIPPY_HACKERY__")).collect();
-    command.env("RUSTC_WORKSPACE_WRAPPER", Path::new(&toolchain).join("bin").join(driver)).env("CLIPPY_ARGS", lints)
+    let sysroot = env::read(env.command("rustc").args(["--print", "sysroot"])).unwrap_or_default();
+    let driver = Path::new(&sysroot).join(format!("bin/clippy-driver{}", std::env::consts::EXE_SUFFIX));
+    if !driver.is_file() {
+        return command;
+    }
+    let lints: String = LINTS.iter().map(|lint| format!("{lint}__CLIPPY_HACKERY__")).collect();
+    command.env("RUSTC_WORKSPACE_WRAPPER", driver).env("CLIPPY_ARGS", lints)
 }

@@ -16,7 +16,7 @@ use crate::{
     run::{ExperimentEvent, ExperimentRun},
 };
 
-/// Shortest time between two reports of progress. An attack on a small model takes thousands of steps in a second.
+/// Progress within a row is reported at most once in this time. A small model takes thousands of steps in a second.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Computes the rows of a matrix at the positions that `takes` selects. Uses a separate thread, because the

@@ -277,9 +277,18 @@ fn order(rng: &mut ChaCha8Rng, who: usize) -> Order {
         26 => Control::TrainOn { pictures: if rng.random() { TrainOn::Shared } else { TrainOn::Private } },
         27 => Control::Partition { partition: pick(rng, &["iid", "dirichlet:0.3"]) },
         25 => Control::Search { on: rng.random() },
-        _ => return Order::TestPicture(who),
+        28 if rng.random() => return Order::TestPicture(who),
+        _ => Control::Together { controls: (0..rng.random_range(1..5)).filter_map(|_| plain(rng, who)).collect() },
     };
     Order::Plain(plain)
+}
+
+/// An order that names nobody, if the next one is such an order.
+fn plain(rng: &mut ChaCha8Rng, who: usize) -> Option<Control> {
+    match order(rng, who) {
+        Order::Plain(control) => Some(control),
+        _ => None,
+    }
 }
 
 fn pick<T: std::str::FromStr<Err: std::fmt::Debug>>(rng: &mut ChaCha8Rng, all: &[&str]) -> T {

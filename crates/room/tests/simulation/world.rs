@@ -565,7 +565,9 @@ impl World {
         self.bench.pass(Duration::ZERO);
         let before = without_log(&self.bench);
         let outcome = self.bench.control(control.clone());
-        if outcome.is_err() && without_log(&self.bench) != before {
+        // What comes before the refused one of several stays.
+        let may_change = matches!(control, Control::Together { .. });
+        if outcome.is_err() && !may_change && without_log(&self.bench) != before {
             self.changed_by_refusal = Some(format!("{control:?}"));
         }
         let what = first_word(&format!("{control:?}")).to_owned();
