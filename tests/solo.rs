@@ -272,7 +272,9 @@ async fn robots_train_on_a_graphics_adapter() {
     let _turn = ONE_AT_A_TIME.lock().await;
     let site = serve();
     let browser = Browser::start().await;
-    let page = browser.open_view(&format!("{}?seed=7&robots=2&device=webgpu", site.link()), PROJECTOR).await;
+    let page = browser
+        .open_view(&format!("{}?seed=7&robots=2&model=vit_pico_patch4_16&device=webgpu", site.link()), PROJECTOR)
+        .await;
     page.attribute_is("clients-here", "data-count", "2").await;
     space_to(&page, &[(1, 0), (1, 1), (1, 2), (2, 0)]).await;
     page.wait_for(LEAKED).await;
