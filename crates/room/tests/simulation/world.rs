@@ -575,6 +575,12 @@ impl World {
         (0..self.people.len()).for_each(|who| self.read(who));
     }
 
+    /// Whether this person is not in the room, perhaps because it was turned away.
+    pub fn is_away(&self, who: usize) -> bool {
+        let Person { socket, id, .. } = &self.people[who];
+        socket.is_none() || id.is_none()
+    }
+
     /// Every socket closes.
     pub fn everybody_leaves(&mut self) {
         for who in 0..self.people.len() {
