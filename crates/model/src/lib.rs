@@ -15,7 +15,6 @@ mod gpu;
 mod local;
 mod network;
 mod oracle;
-#[cfg(feature = "parity")]
 pub mod parity;
 #[cfg(target_family = "wasm")]
 pub mod remote;
