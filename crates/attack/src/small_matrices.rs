@@ -3,7 +3,10 @@
 use faer::{
     Accum, Mat, MatRef, Par, Side,
     linalg::{
-        matmul::matmul,
+        matmul::{
+            matmul,
+            triangular::{self, BlockStructure},
+        },
         solvers::{DenseSolveCore, Llt},
     },
 };
@@ -15,6 +18,19 @@ const RIDGE: f64 = 1e-13;
 pub(crate) fn product(a: MatRef<'_, f64>, b: MatRef<'_, f64>) -> Mat<f64> {
     let mut out = Mat::zeros(a.nrows(), b.ncols());
     matmul(out.as_mut(), Accum::Replace, a, b, 1.0, Par::Seq);
+    out
+}
+
+/// x^T x `[n, n]` of a matrix `[m, n]`, in half the time of a product.
+pub(crate) fn gram(x: MatRef<'_, f64>) -> Mat<f64> {
+    let mut out = Mat::zeros(x.ncols(), x.ncols());
+    let (lower, whole) = (BlockStructure::TriangularLower, BlockStructure::Rectangular);
+    triangular::matmul(out.as_mut(), lower, Accum::Replace, x.transpose(), whole, x, whole, 1.0, Par::Seq);
+    for j in 0..x.ncols() {
+        for k in 0..j {
+            out[(k, j)] = out[(j, k)];
+        }
+    }
     out
 }
 

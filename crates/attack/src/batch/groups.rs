@@ -6,7 +6,10 @@ use faer::{
 };
 
 use super::{assignment::cheapest, block::Block, inputs::Inputs, parallel, places::Places};
-use crate::{least_squares::least_squares, small_matrices::product};
+use crate::{
+    least_squares::least_squares,
+    small_matrices::{gram, product},
+};
 
 /// Most sweeps over all positions. Each sweep that changes nothing ends the search.
 const SWEEPS: usize = 20;
@@ -64,7 +67,7 @@ impl Mixing<'_> {
         let noise = (left / dim.saturating_sub(others.len()).max(1) as f64).max(1e-26 * scale);
 
         // The posterior of the indicators: P x = y.
-        let mut precision = product(matrix.transpose(), matrix.as_ref()) * faer::Scale(1.0 / noise);
+        let mut precision = gram(matrix.as_ref()) * faer::Scale(1.0 / noise);
         let mut known = product(matrix.transpose(), right.as_ref()) * faer::Scale(1.0 / noise);
         let full = |place: usize| self.place_of.iter().filter(|&&other| other == place).count() == self.batch;
         for at in 0..others.len() {

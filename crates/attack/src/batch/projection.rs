@@ -8,7 +8,11 @@ use faer::{
 };
 
 use super::parallel;
-use crate::{observed::Observed, small_matrices::product, span::GoOn};
+use crate::{
+    observed::Observed,
+    small_matrices::{gram, product},
+    span::GoOn,
+};
 
 /// Scales to start from, each twice the one before: 1 / the standard deviation of a token before norm2.
 const STARTS: std::ops::RangeInclusive<i32> = -2..=9;
@@ -171,7 +175,7 @@ impl Problem {
             let outside = &moved - product(basis.as_ref(), inside.as_ref());
             let slopes = Mat::from_fn(rows.len(), count, |at, k| -outside[(at, k)] * solved[(k, 0)]);
             let slope = product(slopes.transpose(), residual.as_ref());
-            (0.5 * residual.squared_norm_l2(), slope, product(slopes.transpose(), slopes.as_ref()))
+            (0.5 * residual.squared_norm_l2(), slope, gram(slopes.as_ref()))
         });
         let mut sum = Point { objective: 0.0, slope: Mat::zeros(count, 1), curvature: Mat::zeros(count, count) };
         for (objective, slope, curvature) in parts {

@@ -10,9 +10,9 @@ use super::{
     inputs::{Inputs, norm_back},
     patch_space::PatchSpace,
     places::Places,
-    spans::{Pull, Residual, Spans, pull, pull_activation},
+    spans::{Pull, Residual, Spans, pull_activation},
 };
-use crate::small_matrices::product;
+use crate::small_matrices::{gram, product};
 
 const STEPS: usize = 80;
 /// Dampings tried for one step, each ten times the last: where a token is missing, the way leads along a narrow valley.
@@ -116,15 +116,11 @@ pub(super) fn normed_outputs(block: &Block, z: MatRef<'_, f64>) -> Mat<f64> {
 
 /// The pulls on the token before attention, and on that before the MLP.
 fn span_pulls(block: &Block, spans: &Spans, forward: &Forward, place: usize, slopes: bool) -> (Pull, [Pull; 2]) {
-    let Block { norm1, norm2, .. } = block;
     let before = forward.first.0.as_ref().subcols(place, 1);
     let after = forward.second.0.as_ref().subcols(place, 1);
     (
-        pull(&spans.attention, (&norm1.weight, &norm1.bias), before, slopes),
-        [
-            pull(&spans.mlp, (&norm2.weight, &norm2.bias), after, slopes),
-            pull_activation(&spans.activation, block, after, slopes),
-        ],
+        spans.attention.pull(before, slopes),
+        [spans.mlp.pull(after, slopes), pull_activation(&spans.activation, block, after, slopes)],
     )
 }
 
@@ -194,7 +190,7 @@ impl Problem<'_> {
                 block.copy_from(scaled);
             }
         }
-        let mut square = product(rows.transpose(), rows.as_ref());
+        let mut square = gram(rows.as_ref());
         for (n, inner) in inner.iter().enumerate() {
             let Some(pull) = before.get(n + 1) else { continue };
             let turned = product(pull.metric.as_ref(), inner.as_ref());

@@ -6,7 +6,11 @@ use super::{
     block::{Block, Norm, gelu},
     mlp::fc1_gradient,
 };
-use crate::{AttackError, Tensors, model::QKV, small_matrices::product};
+use crate::{
+    AttackError, Tensors,
+    model::QKV,
+    small_matrices::{gram, product},
+};
 
 /// The row space of a matrix G = sum_k d_k x_k^T of rank N, in which every x_k lies up to the noise of G.
 #[derive(Debug, Clone)]
@@ -71,6 +75,46 @@ impl RowSpan {
     }
 }
 
+/// The row space of [gamma zhat + beta, 1], the values behind a LayerNorm.
+#[derive(Debug, Clone)]
+pub(super) struct NormedSpan {
+    span: RowSpan,
+    gamma: Vec<f64>,
+    beta: Vec<f64>,
+    /// Half the second derivative, by zhat, of the squared part outside: `[D, D]`.
+    metric: Mat<f64>,
+}
+
+impl NormedSpan {
+    fn new(span: RowSpan, norm: &Norm) -> Self {
+        let (gamma, beta) = (norm.weight.clone(), norm.bias.clone());
+        let top = span.basis.as_ref().subrows(0, gamma.len());
+        let inside = gram(top.transpose());
+        let entry = |r: usize, c: usize| gamma[r] * gamma[c] * (f64::from(u8::from(r == c)) - inside[(r, c)]);
+        let metric = Mat::from_fn(gamma.len(), gamma.len(), entry);
+        Self { span, gamma, beta, metric }
+    }
+
+    /// [gamma zhat + beta, 1] `[D + 1, 1]`.
+    fn point(&self, zhat: MatRef<'_, f64>) -> Mat<f64> {
+        let dim = self.gamma.len();
+        let entry = |row: usize| zhat[(row, 0)].mul_add(self.gamma[row], self.beta[row]);
+        Mat::from_fn(dim + 1, 1, |row, _| if row < dim { entry(row) } else { 1.0 })
+    }
+
+    /// The pull on the normalised token zhat `[D, 1]`.
+    pub(super) fn pull(&self, zhat: MatRef<'_, f64>, wants_slopes: bool) -> Pull {
+        let Outside { part, weight } = self.span.outside(self.point(zhat).as_ref());
+        let square = weight * weight;
+        let error = square * part.squared_norm_l2();
+        if !wants_slopes {
+            return Pull { error, slope: Mat::zeros(0, 0), metric: Mat::zeros(0, 0) };
+        }
+        let slope = Mat::from_fn(self.gamma.len(), 1, |row, _| square * self.gamma[row] * part[(row, 0)]);
+        Pull { error, slope, metric: &self.metric * faer::Scale(square) }
+    }
+}
+
 /// How far a token lies outside a row space.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Residual {
@@ -84,9 +128,9 @@ pub(super) struct Residual {
 #[derive(Debug, Clone)]
 pub(super) struct Spans {
     /// [norm1's output, 1], from the gradient of q, k and v.
-    pub(super) attention: RowSpan,
+    pub(super) attention: NormedSpan,
     /// [norm2's output, 1], from that of fc1.
-    pub(super) mlp: RowSpan,
+    pub(super) mlp: NormedSpan,
     /// GELU's output, from that of fc2.
     pub(super) activation: RowSpan,
 }
@@ -116,25 +160,23 @@ impl Spans {
         };
         let (before, after) = (batch * patches + 1, batch * (patches + 1));
         Ok(Self {
-            attention: span("q, k and v", qkv.as_ref(), before)?,
-            mlp: span("fc1", fc1_gradient(gradients, block.fc1.bias.len())?.as_ref(), after)?,
+            attention: NormedSpan::new(span("q, k and v", qkv.as_ref(), before)?, &block.norm1),
+            mlp: NormedSpan::new(
+                span("fc1", fc1_gradient(gradients, block.fc1.bias.len())?.as_ref(), after)?,
+                &block.norm2,
+            ),
             activation: span("fc2", gradients.matrix("blocks.0.mlp.fc2.weight", dim)?, after)?,
         })
     }
 
     /// How far a token lies outside its row spaces, from its normalised values before attention and before the MLP.
     pub(super) fn residual(&self, block: &Block, before: MatRef<'_, f64>, after: MatRef<'_, f64>) -> Residual {
-        let scaled = |norm: &Norm, zhat: MatRef<'_, f64>| {
-            let dim = zhat.nrows();
-            let entry = |row: usize| zhat[(row, 0)].mul_add(norm.weight[row], norm.bias[row]);
-            Mat::from_fn(dim + 1, 1, |row, _| if row < dim { entry(row) } else { 1.0 })
-        };
-        let h = scaled(&block.norm2, after);
+        let h = self.mlp.point(after);
         let mut values = block.fc1.apply(h.as_ref().subrows(0, h.nrows() - 1));
         values.col_mut(0).iter_mut().for_each(|value| *value = gelu(*value).0);
         let parts = [
-            self.attention.residual(&scaled(&block.norm1, before)),
-            self.mlp.residual(&h),
+            self.attention.span.residual(&self.attention.point(before)),
+            self.mlp.span.residual(&h),
             self.activation.residual(&values),
         ];
         let most = |of: fn(&Residual) -> f64| parts.iter().map(of).fold(0.0, f64::max);
@@ -150,23 +192,6 @@ pub(super) struct Pull {
     pub(super) slope: Mat<f64>,
     /// Half the error's second derivative without curvature, `[D, D]`.
     pub(super) metric: Mat<f64>,
-}
-
-/// The pull of `span` on [gamma zhat + beta, 1].
-pub(super) fn pull(span: &RowSpan, (gamma, beta): (&[f64], &[f64]), zhat: MatRef<'_, f64>, wants_slopes: bool) -> Pull {
-    let dim = gamma.len();
-    let entry = |row: usize| if row < dim { zhat[(row, 0)].mul_add(gamma[row], beta[row]) } else { 1.0 };
-    let Outside { part, weight } = span.outside(Mat::from_fn(dim + 1, 1, |row, _| entry(row)).as_ref());
-    let square = weight * weight;
-    let error = square * part.squared_norm_l2();
-    if !wants_slopes {
-        return Pull { error, slope: Mat::zeros(0, 0), metric: Mat::zeros(0, 0) };
-    }
-    let top = span.basis.as_ref().subrows(0, dim);
-    let inside = product(top, top.transpose());
-    let metric =
-        Mat::from_fn(dim, dim, |r, c| square * gamma[r] * gamma[c] * (f64::from(u8::from(r == c)) - inside[(r, c)]));
-    Pull { error, slope: Mat::from_fn(dim, 1, |row, _| square * gamma[row] * part[(row, 0)]), metric }
 }
 
 /// The pull of the activations' span on zhat, through fc1 and GELU.
@@ -188,6 +213,6 @@ pub(super) fn pull_activation(span: &RowSpan, block: &Block, zhat: MatRef<'_, f6
     }
     let moved = Mat::from_fn(slopes.len(), dim, |row, c| weight * slopes[row] * block.fc1.weight[(row, c)] * gamma[c]);
     let inside = product(span.basis.transpose(), moved.as_ref());
-    let metric = product(moved.transpose(), moved.as_ref()) - product(inside.transpose(), inside.as_ref());
+    let metric = gram(moved.as_ref()) - gram(inside.as_ref());
     Pull { error, slope: product(moved.transpose(), part.as_ref()) * faer::Scale(weight), metric }
 }

@@ -14,7 +14,10 @@ use super::{
     mlp::{Dual, MlpSpans},
     parallel,
 };
-use crate::{Ending, Rounding, small_matrices::product};
+use crate::{
+    Ending, Rounding,
+    small_matrices::{gram, product},
+};
 
 /// Starts that are tried side by side. It does not depend on the number of processors, so that the results do not.
 const WAVE: usize = 8;
@@ -153,8 +156,8 @@ impl<'a> Plane<'a> {
             for column in slope.col_iter_mut() {
                 column.iter_mut().zip(&point.slopes).for_each(|(value, slope)| *value *= slope);
             }
-            slope -= product(basis, product(basis.transpose(), slope.as_ref()).as_ref());
-            let mut square = product(slope.transpose(), slope.as_ref());
+            // J = slope - Q Q^T slope, and the residual has no part in Q.
+            let mut square = gram(slope.as_ref()) - gram(product(basis.transpose(), slope.as_ref()).as_ref());
             let mut right = product(slope.transpose(), point.outside.as_ref());
             if is_normed {
                 let scale = 2.0 / point.zhat.nrows() as f64;
