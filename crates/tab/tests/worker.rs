@@ -2,9 +2,9 @@
 //! where they end natively; masks and ciphertexts equal the native client's bit for bit.
 #![cfg(all(target_family = "wasm", feature = "train"))]
 
-#[path = "../../client/tests/golden/mod.rs"]
+#[path = "../../client/tests/client/golden/mod.rs"]
 mod golden;
-#[path = "../../model/tests/local_golden/mod.rs"]
+#[path = "../../model/tests/model/local_golden/mod.rs"]
 mod local_golden;
 
 use local_golden::Task;

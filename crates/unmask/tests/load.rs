@@ -33,7 +33,7 @@ async fn honest_clients_lose_nothing_beside_strangers() {
         tricklers: 20,
         walls: 6,
         floods: 2,
-        time: Duration::from_secs(8),
+        time: Duration::from_secs(5),
         pace: Duration::from_millis(200),
         deadline: Duration::from_secs(6),
     })
@@ -55,7 +55,7 @@ async fn nothing_grows_while_clients_come_and_go() {
         program: PROGRAM.into(),
         model: model(),
         clients: CLIENTS,
-        time: Duration::from_secs(10),
+        time: Duration::from_secs(6),
         pace: Duration::from_millis(100),
         stay: Duration::from_millis(1500),
     })

@@ -27,7 +27,7 @@ const PARTS: &str = "parts";
 ///   cargo xtask test mask                     the unit tests with "mask" in their names
 ///   cargo xtask test --test room              all of tests/room, in any crate
 ///   cargo xtask test --test room silent       those with "silent" in their names
-///   cargo xtask test --test parity -- --nocapture
+///   cargo xtask test --test model parity -- --nocapture
 ///
 /// `--test lessons` needs the page: `cargo xtask check-all --only page` builds it.
 #[derive(Args)]

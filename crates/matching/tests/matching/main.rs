@@ -1,0 +1,6 @@
+//! Gradient matching, through every family of models.
+
+mod common;
+mod conv;
+mod resnet_matching;
+mod searches;
