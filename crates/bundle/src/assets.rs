@@ -31,8 +31,9 @@ pub struct Program {
 pub struct Recipe {
     pub manifest: PathBuf,
     pub profile: String,
-    /// In cargo's notation; empty for the default features.
+    /// In cargo's notation, besides the default features.
     pub features: String,
+    pub has_default_features: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -56,6 +57,7 @@ impl Asset {
                 "data-type",
                 "data-cargo-profile",
                 "data-cargo-features",
+                "data-cargo-no-default-features",
                 "data-loader-shim",
                 "data-wasm-opt",
             ],
@@ -91,6 +93,7 @@ impl Program {
             manifest,
             profile: link.get("data-cargo-profile").unwrap_or("release").to_owned(),
             features: link.get("data-cargo-features").unwrap_or_default().to_owned(),
+            has_default_features: link.get("data-cargo-no-default-features").is_none(),
         };
         Ok(Self { recipe, bin: link.required("data-bin")?.to_owned(), role })
     }
@@ -115,11 +118,13 @@ mod tests {
         let page = read(r#"rel="rust" href="../Cargo.toml" data-bin="a" data-cargo-profile="page" data-wasm-opt="0""#);
         let Asset::Program(page) = page.unwrap() else { panic!("no program") };
         assert_eq!((page.recipe.profile.as_str(), page.role), ("page", Role::Page));
-        let worker =
-            r#"rel="rust" href="../Cargo.toml" data-bin="w" data-type="worker" data-loader-shim data-wasm-opt="0""#;
+        assert!(page.recipe.has_default_features);
+        let worker = r#"rel="rust" href="../Cargo.toml" data-bin="w" data-type="worker" data-loader-shim
+            data-cargo-no-default-features data-wasm-opt="0""#;
         let Asset::Program(worker) = read(worker).unwrap() else { panic!("no program") };
         assert_eq!(worker.role, Role::Worker { has_loader: true });
         assert_eq!((worker.recipe.profile.as_str(), worker.recipe.features.as_str()), ("release", ""));
+        assert!(!worker.recipe.has_default_features);
     }
 
     #[test]

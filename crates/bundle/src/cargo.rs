@@ -61,13 +61,17 @@ fn calls<'a>(programs: impl Iterator<Item = &'a Program>) -> Vec<(&'a Recipe, Ve
     calls
 }
 
-fn arguments(Recipe { manifest, profile, features }: &Recipe, bins: &[&str]) -> Vec<String> {
+fn arguments(recipe: &Recipe, bins: &[&str]) -> Vec<String> {
+    let Recipe { manifest, profile, features, has_default_features } = recipe;
     let mut all = vec!["build".to_owned(), "--message-format=json-render-diagnostics".to_owned()];
     all.extend(["--target", TARGET, "--profile", profile, "--manifest-path"].map(str::to_owned));
     all.push(manifest.to_string_lossy().into_owned());
     all.extend(bins.iter().flat_map(|bin| ["--bin".to_owned(), (*bin).to_owned()]));
     if !features.is_empty() {
         all.extend(["--features".to_owned(), features.clone()]);
+    }
+    if !has_default_features {
+        all.push("--no-default-features".to_owned());
     }
     all
 }
@@ -86,8 +90,11 @@ mod tests {
     use super::*;
     use crate::assets::Role;
 
+    /// Without features, it has the default ones.
     fn program(bin: &str, profile: &str, features: &str) -> Program {
-        let recipe = Recipe { manifest: "Cargo.toml".into(), profile: profile.into(), features: features.into() };
+        let has_default_features = features.is_empty();
+        let (manifest, profile, features) = ("Cargo.toml".into(), profile.into(), features.into());
+        let recipe = Recipe { manifest, profile, features, has_default_features };
         Program { recipe, bin: bin.into(), role: Role::Page }
     }
 
@@ -104,7 +111,9 @@ mod tests {
         assert_eq!(lines.len(), 2);
         assert!(lines[0].ends_with("--profile page --manifest-path Cargo.toml --bin a --bin b"), "{lines:?}");
         assert!(
-            lines[1].ends_with("--profile release --manifest-path Cargo.toml --bin w --features train"),
+            lines[1].ends_with(
+                "--profile release --manifest-path Cargo.toml --bin w --features train --no-default-features"
+            ),
             "{lines:?}"
         );
     }

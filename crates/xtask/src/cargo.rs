@@ -38,15 +38,14 @@ mod tests {
     use super::*;
     use crate::{env, python};
 
-    /// Lines such as `libc v0.2.191|default,std` of the third-party crates on Linux.
-    fn third_party(env: &Env, arguments: &[&str]) -> BTreeSet<String> {
+    /// Lines such as `libc v0.2.191|default,std` of all crates on Linux.
+    fn crates(env: &Env, arguments: &[&str]) -> BTreeSet<String> {
         let mut tree = env.command("cargo");
         tree.args(["tree", "--locked", "--prefix", "none", "--target", "x86_64-unknown-linux-gnu"]);
         let said = env::read(tree.args(["--format", "{p}|{f}"]).args(arguments));
-        let lines =
-            said.expect("a lock file is out of date: `cargo update --workspace`, with --manifest-path for the wheel");
-        // Our own crates have a path, and what was shown before a star.
-        lines.lines().filter(|line| !line.contains(" (")).map(str::to_owned).collect()
+        let lines = said.expect("the lock file is out of date: `cargo update --workspace`");
+        // A star follows what was shown before.
+        lines.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect()
     }
 
     fn name(line: &str) -> &str {
@@ -62,12 +61,17 @@ mod tests {
     #[test]
     fn the_wheel_shares_its_dependencies_with_the_workspace() {
         let env = Env::detect().expect("a home");
+        let wheel = ["--package", "unmask-python", python::SHARED[0], python::SHARED[1]];
         for edges in ["normal,no-proc-macro", "normal,build"] {
-            let wheel = third_party(&env, &["--manifest-path", python::MANIFEST, "--edges", edges]);
-            let workspace = third_party(&env, &["--workspace", "--edges", &format!("dev,{edges}")]);
-            assert!(wheel.len() > 50, "{wheel:#?}");
-            let differ = differing(&wheel, &workspace);
-            assert!(differ.is_empty(), "give {} the workspace's features of {differ:#?}", python::MANIFEST);
+            let wheel = crates(&env, &[&wheel[..], &["--edges", edges]].concat());
+            let workspace = crates(&env, &["--workspace", "--edges", &format!("dev,{edges}")]);
+            assert!(wheel.len() > 100, "{wheel:#?}");
+            let mut differ = differing(&wheel, &workspace);
+            differ.retain(|line| name(line) != "unmask-python");
+            assert!(
+                differ.is_empty(),
+                "give the feature `shared` of crates/python the workspace's features of {differ:#?}"
+            );
         }
     }
 
@@ -75,9 +79,10 @@ mod tests {
     fn the_fuzzer_shares_its_dependencies_with_everything_else() {
         let env = Env::detect().expect("a home");
         let all = ["--workspace", "--edges", "normal,build,dev"];
-        let fuzzer = third_party(&env, &[&all[..], &["--features", "unmask-fuzz/libfuzzer"]].concat());
-        let differ =
-            differing(&fuzzer, &third_party(&env, &all)).into_iter().filter(|line| name(line) != "libfuzzer-sys");
+        let fuzzer = crates(&env, &[&all[..], &["--features", "unmask-fuzz/libfuzzer"]].concat());
+        let differ = differing(&fuzzer, &crates(&env, &all))
+            .into_iter()
+            .filter(|line| !["libfuzzer-sys", "unmask-fuzz"].contains(&name(line)));
         assert_eq!(differ.collect::<Vec<_>>(), [] as [String; 0], "give a crate these features, as for cc");
     }
 }

@@ -4,13 +4,13 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 
 use crate::env::{self, Env};
 use crate::runner::TestNotes;
 
-/// The wheel's crate, which is not a member of the workspace.
-pub const MANIFEST: &str = "crates/python/Cargo.toml";
+/// Arguments of cargo and maturin with which the wheel uses the crates that the workspace has compiled.
+pub const SHARED: [&str; 2] = ["--features", "shared"];
 const FOLDER: &str = "./crates/python";
 const TESTS: &str = "crates/python/tests";
 /// The build tool of the wheel, and its requirements.
@@ -42,26 +42,21 @@ const PYTORCH: Venv = Venv {
     sees_system: false,
 };
 
-/// The step for the wheel and the package. Without Python, or if packages cannot be fetched, it only lints the wheel
-/// and says so.
+/// The step for the wheel and the package. Without Python, or if packages cannot be fetched, it says so.
 pub fn run(env: &Env, tests: &mut TestNotes) -> Result<()> {
     wheel(env, tests)?;
     flower(env, tests)
 }
 
-/// Lints the crate, builds the wheel and runs its tests.
+/// Builds the wheel and runs its tests.
 fn wheel(env: &Env, tests: &mut TestNotes) -> Result<()> {
-    let lint = ["clippy", "--manifest-path", MANIFEST, "--locked", "--release", "--", "-D", "warnings"];
-    env::run(env.command("cargo").args(lint)).context(
-        "where the lock file is out of date, run `cargo update --workspace --manifest-path crates/python/Cargo.toml`",
-    )?;
     if let Err(reason) = WHEEL.ensure(env)? {
         println!("skipped: python: {reason}");
         tests.skip("wheel", &reason);
         return Ok(());
     }
     let install = ["install", "--quiet", "--no-build-isolation", "--no-deps", "--force-reinstall", FOLDER];
-    env::run(WHEEL.pip(env)?.args(install))?;
+    env::run(WHEEL.pip(env)?.args(install).env("MATURIN_PEP517_ARGS", SHARED.join(" ")))?;
     // Keeps bytecode out of the repository.
     let discover = ["-B", "-m", "unittest", "discover", "--verbose", "--start-directory", TESTS];
     let mut discovered = WHEEL.python(env)?;

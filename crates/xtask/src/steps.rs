@@ -111,12 +111,19 @@ pub const GPU: Step = Step {
 /// Steps that build nothing in the shared target folder, so they need not wait for it.
 pub const WITHOUT_BUILD: [&str; 4] = ["tools", "tidy", "deny", "fmt"];
 
-/// The page's crate without Burn on WebGPU, to check it: Burn takes longer to check than all else.
-const BROWSER_CPU: [&str; 7] =
-    ["--release", "--package", "unmask-tab", "--features", "train", "--target", "wasm32-unknown-unknown"];
-
-/// The room and its robots in a browser.
-const SOLO: [&str; 5] = ["--release", "--package", "unmask-solo", "--target", "wasm32-unknown-unknown"];
+/// What runs in a browser, without Burn on WebGPU, to check it: Burn takes longer to check than all else. One selection
+/// of both crates has one set of features, so that their dependencies are checked once.
+const BROWSER_CPU: [&str; 9] = [
+    "--release",
+    "--package",
+    "unmask-tab",
+    "--package",
+    "unmask-solo",
+    "--features",
+    "unmask-tab/train",
+    "--target",
+    "wasm32-unknown-unknown",
+];
 
 /// Arguments of clippy after `--`.
 const LINTS: [&str; 2] = ["-D", "warnings"];
@@ -139,10 +146,6 @@ fn pages(env: &Env, _: &mut TestNotes) -> Result<()> {
 fn deny(env: &Env, tests: &mut TestNotes) -> Result<()> {
     const DENY: [&str; 3] = ["deny", "--workspace", "--locked"];
     env::run(cargo(env, &DENY).args(["check", "bans", "licenses", "sources"]))?;
-    // The wheel has its own lock file, and uses only few of the allowed licences.
-    let wheel = ["--manifest-path", python::MANIFEST, "--config", "deny.toml", "check"];
-    let allow = ["--allow", "license-not-encountered", "--allow", "license-exception-not-encountered"];
-    env::run(cargo(env, &DENY).args(wheel).args(allow).args(["bans", "licenses", "sources"]))?;
     let fetched = cargo(env, &DENY).args(["fetch", "db"]).output().context("cannot run `cargo deny fetch db`")?;
     if !fetched.status.success() {
         let said = String::from_utf8_lossy(&fetched.stderr);
@@ -156,16 +159,12 @@ fn deny(env: &Env, tests: &mut TestNotes) -> Result<()> {
 }
 
 fn fmt(env: &Env, _: &mut TestNotes) -> Result<()> {
-    for crates in [&["--all"][..], &["--manifest-path", python::MANIFEST]] {
-        let mut command = cargo(env, &["fmt", "--check"]);
-        command.args(crates);
-        if env.plain {
-            // rustfmt ignores CARGO_TERM_COLOR.
-            command.args(["--", "--color", "never"]);
-        }
-        env::run(&mut command).with_context(|| format!("run `cargo fmt {}`", crates.join(" ")))?;
+    let mut command = cargo(env, &["fmt", "--check", "--all"]);
+    if env.plain {
+        // rustfmt ignores CARGO_TERM_COLOR.
+        command.args(["--", "--color", "never"]);
     }
-    Ok(())
+    env::run(&mut command).context("run `cargo fmt --all`")
 }
 
 fn clippy(env: &Env, _: &mut TestNotes) -> Result<()> {
@@ -173,8 +172,7 @@ fn clippy(env: &Env, _: &mut TestNotes) -> Result<()> {
 }
 
 fn clippy_wasm(env: &Env, _: &mut TestNotes) -> Result<()> {
-    env::run(lint_all(cargo(env, &["clippy"]).args(BROWSER_CPU)))?;
-    env::run(cargo(env, &["clippy"]).args(SOLO).arg("--").args(LINTS))
+    env::run(lint_all(cargo(env, &["clippy"]).args(BROWSER_CPU)))
 }
 
 fn lint_all(command: &mut Command) -> &mut Command {
@@ -186,7 +184,7 @@ fn run_tests(command: &mut Command, tests: &mut TestNotes) -> Result<()> {
 }
 
 fn unit(env: &Env, tests: &mut TestNotes) -> Result<()> {
-    run_tests(&mut native(env, "test", &["--no-fail-fast", "--lib", "--bins"]), tests)
+    programs::run(env, native(env, "test", &["--no-fail-fast", "--lib", "--bins"]), tests)
 }
 
 fn integration(env: &Env, tests: &mut TestNotes) -> Result<()> {
@@ -247,12 +245,8 @@ fn doc(env: &Env, _: &mut TestNotes) -> Result<()> {
     // `--examples` makes cargo use the dev-dependencies' features here too. An example has the name of the browser's
     // program, which is documented for its own target below.
     let all = [&documented[..], &["--examples", "--exclude", "unmask-solo"]].concat();
-    let tab = [&BROWSER_CPU[..], &documented, &["--examples"]].concat();
-    for command in [
-        &mut native(env, "doc", &all),
-        cargo(env, &["doc"]).args(tab),
-        cargo(env, &["doc"]).args(SOLO).args(documented),
-    ] {
+    let browser = [&BROWSER_CPU[..], &documented, &["--examples"]].concat();
+    for command in [&mut native(env, "doc", &all), cargo(env, &["doc"]).args(browser)] {
         env::run(reuse_checks_of_clippy(env, command.env("RUSTDOCFLAGS", "-D warnings")))?;
     }
     Ok(())
