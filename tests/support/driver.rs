@@ -124,6 +124,9 @@ fn firefox() -> String {
     std::env::var("FIREFOX").unwrap_or_else(|_| "firefox".to_owned())
 }
 
+/// The program that Debian's `chromium` starts, which is a script that takes longer than this program itself to start.
+const CHROMIUM: &str = "/usr/lib/chromium/chromium";
+
 fn chromium(profile: &Path, (width, height): (u32, u32), languages: &str) -> Value {
     let arguments = [
         "--headless".to_owned(),
@@ -144,6 +147,9 @@ fn chromium(profile: &Path, (width, height): (u32, u32), languages: &str) -> Val
         format!("--user-data-dir={}", profile.display()),
     ];
     let mut options = json!({ "args": arguments, "prefs": { "intl.accept_languages": languages } });
+    if Path::new(CHROMIUM).exists() {
+        options["binary"] = json!(CHROMIUM);
+    }
     if width < NARROWEST_WINDOW {
         let metrics = json!({ "width": width, "height": height, "pixelRatio": 1.0, "touch": false, "mobile": true });
         options["mobileEmulation"] = json!({ "deviceMetrics": metrics });
