@@ -60,7 +60,7 @@ impl Reconstruction {
             let (top, left) = (s / config.grid() * size, s % config.grid() * size);
             for l in 0..patches.ncols() {
                 let (channel, y, x) = (l / (size * size), l / size % size, l % size);
-                let value = patches[(s, l)].mul_add(0.5, 0.5).clamp(0.0, 1.0);
+                let value = (0.5 * patches[(s, l)] + 0.5).clamp(0.0, 1.0);
                 image[((top + y) * side + left + x) * channels + channel] = value as f32;
             }
         }

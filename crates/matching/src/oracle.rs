@@ -87,5 +87,5 @@ impl NetworkOracle {
 
 /// Converts x in [-1, 1] to images in [0, 1].
 fn to_unit(x: &[f64]) -> Vec<f64> {
-    x.iter().map(|x| x.mul_add(0.5, 0.5)).collect()
+    x.iter().map(|x| 0.5 * x + 0.5).collect()
 }

@@ -21,7 +21,7 @@ pub(crate) fn to_hwc(inputs: Inputs, x: &[f64]) -> Vec<f32> {
     let mut pictures = Vec::with_capacity(x.len());
     for x in x.chunks_exact(3 * plane) {
         for pixel in 0..plane {
-            pictures.extend((0..3).map(|channel| x[channel * plane + pixel].mul_add(0.5, 0.5).clamp(0.0, 1.0) as f32));
+            pictures.extend((0..3).map(|channel| (0.5 * x[channel * plane + pixel] + 0.5).clamp(0.0, 1.0) as f32));
         }
     }
     pictures

@@ -87,7 +87,7 @@ impl Searches for GradientMatching {
             return Err(AttackError::StartLength { found: picture.len(), expected, batch: 1, side });
         }
         let x = normalise(Inputs { batch: 1, side }, picture);
-        let images: Vec<f32> = x.into_iter().map(|x| x.mul_add(0.5, 0.5) as f32).collect();
+        let images: Vec<f32> = x.into_iter().map(|x| (0.5 * x + 0.5) as f32).collect();
         let gradient = network.gradient_along(&whole.state, &images, slope, activation).map_err(said)?;
         let gradient = gradient.ok_or(AttackError::NoModel)?;
         Ok(gradient.into_iter().map(f64::from).collect())

@@ -13,7 +13,7 @@ pub(super) fn gelu(x: f64) -> (f64, f64) {
     /// 1 / sqrt(2 pi)
     const PEAK: f64 = 0.398_942_280_401_432_7;
     let below = 0.5 * erfc(-x * std::f64::consts::FRAC_1_SQRT_2);
-    (x * below, x.mul_add(PEAK * exp(-0.5 * x * x), below))
+    (x * below, x * PEAK * exp(-0.5 * x * x) + below)
 }
 
 /// A layer y = W x + b, with W `[out, in]`.
@@ -107,7 +107,7 @@ impl Block {
         let (mut normed, _) = normalised(z);
         for column in normed.col_iter_mut() {
             let parts = column.iter_mut().zip(self.norm1.weight.iter().zip(&self.norm1.bias));
-            parts.for_each(|(value, (weight, bias))| *value = value.mul_add(*weight, *bias));
+            parts.for_each(|(value, (weight, bias))| *value = *value * weight + bias);
         }
         self.qkv.apply(normed.as_ref())
     }

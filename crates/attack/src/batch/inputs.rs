@@ -97,7 +97,7 @@ pub(super) fn inputs(
                     .to_owned(),
         });
     }
-    let middle = Mat::from_fn(dim, count, |row, k| scales[k].mul_add(through[(row, k)], slopes[(row, k)]));
+    let middle = Mat::from_fn(dim, count, |row, k| scales[k] * through[(row, k)] + slopes[(row, k)]);
     // The columns behind dW_proj show how an error of it spreads.
     let right = Mat::from_fn(dim, 2 * dim, |row, c| match c.checked_sub(dim) {
         None => by_proj[(row, c)],
@@ -145,7 +145,8 @@ pub(super) fn norm_back(normed: MatRef<'_, f64>, slopes: MatRef<'_, f64>) -> Mat
     for ((to, from), normed) in out.col_iter_mut().zip(slopes.col_iter()).zip(normed.col_iter()) {
         let mean = from.iter().sum::<f64>() / len;
         let along = from.iter().zip(normed.iter()).map(|(slope, zhat)| slope * zhat).sum::<f64>() / len;
-        to.iter_mut().zip(normed.iter()).for_each(|(slope, zhat)| *slope -= zhat.mul_add(along, mean));
+        // WebAssembly has no fused multiply-add; its substitute takes most of the time.
+        to.iter_mut().zip(normed.iter()).for_each(|(slope, zhat)| *slope -= zhat * along + mean);
     }
     out
 }

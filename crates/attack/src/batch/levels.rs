@@ -23,7 +23,7 @@ impl Default for Levels {
 impl Levels {
     /// The grey level of an input, whole only for an 8-bit picture.
     pub(super) fn level(&self, input: f64, channel: usize) -> f64 {
-        (input * self.reach).mul_add(self.std[channel], self.mean[channel]) * 255.0
+        (input * self.reach * self.std[channel] + self.mean[channel]) * 255.0
     }
 
     /// The input for the nearest whole level from 0 to 255, as models read it, in f32.

@@ -148,7 +148,7 @@ impl Problem {
     fn left(&self, scales: &[f64]) -> Mat<f64> {
         let factors: Vec<f64> = scales.iter().map(|scale| scale.exp()).collect();
         Mat::from_fn(self.slopes.nrows(), scales.len(), |row, k| {
-            factors[k].mul_add(self.through[(row, k)], self.slopes[(row, k)])
+            factors[k] * self.through[(row, k)] + self.slopes[(row, k)]
         })
     }
 

@@ -98,7 +98,7 @@ impl NormedSpan {
     /// [gamma zhat + beta, 1] `[D + 1, 1]`.
     fn point(&self, zhat: MatRef<'_, f64>) -> Mat<f64> {
         let dim = self.gamma.len();
-        let entry = |row: usize| zhat[(row, 0)].mul_add(self.gamma[row], self.beta[row]);
+        let entry = |row: usize| zhat[(row, 0)] * self.gamma[row] + self.beta[row];
         Mat::from_fn(dim + 1, 1, |row, _| if row < dim { entry(row) } else { 1.0 })
     }
 
@@ -198,7 +198,7 @@ pub(super) struct Pull {
 pub(super) fn pull_activation(span: &RowSpan, block: &Block, zhat: MatRef<'_, f64>, wants_slopes: bool) -> Pull {
     let gamma = &block.norm2.weight;
     let dim = gamma.len();
-    let h = Mat::from_fn(dim, 1, |row, _| zhat[(row, 0)].mul_add(gamma[row], block.norm2.bias[row]));
+    let h = Mat::from_fn(dim, 1, |row, _| zhat[(row, 0)] * gamma[row] + block.norm2.bias[row]);
     let mut values = block.fc1.apply(h.as_ref());
     let mut slopes = Vec::with_capacity(values.nrows());
     for value in values.col_mut(0).iter_mut() {

@@ -141,7 +141,7 @@ impl<'a> Plane<'a> {
         let outside = &values - product(basis, product(basis.transpose(), values.as_ref()).as_ref());
         let zhat = &self.normal[0] + product(self.normal[1].as_ref(), y);
         let excess = if is_normed { zhat.squared_norm_l2() / zhat.nrows() as f64 - 1.0 } else { 0.0 };
-        let square = excess.mul_add(excess, outside.squared_norm_l2());
+        let square = excess * excess + outside.squared_norm_l2();
         Point { relative: outside.norm_l2() / length, outside, slopes, zhat, excess, square }
     }
 
