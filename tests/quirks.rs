@@ -96,6 +96,8 @@ async fn a_translated_phone_goes_on() {
         reads(&tab, STATUS, &format!("«● Round {round}: numbers sent»")).await;
     }
     tab.text("device-reason").await;
+    // All results of the last round have arrived, so that nothing changes by itself.
+    tab.wait_for("!document.querySelector('.student').innerText.includes('round 1') || null").await;
     assert_untranslated(&tab, ".student").await;
 }
 

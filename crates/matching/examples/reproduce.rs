@@ -1,5 +1,5 @@
 //! Runs token matching on one update of a model at its initialisation and prints the SSIM:
-//! `cargo run --release --example reproduce -- astronaut.png,rocket.png 0.5 2000 aware`.
+//! `cargo xtask example reproduce astronaut.png,rocket.png 0.5 2000 aware`.
 //!
 //! - photographs from `www/samples`, comma-separated: the pictures of one batch;
 //! - share of zeros in the mask;

@@ -33,7 +33,7 @@ async fn honest_clients_lose_nothing_beside_strangers() {
         tricklers: 20,
         walls: 6,
         floods: 2,
-        time: Duration::from_secs(5),
+        time: Duration::from_secs(7),
         pace: Duration::from_millis(200),
         deadline: Duration::from_secs(6),
     })

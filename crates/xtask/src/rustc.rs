@@ -51,7 +51,7 @@ pub fn run() -> Option<Result<ExitCode>> {
     let mut command = Command::new(rustc);
     if change == FUZZER {
         let options = fuzz::instrumentation(&arguments);
-        // The other crates are compiled again too, and the fuzzer seldom runs them.
+        // Cargo compiles the other crates for the fuzzer too, but it seldom runs their code.
         if options.is_empty() {
             set_optimisation(&mut arguments, 1);
         }
