@@ -124,7 +124,7 @@ fn firefox() -> String {
     std::env::var("FIREFOX").unwrap_or_else(|_| "firefox".to_owned())
 }
 
-/// The program that Debian's `chromium` starts, which is a script that takes longer than this program itself to start.
+/// Debian's script `chromium` starts this program, and takes longer than it to start.
 const CHROMIUM: &str = "/usr/lib/chromium/chromium";
 
 fn chromium(profile: &Path, (width, height): (u32, u32), languages: &str) -> Value {

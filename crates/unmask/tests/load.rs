@@ -57,7 +57,7 @@ async fn nothing_grows_while_clients_come_and_go() {
         clients: CLIENTS,
         time: Duration::from_secs(6),
         pace: Duration::from_millis(100),
-        stay: Duration::from_millis(1500),
+        stay: Duration::from_millis(800),
     })
     .await
     .unwrap();

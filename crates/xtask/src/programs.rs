@@ -28,8 +28,17 @@ const PLAYING: [&str; 2] = ["room", "lessons"];
 const WAITING: [&str; 3] = ["flower", "chaos", "shared_room"];
 
 /// The longest of the computing programs. They start first, so that none still runs when everything else has ended.
-const LONG: [&str; 8] =
-    ["parts", "reproduce_tiny", "matrix", "attacks", "unmask_attack", "unmask_experiments", "unmask_relay", "xtask"];
+const LONG: [&str; 9] = [
+    "parts",
+    "commands",
+    "reproduce_tiny",
+    "matrix",
+    "attacks",
+    "unmask_attack",
+    "unmask_experiments",
+    "unmask_relay",
+    "xtask",
+];
 
 /// A test program that cargo has built.
 #[derive(Debug, Clone, PartialEq, Eq)]
